@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from projseg.algebra.time.granularity import Granularity
 from projseg.errors import InvalidInputError
-from projseg.spark_engine.statement_requests import Reply, apply_column_changes
+from projseg.spark_engine.replies import Reply
+from projseg.spark_engine.statement_requests import apply_column_changes
 from projseg.spark_engine.warehouse import Warehouse, described, set_properties
 from projseg.table import Table
 from projseg.table_layer.commits.open_version import version_at

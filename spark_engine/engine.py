@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from projseg.algebra.time.time_zones import zone_name, zone_rules
 from projseg.errors import ProjsegError
 from projseg.spark_engine.catalog_tables import TABLES
+from projseg.spark_engine.index_requests import INDEXES
 from projseg.spark_engine.query_replies import (
     answered,
     scanned,
@@ -25,7 +26,9 @@ from projseg.spark_engine.query_replies import (
     states_to_join,
     storage_of,
 )
-from projseg.spark_engine.statement_requests import REWRITES, STATEMENTS, Reply
+from projseg.spark_engine.replies import Reply
+from projseg.spark_engine.statement_requests import REWRITES, STATEMENTS
+from projseg.spark_engine.view_requests import VIEWS
 from projseg.table_layer.commits.open_version import version_at
 
 if TYPE_CHECKING:
@@ -115,6 +118,8 @@ _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "scan": scanned,
     "states": states_to_join,
     **STATEMENTS,
+    **INDEXES,
+    **VIEWS,
     **TABLES,
 }
 

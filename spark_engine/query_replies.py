@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -16,15 +17,22 @@ from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
-from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.errors import (
+    CorruptionError,
+    InvalidInputError,
+    ProjsegError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from projseg.reader.answer import answer
-from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
+from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_asked, plan_query
 from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads
 from projseg.segment_format.layout.logical_types import type_name
-from projseg.spark_engine.statement_requests import Reply, arrow_stream
+from projseg.spark_engine.replies import Reply, arrow_stream
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage, open_storage
 
+_LOGGER: Final = logging.getLogger("projseg.views")
 _REFUSALS_SHOWN: Final = 8
 
 
@@ -52,14 +60,14 @@ def answered(request: Mapping[str, Any]) -> Reply:
     snapshot = snapshot_of(request)
     query = _query_of(request)
     bound = _bound(snapshot, query)
-    plan = plan_query(snapshot, bound)
+    plan = plan_query(snapshot, bound, wider=_views(snapshot))
     summary = _summary(snapshot, plan)
     summary["types"] = [type_name(field.type) for field in bound.output_schema]
-    if summary["bytes"] <= request["max_bytes"]:
-        rows, summary["milliseconds"] = _timed_answer(storage_of(request), plan)
-        if _is_small(rows, request):
-            return {**summary, "answered": True}, arrow_stream(rows)
-    return {**summary, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
+    rows = _answer(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
+    reply, content = _with_rows(summary, rows, request)
+    if not reply["answered"]:
+        reply["merging"] = _merging(snapshot, query, bound)
+    return reply, content
 
 
 def states_to_join(request: Mapping[str, Any]) -> Reply:
@@ -86,20 +94,17 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
     snapshot = snapshot_of(request)
     bound = _bound(snapshot, _query_of(request))
     merging = [{"name": one.name, "value": one.value} for one in bound.mergeable]
-    plan = plan_query(snapshot, bound)
+    plan = plan_query(snapshot, bound, wider=_views(snapshot))
     if not is_reducing(plan):
         return {"reducing": False}, b""
-    summary = {"reducing": True, "answered": False, **_summary(snapshot, plan)}
+    summary = {"reducing": True, **_summary(snapshot, plan)}
     summary["types"] = [type_name(field.type) for field in bound.output_schema]
     summary["states"] = bound.output_schema.names[len(bound.keys) :]
     summary["merging"] = merging
-    if summary["bytes"] <= request["max_bytes"]:
-        rows, summary["milliseconds"] = _timed_answer(storage_of(request), plan)
-        if len(rows) > GROUPS_SHARE_MAX * plan.row_count:
-            return {"reducing": False}, b""
-        if _is_small(rows, request):
-            return {**summary, "answered": True}, arrow_stream(rows)
-    return summary, b""
+    rows = _answer(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
+    if rows is not None and len(rows) > GROUPS_SHARE_MAX * plan.row_count:
+        return {"reducing": False}, b""
+    return _with_rows(summary, rows, request)
 
 
 def scanned(request: Mapping[str, Any]) -> Reply:
@@ -144,26 +149,47 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     )
     plan = plan_asked(snapshot, query)
     summary = _summary(snapshot, plan)
-    summary |= {"accepted": accepted, "query": json.loads(query.to_json()), "answered": False}
+    summary |= {"accepted": accepted, "query": json.loads(query.to_json())}
     is_whole = len(accepted) == len(conditions)
     # The first rows in stored order are found without reading the rest.
     is_cheap = not (conditions or query.order_by) or summary["bytes"] <= request["max_bytes"]
-    if query.limit is not None and is_whole and is_cheap:
-        rows, summary["milliseconds"] = _timed_answer(storage_of(request), plan)
-        if _is_small(rows, request):
-            return {**summary, "answered": True}, arrow_stream(rows)
-    return summary, b""
+    is_answered = query.limit is not None and is_whole and is_cheap
+    return _with_rows(summary, _answer(snapshot, plan, summary) if is_answered else None, request)
 
 
-def _timed_answer(storage: Storage, plan: QueryPlan) -> tuple[pa.Table, float]:
+def _views(snapshot: Snapshot) -> WiderSources | None:
+    """Return a table's views, which answer groups."""
+    if not snapshot.properties.has_views:
+        return None
+    # Imported here: most tables have no views.
+    from projseg.views.choose_view import sources_of
+
+    return sources_of(snapshot)
+
+
+def _answer(snapshot: Snapshot, plan: QueryPlan, summary: dict[str, Any]) -> pa.Table:
+    """Return a plan's rows, of segments where a view cannot be read; note how long that took."""
     started = time.perf_counter()
-    rows = answer(storage, plan)
-    return rows, (time.perf_counter() - started) * 1000
+    try:
+        rows = answer(snapshot.storage, plan)
+    except (CorruptionError, StorageError) as error:
+        if not plan.is_wide:
+            raise
+        _LOGGER.warning("a view cannot be read, and its segments answer instead: %s", error)
+        rows = answer(snapshot.storage, plan_query(snapshot, plan.query))
+    summary["milliseconds"] = (time.perf_counter() - started) * 1000
+    return rows
 
 
-def _is_small(rows: pa.Table, request: Mapping[str, Any]) -> bool:
-    """Whether the driver should hold an answer, which may be far more bytes than were read."""
-    return bool(len(rows) <= request["max_rows"] and rows.nbytes <= request["max_bytes"])
+def _with_rows(summary: dict[str, Any], rows: pa.Table | None, request: Mapping[str, Any]) -> Reply:
+    """Return a summary, and rows if the driver should hold them: they may be more than was read."""
+    is_small = (
+        rows is not None
+        and len(rows) <= request["max_rows"]
+        and rows.nbytes <= request["max_bytes"]
+    )
+    content = arrow_stream(rows) if rows is not None and is_small else b""
+    return {**summary, "answered": is_small}, content
 
 
 def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
@@ -214,18 +240,24 @@ def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
     reads = list(planned_reads(plan))
     figures = plan_figures(plan, reads)
     sources = Counter(read.source or "base rows" for read in reads)
+    used = {f"view:{one.name}": one for one in plan.wider if one.reason is None}
     reasons = {
         name: reason
         for read in reads
         if read.source is None
         for name, reason in read.rejected.items()
     }
-    line = ", ".join(f"{count} x {name}" for name, count in sources.items()) or "no segment"
-    refusals = [f"not {name}: {reason}" for name, reason in list(reasons.items())[:_REFUSALS_SHOWN]]
+    views = [
+        f"view {one.name}: {one.parts} parts for {one.segments:,} segments" for one in used.values()
+    ]
+    others = [f"{count} x {name}" for name, count in sources.items() if name not in used]
+    line = ", ".join([*views, *others]) or "no segment"
+    against = reasons | {one.name: one.reason for one in plan.wider if one.reason is not None}
+    refusals = [f"not {name}: {reason}" for name, reason in list(against.items())[:_REFUSALS_SHOWN]]
     return {
         "plan": "; ".join([line, _pruned(plan), *refusals]),
         "sources": dict(sources),
-        "refused": {name: str(reason.code) for name, reason in reasons.items()},
+        "refused": {name: str(reason.code) for name, reason in against.items()},
         "rows": figures.rows,
         "bytes": figures.bytes,
         "columns": {field.name: type_name(field.type) for field in snapshot.properties.schema},

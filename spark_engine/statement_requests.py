@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.maintenance.compaction.auto_compaction import after_commit, is_automatic
+from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
 from projseg.spark_engine.warehouse import options_of
 from projseg.table import Table
 from projseg.table.declaration_commits import adding, change_columns, dropping, renaming, widening
@@ -34,15 +34,12 @@ if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
     from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
-Reply = tuple[dict[str, Any], bytes]
-
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 _COUNTS: Final = [("rows", pa.int64()), ("bytes", pa.int64())]
 _PROJECTIONS: Final = pa.schema(
     [(name, pa.string()) for name in ("name", "group_by", "aggregators", "filter")]
     + [("segments", pa.int64()), ("segments_missing", pa.int64()), *_COUNTS]
 )
-_PROPERTIES: Final = pa.schema([("property", pa.string()), ("value", pa.string())])
 _SEGMENTS: Final = pa.schema(
     [
         ("segment", pa.string()),
@@ -52,8 +49,7 @@ _SEGMENTS: Final = pa.schema(
         ("projections", pa.string()),
     ]
 )
-_VERSION: Final = pa.schema([("version", pa.int64())])
-_COMMIT: Final = pa.schema([*_VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
+_COMMIT: Final = pa.schema([*VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
 _AFFECTED_ROWS: Final = "num_affected_rows"
 _AFFECTED: Final = pa.schema([(_AFFECTED_ROWS, pa.int64())])
 _CHANGES: Final = ("updated", "deleted", "inserted")
@@ -65,7 +61,7 @@ _FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
 _VERSIONS: Final = pa.schema(
     [
-        *_VERSION,
+        *VERSION,
         ("timestamp", _INSTANT),
         ("userName", pa.string()),
         ("operation", pa.string()),
@@ -80,23 +76,14 @@ _VERSIONS: Final = pa.schema(
 )
 
 
-def arrow_stream(rows: pa.Table) -> bytes:
-    """Return rows as an Arrow stream, without metadata of the schema."""
-    sink = pa.BufferOutputStream()
-    plain = rows.replace_schema_metadata(None)
-    with pa.ipc.new_stream(sink, plain.schema) as writer:
-        writer.write_table(plain)
-    return bytes(sink.getvalue())
-
-
 def _projections(request: Mapping[str, Any]) -> Reply:
     """Tell a table's declared projections."""
-    return _rows(_declared(_table(request)), _PROJECTIONS)
+    return rows(_declared(table_of(request)), _PROJECTIONS)
 
 
 def _projection(request: Mapping[str, Any]) -> Reply:
     """Tell one projection's properties."""
-    table = _table(request)
+    table = table_of(request)
     found = {row["name"]: row for row in _declared(table)}
     name = request["name"]
     if name not in found:
@@ -104,38 +91,37 @@ def _projection(request: Mapping[str, Any]) -> Reply:
             "PROJSEG_UNKNOWN_PROJECTION",
             f"{table.location} declares no projection '{name}'{did_you_mean(name, found)}",
         )
-    settings = [(key, value) for key, value in found[name].items() if value is not None]
-    return _rows([{"property": key, "value": str(value)} for key, value in settings], _PROPERTIES)
+    return rows(properties_of(found[name]), PROPERTIES)
 
 
 def _segments(request: Mapping[str, Any]) -> Reply:
     """Tell a table's segments."""
-    listed = _table(request).segments().to_pylist()
+    listed = table_of(request).segments().to_pylist()
     for row in listed:
         row["projections"] = ", ".join(row["projections"] or ())
-    return _rows(listed, _SEGMENTS)
+    return rows(listed, _SEGMENTS)
 
 
 def _history(request: Mapping[str, Any]) -> Reply:
     """Tell a table's versions, newest first."""
-    return _rows(_table(request).history().to_pylist(), _VERSIONS)
+    return rows(table_of(request).history().to_pylist(), _VERSIONS)
 
 
 def _add_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Declare a projection; tell the version written, or the present one if it is there."""
-    table = _table(request)
+    table = table_of(request)
     if request["lenient"] and request["name"] in table.projections()["name"].to_pylist():
         return _written(table.version)
     declaration = {"name": request["name"], "sql": request["sql"]}
     version = table.add_projection(declaration, build=request["build"])
     if request["materialize"]:
-        version = _materialized(table, request, run_job)[0].version
+        version = materialized(table, request, run_job)[0].version
     return _written(version)
 
 
 def _drop_projection(request: Mapping[str, Any]) -> Reply:
     """Drop a projection; tell the version written, or the present one if it is not there."""
-    table = _table(request)
+    table = table_of(request)
     if request["lenient"] and request["name"] not in table.projections()["name"].to_pylist():
         return _written(table.version)
     return _written(table.drop_projection(request["name"]))
@@ -143,12 +129,13 @@ def _drop_projection(request: Mapping[str, Any]) -> Reply:
 
 def _materialize_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Build a projection where it is missing; tell what was written."""
-    return _rewritten(_materialized(_table(request), request, run_job))
+    return _rewritten(materialized(table_of(request), request, run_job))
 
 
-def _materialized(
+def materialized(
     table: Table, request: Mapping[str, Any], run_job: RunJob | None
 ) -> tuple[Snapshot, Sequence[SegmentEntry]]:
+    """Build a projection where it is missing; return the version and the segments written."""
     # Imported here and below: a process that only asks starts without the modules that write.
     from projseg.maintenance.projections.materialize import IN_THREADS, Materialization, materialize
 
@@ -159,7 +146,7 @@ def _materialized(
 
 def _restore(request: Mapping[str, Any]) -> Reply:
     """Bring an earlier version back; tell the version written."""
-    made = _table(request).restore(request.get("version"), timestamp=request.get("timestamp"))
+    made = table_of(request).restore(request.get("version"), timestamp=request.get("timestamp"))
     return _written(made.version)
 
 
@@ -167,10 +154,10 @@ def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Merge small segments, or tell what would be merged; tell what was written."""
     from projseg.maintenance.compaction.compact import IN_THREADS, Compaction, compact
 
-    table, purge = _table(request), request.get("purge", False)
+    table, purge = table_of(request), request.get("purge", False)
     if request["dry_run"]:
         planned = table.compact(request.get("interval"), dry_run=True, purge=purge)
-        return _rows(planned.to_pylist(), _MERGED)
+        return rows(planned.to_pylist(), _MERGED)
     compaction = Compaction(_bounds(request), purge=purge)
     runner = _runner(request, run_job, IN_THREADS)
     return _rewritten(compact(table.snapshot, compaction, runner=runner))
@@ -178,7 +165,7 @@ def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
 
 def _policy(request: Mapping[str, Any]) -> Reply:
     """Tell the newest version, if commits to the table are followed by a compaction."""
-    snapshot = _table(request).snapshot
+    snapshot = table_of(request).snapshot
     return ({"since": snapshot.version} if is_automatic(snapshot) else {}), b""
 
 
@@ -186,7 +173,7 @@ def _compact_by_policy(request: Mapping[str, Any], run_job: RunJob | None) -> Re
     """Do what follows the commits since a version; tell the version written, or the newest."""
     from projseg.maintenance.compaction.compact import IN_THREADS
 
-    snapshot = _table(request).snapshot
+    snapshot = table_of(request).snapshot
     added = [
         entry
         for version in range(request["since"] + 1, snapshot.version + 1)
@@ -194,7 +181,9 @@ def _compact_by_policy(request: Mapping[str, Any], run_job: RunJob | None) -> Re
         for entry in effect.entries
     ]
     runner = _runner(request, run_job, IN_THREADS)
-    return _written(after_commit(snapshot, added, runner).version)
+    landed = after_commit(snapshot, added, runner)
+    _refresh_views(landed)
+    return _written(landed.version)
 
 
 def _bounds(request: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -218,7 +207,7 @@ def _delete(request: Mapping[str, Any]) -> Reply:
     storage_options = request.get("storage_options")
     if not holds_table(request["location"], storage_options):
         return {"counts": {_AFFECTED_ROWS: 0}}, b""
-    table = _table(request)
+    table = table_of(request)
     condition = Condition(request.get("filter"), timezone=request["timezone"])
     try:
         segments = planned(table.snapshot, condition).segments
@@ -233,9 +222,10 @@ def _delete(request: Mapping[str, Any]) -> Reply:
 
 def _changed(request: Mapping[str, Any]) -> Reply:
     """Return the counts of rows that a write changed, by its id; none if it made no version."""
-    storage = open_storage(request["location"], request.get("storage_options"))
+    options = request.get("storage_options")
+    storage = open_storage(request["location"], options)
     first = request.get("since", -1) + 1
-    newest = latest_version(storage) if holds_table(storage.location) else -1
+    newest = latest_version(storage) if holds_table(storage.location, options) else -1
     for version in range(newest, first - 1, -1):
         snapshot = open_snapshot(storage, version)
         if snapshot.file.write_id == request["write_id"]:
@@ -249,28 +239,28 @@ def _changed(request: Mapping[str, Any]) -> Reply:
 
 def _truncate(request: Mapping[str, Any]) -> Reply:
     """Remove all rows; tell how many."""
-    count = _table(request).truncate().deleted_rows
-    return _rows([{_AFFECTED_ROWS: count}], _AFFECTED)
+    count = table_of(request).truncate().deleted_rows
+    return rows([{_AFFECTED_ROWS: count}], _AFFECTED)
 
 
 def _vacuum(request: Mapping[str, Any]) -> Reply:
     """Remove what no kept version needs, or tell it only; tell the files."""
     hours = {name: request[name] for name in ("retention_hours",) if name in request}
     force = request.get("force", False)
-    vacuumed = _table(request).vacuum(**hours, dry_run=request["dry_run"], force=force)
-    return _rows(vacuumed.files.to_pylist(), _FILES)
+    vacuumed = table_of(request).vacuum(**hours, dry_run=request["dry_run"], force=force)
+    return rows(vacuumed.files.to_pylist(), _FILES)
 
 
 def _change_columns(request: Mapping[str, Any]) -> Reply:
     """Change columns in one commit; return the options that declare the table."""
-    table = _table(request)
+    table = table_of(request)
     apply_column_changes(table, request["changes"])
     options = options_of(table.properties).items()
-    return _rows([{"name": name, "text": text} for name, text in options], _OPTIONS)
+    return rows([{"name": name, "text": text} for name, text in options], _OPTIONS)
 
 
 def apply_column_changes(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:
-    """Make the changes of one ALTER TABLE, in one commit, and in another give new columns values.
+    """Make the changes of one ALTER TABLE, and give new columns values, in one commit.
 
     Parameters
     ----------
@@ -303,17 +293,13 @@ def apply_column_changes(table: Table, changes: Sequence[Mapping[str, Any]]) -> 
         widen=tuple(column for one in widened for column in one.widen),
         add=adding(properties, {one["add"]: one["type"] for one in changes if "add" in one}).add,
     )
-    change_columns(table.snapshot, asked, CommitNote())
-    table.refresh()
     values = {one["add"]: one["value"] for one in changes if "value" in one}
-    if values and table.segments().num_rows:
-        # Who writes meanwhile and knows the columns has values of his own.
-        unset = " AND ".join(f"{backquoted(name)} IS NULL" for name in values)
-        table.update(values, unset)
+    changed = change_columns(table.snapshot, asked, CommitNote(), values)
+    if values:
+        from projseg.views.on_commit import refresh_after_commit
 
-
-def _table(request: Mapping[str, Any]) -> Table:
-    return Table(request["location"], storage_options=request.get("storage_options"))
+        refresh_after_commit(changed)
+    table.refresh()
 
 
 def _declared(table: Table) -> list[dict[str, Any]]:
@@ -325,18 +311,22 @@ def _declared(table: Table) -> list[dict[str, Any]]:
 
 
 def _written(version: int) -> Reply:
-    return _rows([{"version": version}], _VERSION)
+    return rows([{"version": version}], VERSION)
+
+
+def _refresh_views(snapshot: Snapshot) -> None:
+    if snapshot.properties.is_in_views:
+        from projseg.views.on_commit import refresh_after_commit
+
+        refresh_after_commit(snapshot)
 
 
 def _rewritten(made: tuple[Snapshot, Sequence[SegmentEntry]]) -> Reply:
     snapshot, entries = made
+    _refresh_views(snapshot)
     row_count = sum(entry.row_count for entry in entries)
     committed = {"version": snapshot.version, "segments": len(entries), "rows": row_count}
-    return _rows([committed], _COMMIT)
-
-
-def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> Reply:
-    return {}, arrow_stream(pa.Table.from_pylist(rows, schema))
+    return rows([committed], _COMMIT)
 
 
 STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {

@@ -19,9 +19,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from projseg.errors import without_secrets
+from projseg.errors import CorruptionError, StorageError, without_secrets
 from projseg.reader.answer import answer
-from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
 from projseg.reader.scan import row_scan
 from projseg.spark_datasource.gc_freeze import freeze_imports
 from projseg.spark_datasource.plain_errors import in_one_line
@@ -39,10 +39,12 @@ from projseg.spark_datasource.reads.task_split import (
 )
 from projseg.spark_datasource.schemas import transfer_schema, zone_of_task
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage
 
 LOGGER: Final = logging.getLogger("projseg.spark")
 LOGGER.setLevel(logging.INFO)  # Spark's workers attach a handler, if asked to, but set no level
+_VIEWS_LOGGER: Final = logging.getLogger("projseg.views")
 
 BATCH_ROWS_MAX: Final = 100_000
 
@@ -167,7 +169,7 @@ class ProjsegReader(DataSourceReader):
         if plan.query.is_row_scan and not plan.query.order_by:
             yield from row_scan.scan(storage, plan, plan.segments, partition.threads())
             return
-        rows = answer(storage, plan, partition.threads())
+        rows = _answer(storage, plan, partition.threads())
         yield from rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
 
     def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
@@ -179,6 +181,51 @@ class ProjsegReader(DataSourceReader):
         plan = scan.plan(self._schema.names, [entry for entry, _ in partition.entries])
         segments = tuple(_parts(plan.segments, partition.entries))
         return QueryPartition(scan.storage, replace(plan, segments=segments), partition.is_alone)
+
+
+def _answer(storage: Storage, plan: QueryPlan, threads: int | None) -> pa.Table:
+    """Return a plan's rows; where a view's part cannot be read, those of its segments."""
+    try:
+        return answer(storage, plan, threads)
+    except (CorruptionError, StorageError) as error:
+        instead = _plan_without_parts(storage, plan)
+        if instead is None:
+            raise
+        _VIEWS_LOGGER.warning("a view cannot be read, and its segments answer instead: %s", error)
+        return answer(storage, instead, threads)
+
+
+def _plan_without_parts(storage: Storage, plan: QueryPlan) -> QueryPlan | None:
+    """Return a task's plan with segments in place of parts; None if it must or can not be so.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is.
+    plan : QueryPlan
+        Its parts know what they stand for; one whose query asks for views reads no segments.
+
+    Raises
+    ------
+    ProjsegError
+        As of `open_snapshot` and `plan_query`.
+    """
+    query, segments = plan.query, []
+    versions = {one.covered.version for one in plan.segments if one.covered is not None}
+    if not versions or query.context.force_views or query.context.use_view:
+        return None
+    snapshot = open_snapshot(storage, versions.pop())
+    for one in plan.segments:
+        if one.covered is None:
+            segments.append(one)
+            continue
+        names = one.covered.names
+        entries = [entry for entry in snapshot.segments if entry.listed_as in names]
+        if len(entries) != len(names):
+            return None  # the version is another table's by now
+        among = query.among(query.filter, one.covered.interval)
+        segments += plan_query(snapshot, among, entries).segments
+    return replace(plan, segments=tuple(segments), wider=())
 
 
 def _shares(scan: Scan, plan: QueryPlan) -> list[tuple[SegmentPlan, ...]]:

@@ -18,7 +18,7 @@ from projseg.algebra.query.result_order import ascending
 from projseg.algebra.time.period import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.forks import cached_property
-from projseg.reader.plan.query_plan import QueryPlan, plan_query
+from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_query
 from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.reads.read_request import ReadRequest
 from projseg.spark_datasource.schemas import depends_on_zone, spark_schema, zone_missing
@@ -145,7 +145,7 @@ class Scan:
             folded = {name.casefold() for name in wanted}
             known = tuple(c for c in query.columns if c.name.casefold() in folded)
             query = replace(query, columns=known or query.columns[:1])
-        return plan_query(self.snapshot, query, entries)
+        return plan_query(self.snapshot, query, entries, wider=self._views())
 
     def description_rows(self) -> pa.Table | None:
         """Return rows that describe the table or the plan, or None if the request is a query."""
@@ -155,7 +155,7 @@ class Scan:
             # Imported here: explanations draw on a library that no other request needs.
             from projseg.explain import explain_plan
 
-            plan = plan_query(self.snapshot, self.query)
+            plan = plan_query(self.snapshot, self.query, wider=self._views())
             return explain_plan(self.storage, self.request.query, plan).segments
         return None
 
@@ -175,6 +175,15 @@ class Scan:
     def spark_schema(self) -> StructType:
         """Return the columns of the answer, as Spark has them."""
         return spark_schema(self.answer_schema)
+
+    def _views(self) -> WiderSources | None:
+        """Return the table's views, which answer groups."""
+        if self.query.is_row_scan or not self.snapshot.properties.has_views:
+            return None
+        # Imported here: most tables have no views.
+        from projseg.views.choose_view import sources_of
+
+        return sources_of(self.snapshot, for_tasks=True)
 
     def _bound(self, request: ReadRequest) -> QuerySpec:
         properties = self.snapshot.properties

@@ -22,7 +22,7 @@ from projseg.maintenance.row_changes.delete_and_update import building_all
 from projseg.maintenance.row_changes.numbered_rows import NumberedChange, Numbers, commit_numbered
 from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.schemas import stored_schema
-from projseg.spark_datasource.writes.write_job import SegmentsWritten, WriteJob
+from projseg.spark_datasource.writes.write_job import SegmentsWritten, WriteJob, refresh_views
 from projseg.spark_datasource.writes.write_request import WriteRequest
 from projseg.spark_datasource.writes.write_target import WriteTarget, find_target
 from projseg.table_layer.metadata.entry_codec import warn_of_releases
@@ -142,7 +142,7 @@ class ChangeWriter(DataSourceArrowWriter):
             updated=sum(message.updated for message in changes),
             inserted=sum(message.inserted for message in changes),
         )
-        commit_numbered(
+        landed = commit_numbered(
             open_snapshot(self._job.target.storage, self._change.version),
             change,
             write_id=self._change.write_id,
@@ -150,6 +150,7 @@ class ChangeWriter(DataSourceArrowWriter):
             depends_on_all=self._change.depends_on_all,
             note=self._job.request.note.asking(**self._change.asked),
         )
+        refresh_views(landed)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Log it and delete nothing: Spark also aborts if the answer of a commit was lost."""

@@ -31,7 +31,7 @@ from projseg.table_layer.metadata.change import Append, Change, Overwrite
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.entry_codec import LOGGER, packed, unpacked, warn_of_releases
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
-from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.writer.table_writer import write_segments
 
@@ -160,7 +160,7 @@ class WriteJob:
             self._discard(files, target.reason_to_skip)
             return
         if target.condition is not None:
-            replace_by_written(
+            replaced = replace_by_written(
                 target.storage,
                 entries,
                 target.condition,
@@ -169,6 +169,7 @@ class WriteJob:
                 note=self.request.note,
                 txn=self.request.transaction,
             )
+            refresh_views(replaced)
             return
         base = open_snapshot(target.storage, target.base_version)
         if isinstance(change, Overwrite):
@@ -186,7 +187,7 @@ class WriteJob:
         if landed.file.write_id != self.write_id:
             self._discard(files, f"version {landed.version} is the same transaction")
         elif not self.request.is_compacted_later:
-            after_commit(landed, entries)
+            refresh_views(after_commit(landed, entries))
 
     def _discard(self, files: Sequence[str], reason: str) -> None:
         LOGGER.warning("write %s published nothing: %s", self.write_id, reason)
@@ -240,6 +241,15 @@ class WriteJob:
                 raise
             return overtaken_target(self.request, target, overwrite=self.overwrite)
         return None
+
+
+def refresh_views(snapshot: Snapshot) -> None:
+    """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
+    if snapshot.properties.is_in_views:
+        # Imported here: most tables have no views, and each write would pay.
+        from projseg.views.on_commit import refresh_after_commit
+
+        refresh_after_commit(snapshot)
 
 
 # Writes a DataFrame, in one commit.

@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from scale import one_of
 from spark_sql import assert_same, engines, plan_of, using
@@ -177,6 +178,13 @@ def test_errors_are_sparks_own(spark, tables):
             ):
                 spark.sql(text.format(t="projseg_rows")).collect()
             assert found.value.getCondition() == expected.value.getCondition()
+
+
+@pytest.mark.parametrize("text", ["SELECT :n", "DELETE FROM t WHERE k = :n"])
+def test_a_parameter_without_a_value_is_sparks_error(spark, text):
+    with using(spark, enabled="true"), pytest.raises(AnalysisException) as raised:
+        spark.sql(text, {"m": 1})
+    assert raised.value.getCondition() == "UNBOUND_SQL_PARAMETER"
 
 
 def test_a_query_reads_one_version(spark, tables, tmp_path):

@@ -137,6 +137,7 @@ CALLS: dict[str, list[str]] = {
     "rpad": ["rpad(s, i, u)", "rpad(s, 4)"],
     "repeat": ["repeat(s, i)", "repeat(s, 2)"],
     "like": ["s LIKE u", "s LIKE 'a%'", "s LIKE '%a_b%'", "s LIKE 'a'"],
+    "text_match": ["text_match(s, 'a OR b')", "text_match(s, '-a*')", "text_match(u, 'ab')"],
     "rlike": ["s RLIKE u", "s RLIKE '^a.*b$'", "s RLIKE 'a\\\\s*$'", "s RLIKE '(?i)(^|,)A'"],
     "regexp_extract": [
         *("regexp_extract(s, '(a)(b)?')", "regexp_extract(s, '[a-z]+', 0)"),

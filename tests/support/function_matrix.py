@@ -138,7 +138,7 @@ VALUES = {
 }
 """From a column to its type and its values that are not null."""
 
-OWN = ("timestamp_floor(", "in_zone(", "yearofweek(", "second_with_fraction(")
+OWN = ("timestamp_floor(", "in_zone(", "yearofweek(", "second_with_fraction(", "text_match(")
 """Functions that Spark lacks."""
 _LENGTHENING = ("lpad", "rpad", "repeat")
 """Functions of which Spark makes texts of any length."""

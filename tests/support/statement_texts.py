@@ -25,8 +25,17 @@ CREATE {view} [IF NOT EXISTS] {name} ON TABLE {table} [USING {provider}] {later}
 CREATE DATAMAP {name} ON TABLE {table} AS {provider} [DMPROPERTIES ({properties})]
 CREATE DATAMAP {name} ON TABLE {table} [USING {provider}] DMPROPERTIES ({properties}) AS {select}
 <REFRESH|REBUILD> {view} {name} ON TABLE {table}
-SHOW <{view}|MATERIALIZED VIEWS> ON TABLE {table}
-DROP {view} [IF EXISTS] {name} ON TABLE {table}
+SHOW <{view}|MATERIALIZED VIEWS> [ON TABLE {table}] [LIKE {text}]
+DROP {view} [IF EXISTS] {name} [ON TABLE {table}]
+CREATE [OR REPLACE] {view} [IF NOT EXISTS] {name} {later} [TBLPROPERTIES ({properties})] AS {select}
+<REFRESH|REBUILD> {view} {name} [FULL] [FOR INTERVAL {interval}] [DRY RUN]
+ALTER {view} {name} <ENABLE|DISABLE|COMPACT {text}|RENAME TO {name}>
+ALTER {view} {name} SET TBLPROPERTIES ({properties})
+CREATE INDEX [IF NOT EXISTS] {name} ON {table} [USING bloom] ({term}) [OPTIONS ({properties})]
+CREATE DATAMAP {name} ON TABLE {table} USING {provider} DMPROPERTIES ({properties})
+<DROP|REFRESH|DESCRIBE> INDEX {name} ON [TABLE] {table}
+SHOW INDEXES [<FROM|ON> {table}]
+ALTER TABLE {table} MATERIALIZE INDEX {name} [FOR INTERVAL {interval}]
 """.strip().split("\n")
 
 SELECTS = """

@@ -39,23 +39,43 @@ class ProjectionHints extends Rule[LogicalPlan] {
 object ProjectionHints {
   private val prefix = "projseg.hint."
 
-  /** Names of options that hints give to tables, in lower case. */
-  val names: Set[String] = Set("useprojection", "forceprojections", "noprojections").map(prefix + _)
+  /** What can be said of a query's sources, by the noun it ends in; `exclude...` adds to what else is said. */
+  private val steering: Map[String, Set[String]] = Map(
+    "projections" -> Set("useprojection", "forceprojections", "noprojections"),
+    "views" -> Set("useview", "forceviews", "noviews", "excludeviews"),
+    "indexes" -> Set("noindexes", "excludeindexes"))
 
-  private def options(name: String, parameters: Seq[Expression]): Option[Map[String, String]] =
-    (name.toUpperCase(Locale.ROOT), parameters) match {
-      case ("NO_PROJECTIONS", Seq()) => Some(Map(prefix + "noprojections" -> "true"))
-      case ("FORCE_PROJECTIONS", Seq()) => Some(Map(prefix + "forceprojections" -> "true"))
-      case ("USE_PROJECTION", Seq(UnresolvedAttribute(parts))) =>
-        Some(Map(prefix + "useprojection" -> parts.mkString(".")))
-      case ("USE_PROJECTION", Seq(Literal(projection, _))) if projection != null =>
-        Some(Map(prefix + "useprojection" -> projection.toString))
+  /** Names of options that hints give to tables, and of a read's own about views and indexes; in lower case. */
+  val names: Set[String] = steering.values.flatten.map(prefix + _).toSet ++ steering("views") ++ steering("indexes")
+
+  private val flags: Map[String, String] = Map(
+    "NO_PROJECTIONS" -> "noprojections", "FORCE_PROJECTIONS" -> "forceprojections", "NO_VIEWS" -> "noviews",
+    "FORCE_VIEWS" -> "forceviews", "NO_INDEXES" -> "noindexes")
+  private val named: Map[String, String] = Map("USE_PROJECTION" -> "useprojection", "USE_VIEW" -> "useview")
+
+  private def options(name: String, parameters: Seq[Expression]): Option[Map[String, String]] = {
+    val upper = name.toUpperCase(Locale.ROOT)
+    val found = parameters match {
+      case Seq() => flags.get(upper).map(_ -> "true")
+      case Seq(UnresolvedAttribute(parts)) => named.get(upper).map(_ -> parts.mkString("."))
+      case Seq(Literal(source, _)) if source != null => named.get(upper).map(_ -> source.toString)
       case _ => None
     }
+    found.map { case (key, value) => Map(prefix + key -> value) }
+  }
 
-  /** A session's query context, where hints in a table's options do not say otherwise. */
+  /** A session's query context, where hints in a table's options, or its own, do not say otherwise. */
   def context(session: Map[String, String], options: Map[String, String]): Map[String, String] = {
     val hinted = options.collect { case (name, value) if names.contains(name) => name.stripPrefix(prefix) -> value }
-    if (hinted.isEmpty) session else session.filter { case (name, _) => name == "excludeProjections" } ++ hinted
+    def isOverridden(name: String): Boolean = steering.values.exists { of =>
+      of.contains(name.toLowerCase(Locale.ROOT)) && hinted.keys.exists(of.contains)
+    }
+    // A view that is named answers, whatever the session says of projections.
+    def isOfOthers(name: String): Boolean = hinted.contains("useview") && steering("projections").contains(name.toLowerCase(Locale.ROOT))
+    session.filterNot { case (name, _) => isOverridden(name) && !name.startsWith("exclude") || isOfOthers(name) } ++ hinted
   }
+
+  /** What of a query's context concerns its rows too, and not only groups. */
+  def ofRows(context: Map[String, String]): Map[String, String] =
+    context.filter { case (name, _) => steering("indexes").contains(name.toLowerCase(Locale.ROOT)) }
 }

@@ -36,18 +36,22 @@ case class PlanSummary(line: String, most: Option[(Long, Long)], figures: Map[St
 
 object PlanSummary {
   val OfProjections = "projectionSegments"
+  val OfViews = "viewParts"
   val OfRows = "baseSegments"
   val Milliseconds = "engineTime"
 
   /** What figures are, by their names. */
   val descriptions: Map[String, String] = Map(
-    OfProjections -> "segments answered from projections", OfRows -> "segments answered from base rows")
+    OfViews -> "parts of views that answer", OfProjections -> "segments answered from projections",
+    OfRows -> "segments answered from base rows")
 
   def of(reply: JsonNode): PlanSummary = {
-    val (ofRows, ofProjections) = reply.get("sources").properties().asScala.partition(_.getKey == "base rows")
-    val figures = Seq(OfRows -> ofRows, OfProjections -> ofProjections).map { case (name, sources) =>
-      name -> sources.toSeq.map(_.getValue.asLong).sum
-    } ++ Option(reply.get("milliseconds")).map(Milliseconds -> _.asLong)
+    val bySource = reply.get("sources").properties().asScala.toSeq.groupMapReduce(_.getKey match {
+      case "base rows" => OfRows
+      case name if name.startsWith("view:") => OfViews
+      case _ => OfProjections
+    })(_.getValue.asLong)(_ + _)
+    val figures = descriptions.keys.toSeq.map(name => name -> bySource.getOrElse(name, 0L)) ++ Option(reply.get("milliseconds")).map(Milliseconds -> _.asLong)
     PlanSummary(reply.get("plan").asText, Some(reply.get("rows").asLong -> reply.get("bytes").asLong), figures.toMap)
   }
 }
@@ -58,18 +62,17 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
   private def parallelism: String = session.asInstanceOf[classic.SparkSession].leafNodeDefaultParallelism.toString
 
   /** A query for groups of a table, to be completed. */
-  def groups(table: Table): ObjectNode = {
-    val query = rows()
-    val context = query.get("context").asInstanceOf[ObjectNode]
-    ProjectionHints.context(settings.context, table.options).foreach { case (name, value) => context.put(name, value) }
-    query
-  }
+  def groups(table: Table): ObjectNode = query(ProjectionHints.context(settings.context, table.options))
 
-  /** A query for rows, to be completed. No setting about projections concerns it. */
-  def rows(): ObjectNode = {
-    val query = Engine.json.createObjectNode()
-    query.put("projseg_query", 1).putObject("context").put("timezone", zone)
-    query
+  /** A query for rows of a table, to be completed. No setting about projections concerns it. */
+  def rows(table: Table): ObjectNode =
+    query(ProjectionHints.ofRows(ProjectionHints.context(settings.context, table.options)))
+
+  private def query(context: Map[String, String]): ObjectNode = {
+    val made = Engine.json.createObjectNode()
+    val said = made.put("projseg_query", 1).putObject("context").put("timezone", zone)
+    context.foreach { case (name, value) => said.put(name, value) }
+    made
   }
 
   /** A query's answer, unless the source refuses: then Spark reads as it would, or says why not. */

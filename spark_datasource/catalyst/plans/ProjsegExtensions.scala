@@ -7,6 +7,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     Settings.register()
     extensions.injectHintResolutionRule(session => new StatementsOfDelta(session))
+    extensions.injectHintResolutionRule(session => new CreateViews(session))
     // Names of versions may be known at once, or only once Spark has resolved an expression.
     extensions.injectHintResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))
@@ -24,6 +25,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectColumnar(session => new CompactAfterWrites(session))
     extensions.injectParser((session, parser) => Statements.parser(session, parser))
     extensions.injectTableFunction(QueryLog.function)
+    extensions.injectFunction(TimeSeries.function)
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPlannerStrategy(_ => PlanColumnChanges)
     extensions.injectPlannerStrategy(session => new PlanCreateLike(session))

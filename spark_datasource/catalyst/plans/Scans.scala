@@ -26,7 +26,7 @@ class Scans(settings: Settings, reads: PlannedReads, requests: Requests, texts: 
     if (passed.isEmpty && columns.size == table.relation.output.size && !table.isPinned)
       return Left(Refusal("all columns and rows are read"))
     for {
-      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(), stored(table, columns))))
+      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(table), stored(table, columns))))
       summary = reply.fold(refusal => PlanSummary(refusal.toString, None), PlanSummary.of).and(note)
       source = reads.planned(loaded, summary)
       found = columns.flatMap(column => source.output.find(_.name == column.name))
@@ -50,7 +50,7 @@ class Scans(settings: Settings, reads: PlannedReads, requests: Requests, texts: 
     if (!settings.isLocalEnabled || limit > settings.localRows) return Left(Refusal("no answers are planted"))
     if ((terms ++ conditions).exists(_.isEmpty)) return Left(Refusal("a condition or an order is left to Spark"))
     val columns = needed(table, projects)
-    val query = reads.rows().put("limit", limit)
+    val query = reads.rows(table).put("limit", limit)
     if (terms.nonEmpty) terms.flatten.foreach(query.withArray[ArrayNode]("order_by").add)
     for {
       reply <- asked(query, table, columns, conditions.flatten)
@@ -78,7 +78,7 @@ class Scans(settings: Settings, reads: PlannedReads, requests: Requests, texts: 
 
   /** What the engine says of a scan of columns, and of those conditions that it can apply. */
   private def ask(table: Table, columns: Seq[Attribute], conditions: Seq[(Expression, String)])
-      : Either[Refusal, JsonNode] = asked(reads.rows(), table, columns, conditions).map(_.content)
+      : Either[Refusal, JsonNode] = asked(reads.rows(table), table, columns, conditions).map(_.content)
 
   private def asked(query: ObjectNode, table: Table, columns: Seq[Attribute], conditions: Seq[(Expression, String)])
       : Either[Refusal, Reply] = {

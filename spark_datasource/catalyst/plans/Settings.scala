@@ -25,7 +25,8 @@ class Settings(conf: SQLConf) {
 
   /** The session's query context, under its own names. */
   lazy val context: Map[String, String] =
-    Settings.context.flatMap { case (name, entry) => conf.getConf(entry).map(name -> _.toString) }
+    Settings.context.flatMap { case (name, entry) => conf.getConf(entry).map(name -> _.toString) } ++
+      Option.when(!conf.getConf(Settings.viewsEnabled))("noViews" -> "true")
 }
 
 /** Spark knows the settings: it refuses wrong values when they are set, and `SET -v` lists them. */
@@ -58,12 +59,21 @@ object Settings {
     named("queryLog.literals", "Keep literals of queries in the query log.").booleanConf.createWithDefault(false)
   val python: ConfigEntry[Option[String]] = named("python", "The Python that runs the engine.").stringConf.createOptional
 
+  val viewsEnabled: ConfigEntry[Boolean] =
+    named("views.enabled", "Answer groups from the views of a table.").booleanConf.createWithDefault(true)
+
   /** The query context, by its names. */
   val context: Map[String, ConfigEntry[_ <: Option[Any]]] = Map(
     "useProjection" -> named("useProjection", "The only projection that may answer.").stringConf.createOptional,
     "forceProjections" -> named("forceProjections", "Use projections or nothing.").booleanConf.createOptional,
     "noProjections" -> named("noProjections", "Use no projection.").booleanConf.createOptional,
-    "excludeProjections" -> named("excludeProjections", "Projections not to use.").stringConf.createOptional)
+    "excludeProjections" -> named("excludeProjections", "Projections not to use.").stringConf.createOptional,
+    "useView" -> named("useView", "The only view that may answer.").stringConf.createOptional,
+    "forceViews" -> named("forceViews", "Use a view for all segments, or nothing.").booleanConf.createOptional,
+    "noViews" -> named("noViews", "Use no view.").booleanConf.createOptional,
+    "excludeViews" -> named("excludeViews", "Views not to use.").stringConf.createOptional,
+    "noIndexes" -> named("noIndexes", "Ask no index.").booleanConf.createOptional,
+    "excludeIndexes" -> named("excludeIndexes", "Indexes not to ask.").stringConf.createOptional)
 
   private def named(name: String, meaning: String) = buildConf(s"spark.projseg.$name").doc(meaning)
 

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.projseg
 
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -17,8 +18,10 @@ import org.apache.spark.sql.types.StructType
 sealed trait Subject
 case class ByName(parts: Seq[String]) extends Subject
 case class At(location: String) extends Subject
-/** Each projseg table of the current namespace; its name comes first in what is returned. */
-case object EveryTable extends Subject
+/** Each projseg table of a namespace, or of the current one; its name comes first in what is returned. */
+case class EveryTable(namespace: Option[String] = None) extends Subject
+/** That table of the view's namespace, or of the current one, which has the view; none is no error if that is lenient. */
+case class OfView(parts: Seq[String], isLenient: Boolean = false) extends Subject
 
 /**
  * An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. One that is
@@ -40,7 +43,10 @@ case class Statement(
         if (operation == Statements.Restore) SessionEntry.follow(classic, parts)
         made
       case At(location) => rows(classic, location, returned)
-      case EveryTable => tables.all.flatMap { case (name, location) =>
+      case OfView(parts, isLenient) =>
+        val found = tables.having(parts)
+        if (found.isEmpty && isLenient) Nil else rows(classic, tables.only(parts, found), returned)
+      case EveryTable(namespace) => tables.all(namespace).flatMap { case (name, location) =>
         rows(classic, location, StructType(returned.tail)).map(row => Row.fromSeq(name +: row.toSeq))
       }
     }
@@ -98,14 +104,31 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
   /** Whether a statement is about projseg tables, and not about what another extension knows. */
   def isKnown(subject: Subject): Boolean = subject match {
     case ByName(parts) => Try(of(parts)).isSuccess
+    case OfView(parts, _) => Try(having(parts)).toOption.exists(_.nonEmpty)
     case _ => true
   }
 
-  /** Names and locations of the projseg tables of the session catalog's current namespace. */
-  def all: Seq[(String, String)] = {
+  /** Tables of the view's namespace, or of the current one, that have it; with their names. */
+  def having(parts: Seq[String]): Seq[(String, String)] = {
+    val found = all(parts.dropRight(1).lastOption)
+    val request = Engine.request("find_view", Map("name" -> parts.last, "locations" -> found.map(_._2)))
+    val reply = Statement.reply(new Settings(session.sessionState.conf), request, None)
+    reply.content.get("found").elements().asScala.map(one => found(one.asInt)).toSeq
+  }
+
+  def only(parts: Seq[String], found: Seq[(String, String)]): String = found match {
+    case Seq((_, location)) => location
+    case Seq() => throw Statement.failed(
+      "PROJSEG_UNKNOWN_VIEW", s"no projseg table of the namespace has a view ${shown(parts)}; of another table, add ON TABLE t")
+    case several => throw Statement.failed(
+      "PROJSEG_BAD_VIEW", s"${several.map(_._1).mkString(" and ")} each have a view ${shown(parts)}; add ON TABLE t")
+  }
+
+  /** Names and locations of the projseg tables of a namespace of the session catalog, or of its current one. */
+  def all(namespace: Option[String]): Seq[(String, String)] = {
     val catalog = session.sessionState.catalog
     for {
-      name <- catalog.listTables(catalog.getCurrentDatabase)
+      name <- catalog.listTables(namespace.getOrElse(catalog.getCurrentDatabase))
       if !catalog.isTempView(name)
       entry = catalog.getTableMetadata(name)
       if Table.isOfProjseg(entry)

@@ -3,7 +3,11 @@ package org.apache.spark.sql.projseg
 import java.lang.reflect.{InvocationTargetException, Method, Proxy}
 import java.util.Locale
 
-import org.apache.spark.sql.SparkSession
+import scala.jdk.CollectionConverters._
+
+import org.antlr.v4.runtime.{CharStream, CharStreams, CommonToken, ParserRuleContext, TokenSource}
+import org.antlr.v4.runtime.misc.Pair
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
@@ -19,7 +23,7 @@ object Statements {
     def answered(method: Method, arguments: Array[AnyRef]): AnyRef = {
       def passed(): AnyRef =
         try method.invoke(below, Option(arguments).getOrElse(Array.empty[AnyRef]): _*)
-        catch { case error: InvocationTargetException => throw error.getCause }
+        catch { case error: InvocationTargetException => throw declared(error.getCause, arguments(0).toString) }
       def plan(): LogicalPlan = passed().asInstanceOf[LogicalPlan]
       val isPlan = method.getName == "parsePlan" || method.getName == "parsePlanWithParameters"
       if (!isPlan) passed()
@@ -30,10 +34,23 @@ object Statements {
       (_, method, arguments) => answered(method, arguments)).asInstanceOf[ParserInterface]
   }
 
+  /** What a proxy of a parser may throw of a text: other errors of analysis, as of a parameter without a value, would reach users wrapped. */
+  private def declared(error: Throwable, text: String): Throwable = error match {
+    case other: AnalysisException if !other.isInstanceOf[ParseException] && other.getCondition != null =>
+      val context = new ParserRuleContext()
+      val source = new Pair[TokenSource, CharStream](null, CharStreams.fromString(text))
+      context.start = new CommonToken(source, 1, 0, 0, text.length - 1)
+      context.stop = context.start
+      new ParseException(other.getCondition, other.getMessageParameters.asScala.toMap, context)
+    case other => other
+  }
+
   /** A statement if it names a projseg table, or no parser below knows it; else what that one makes of the text. */
   private def chosen(statement: Statement, session: SparkSession, below: () => LogicalPlan): LogicalPlan = {
     val classic = session.asInstanceOf[ClassicSession]
-    if (new Locations(classic).isKnown(statement.subject)) statement
+    // Pipelines take their plans from the parser; `CreateViews` takes those that are not theirs.
+    val isOfPipelines = statement.operation == StatementsOfViews.Create
+    if (!isOfPipelines && new Locations(classic).isKnown(statement.subject)) statement
     else try below() match {
       // Spark reads DESCRIBE HISTORY t as column t of a table HISTORY.
       case column: DescribeColumn if !isKnown(column.relation, classic) => statement
@@ -57,13 +74,16 @@ object Statements {
   }
 
   /** What names mean. */
-  private class Names(parser: ParserInterface) {
+  class Names(parser: ParserInterface) {
     private def parts(written: String): Seq[String] = parser.parseMultipartIdentifier(written)
     def table(written: String): Subject = ByName(parts(written))
+    def view(written: String): Subject = OfView(parts(written))
     def single(written: String): String = parts(written).mkString(".")
+    def last(written: String): String = parts(written).last
+    def text(written: String): String = new Cursor(written, SqlTokens.of(written)).string.getOrElse(single(written))
   }
 
-  private type Form = (Cursor, Names) => Option[Statement]
+  type Form = (Cursor, Names) => Option[Statement]
 
   private val addProjection: Form = (at, names) => for {
     _ <- at.words("ALTER TABLE")
@@ -104,7 +124,7 @@ object Statements {
     table <- optional(at, "FROM", "IN")(at.name)
     _ <- at.end
   } yield table.map(one => Statement("projections", names.table(one), Map.empty, projections))
-    .getOrElse(Statement("projections", EveryTable, Map.empty, "table STRING, " + projections))
+    .getOrElse(Statement("projections", EveryTable(), Map.empty, "table STRING, " + projections))
 
   private val describeProjection: Form = (at, names) => for {
     _ <- at.words("DESCRIBE PROJECTION").orElse(at.words("DESC PROJECTION"))
@@ -159,7 +179,7 @@ object Statements {
     if (at.has("VERSION AS OF")) at.number.map("version" -> _)
     else at.words("TIMESTAMP AS OF").flatMap(_ => at.string).map("timestamp" -> _)
 
-  // ---- CarbonData's forms, whose views of one table are its projections
+  // ---- CarbonData's form of a view of one table by the table's name, which is a projection
 
   private def view(at: Cursor): Option[Unit] =
     if (Seq("MATERIALIZED VIEW", "MATERIALIZED VIEWS", "DATAMAP").exists(at.has)) Some(()) else None
@@ -187,29 +207,6 @@ object Statements {
     Statement("add_projection", names.table(table), arguments ++ build(isDeferred, isBuiltNow = true), version)
   }
 
-  private val refreshView: Form = (at, names) => for {
-    _ <- at.words("REFRESH").orElse(at.words("REBUILD"))
-    _ <- view(at)
-    (projection, table) <- viewOfTable(at)
-    _ <- at.end
-  } yield materialized(names, table, projection, None)
-
-  private val showViews: Form = (at, names) => for {
-    _ <- at.words("SHOW")
-    _ <- view(at)
-    _ <- at.words("ON TABLE")
-    table <- at.name
-    _ <- at.end
-  } yield Statement("projections", names.table(table), Map.empty, projections)
-
-  private val dropView: Form = (at, names) => for {
-    _ <- at.words("DROP")
-    _ <- view(at)
-    isLenient = at.has("IF EXISTS")
-    (projection, table) <- viewOfTable(at)
-    _ <- at.end
-  } yield dropped(names, table, projection, isLenient)
-
   // ---- what several forms share, or those that Delta has too
 
   def historyOf(table: Subject): Statement = Statement("history", table, Map.empty, versions)
@@ -227,7 +224,7 @@ object Statements {
   def restored(table: Subject, target: (String, Any)): Statement = Statement(Restore, table, Map(target), version)
 
   /** What stands behind one of these words, if one of them comes next; None if something else does. */
-  private def optional[T](at: Cursor, openings: String*)(read: => Option[T]): Option[Option[T]] =
+  def optional[T](at: Cursor, openings: String*)(read: => Option[T]): Option[Option[T]] =
     if (openings.exists(at.has)) read.map(Some(_)) else Some(None)
 
   private def build(isDeferred: Boolean, isBuiltNow: Boolean = false): Map[String, Any] =
@@ -244,18 +241,14 @@ object Statements {
     Statement("materialize_projection", names.table(table), arguments, written)
   }
 
-  private val byFirstWord: Map[String, Seq[Form]] = Map(
-    "ALTER" -> Seq(addProjection, dropProjection, materialize),
-    "SHOW" -> Seq(showProjections, showSegments, showViews),
-    "DESCRIBE" -> Seq(describeProjection, history),
-    "DESC" -> Seq(describeProjection, history),
-    "CREATE" -> Seq(createView),
-    "REFRESH" -> Seq(refreshView),
-    "REBUILD" -> Seq(refreshView),
-    "OPTIMIZE" -> Seq(optimize),
-    "VACUUM" -> Seq(vacuum),
-    "RESTORE" -> Seq(restore),
-    "DROP" -> Seq(dropView))
+  private lazy val byFirstWord: Map[String, Seq[Form]] = {
+    val own = Seq[(String, Form)](
+      "ALTER" -> addProjection, "ALTER" -> dropProjection, "ALTER" -> materialize, "SHOW" -> showProjections,
+      "SHOW" -> showSegments, "DESCRIBE" -> describeProjection, "DESC" -> describeProjection,
+      "DESCRIBE" -> history, "DESC" -> history, "CREATE" -> createView, "OPTIMIZE" -> optimize, "VACUUM" -> vacuum,
+      "RESTORE" -> restore)
+    (own ++ StatementsOfIndexes.forms ++ StatementsOfViews.forms).groupMap(_._1)(_._2)
+  }
 
   // ---- what they return, as the engine's replies have it
 

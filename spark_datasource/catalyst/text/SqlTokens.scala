@@ -1,5 +1,7 @@
 package org.apache.spark.sql.projseg
 
+import java.util.Locale
+
 import org.apache.spark.sql.catalyst.util.SparkParserUtils
 
 /** A token of SQL text, from `start` to before `end`: a word, a quoted name, a string, or one character. */
@@ -124,6 +126,28 @@ class Cursor(text: String, tokens: Seq[Token]) {
         Some(inside)
       }
     }
+
+  /** The texts between commas of what stands in brackets that come next. */
+  def list: Option[Seq[String]] = bracketed.map { inside =>
+    val found = SqlTokens.of(inside)
+    val commas = found.zip(SqlTokens.depths(found)).collect { case (token, 0) if token.is(",") => token }
+    val starts = 0 +: commas.map(_.end)
+    starts.zip(commas.map(_.start) :+ inside.length).map { case (start, end) => inside.substring(start, end).trim }
+  }
+
+  /** Names and values in brackets that come next, as Spark writes properties; names in lower case. */
+  def properties: Option[Map[String, String]] = list.flatMap { written =>
+    val found = written.filter(_.nonEmpty).map { one =>
+      val pair = new Cursor(one, SqlTokens.of(one))
+      for {
+        name <- pair.string.orElse(pair.name)
+        _ = pair.has("=")
+        value <- pair.rest
+        text = new Cursor(value, SqlTokens.of(value))
+      } yield name.toLowerCase(Locale.ROOT) -> text.string.filter(_ => text.end.isDefined).getOrElse(value)
+    }
+    if (found.forall(_.isDefined)) Some(found.flatten.toMap) else None
+  }
 
   /** All that is left but for semicolons, which is something. */
   def rest: Option[String] = {

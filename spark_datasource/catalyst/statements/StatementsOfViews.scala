@@ -1,0 +1,195 @@
+package org.apache.spark.sql.projseg
+
+import java.util.Locale
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, TableSpecBase, UnresolvedTableSpec}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.projseg.Statements.{optional, Form, Names}
+
+/**
+ * Statements about materialized views, and in CarbonData's words about data maps, which may be projections and
+ * indexes too. A view is found by its name among the tables of a namespace, or by `ON TABLE t`.
+ */
+object StatementsOfViews {
+  val Create = "create_view"
+
+  private def noun(at: Cursor): Option[String] =
+    Seq("MATERIALIZED VIEWS", "MATERIALIZED VIEW", "DATAMAPS", "DATAMAP").find(at.has).map(_.stripSuffix("S"))
+
+  private val create: Form = (at, names) => for {
+    _ <- at.words("CREATE")
+    isReplaced = at.has("OR REPLACE")
+    _ <- noun(at)
+    isLenient = at.has("IF NOT EXISTS")
+    view <- at.name
+    clauses <- clauses(at)
+    _ <- at.words("AS")
+    select <- at.rest
+    table <- new Select(select).table
+  } yield created(
+    names, table, view, select, clauses + ("replace" -> isReplaced) + ("lenient" -> isLenient))
+
+  private val explain: Form = (at, names) =>
+    if (!at.has("EXPLAIN")) None
+    else create(at, names).map(made => made.copy(operation = "explain_view", columns = "property STRING, value STRING"))
+
+  /** What may stand before AS, in any order. */
+  private def clauses(at: Cursor): Option[Map[String, Any]] = {
+    var found = Map[String, Any]()
+    def one(): Option[(String, Any)] =
+      if (at.has("USING")) at.string.filter(_.equalsIgnoreCase("mv")).map("provider" -> _)
+      else if (at.has("WITH DEFERRED REFRESH") || at.has("WITH DEFERRED REBUILD")) Some("deferred" -> true)
+      else if (at.has("REFRESH ON COMMIT")) Some("deferred" -> false)
+      else if (at.has("PARTITIONED BY")) at.bracketed.map("chunk" -> _)
+      else if (at.has("COMMENT")) at.string.map("comment" -> _)
+      else if (Seq("TBLPROPERTIES", "DMPROPERTIES", "PROPERTIES").exists(at.has)) at.properties.map("properties" -> _)
+      else None
+    var next = one()
+    while (next.exists { case (name, _) => !found.contains(name) }) {
+      found ++= next
+      next = one()
+    }
+    Option.when(next.isEmpty)(found)
+  }
+
+  def created(names: Names, table: String, view: String, select: String, said: Map[String, Any]): Statement = {
+    val properties = said.get("properties").map(_.asInstanceOf[Map[String, String]]).getOrElse(Map.empty)
+    val sql = new Select(select).inTimeSeries("").whole
+    val arguments = said + ("name" -> names.last(view)) + ("sql" -> sql) + ("properties" -> properties)
+    Statement(Create, names.table(table), arguments, "view STRING, version BIGINT, parts BIGINT, segments BIGINT, ignored STRING")
+  }
+
+  /** A view of a table that is named, or of that one of the view's namespace which has it. */
+  private def subject(at: Cursor, names: Names, view: String): Option[Subject] =
+    optional(at, "ON") { at.has("TABLE"); at.name }.map(_.map(names.table).getOrElse(names.view(view)))
+
+  private def named(names: Names, kind: String, view: String): Map[String, Any] =
+    Map("name" -> names.last(view), "kind" -> kind)
+
+  private val refresh: Form = (at, names) => for {
+    _ <- at.words("REFRESH").orElse(at.words("REBUILD"))
+    kind <- noun(at)
+    view <- at.name
+    of <- subject(at, names, view)
+    isFull = at.has("FULL")
+    interval <- optional(at, "FOR INTERVAL")(at.string)
+    isDry = at.has("DRY RUN")
+    _ <- at.end
+  } yield refreshed(of, named(names, kind, view) ++ Map("full" -> isFull, "dry_run" -> isDry) ++ interval.map("interval" -> _))
+
+  private def refreshed(of: Subject, arguments: Map[String, Any]): Statement = Statement(
+    "refresh_view", of, arguments,
+    "version BIGINT, segments BIGINT, kept BIGINT, relabelled BIGINT, subtracted BIGINT, refolded BIGINT, " +
+      "added BIGINT, dropped BIGINT, rows_read BIGINT, not_built STRING")
+
+  private val alter: Form = (at, names) => for {
+    _ <- at.words("ALTER")
+    kind <- noun(at)
+    view <- at.name
+    of <- subject(at, names, view)
+    change <- change(at, names)
+    _ <- at.end
+  } yield {
+    val arguments = named(names, kind, view)
+    if (change.contains("compact")) refreshed(of, arguments ++ Map("full" -> true, "dry_run" -> false, "compact" -> true))
+    else Statement("alter_view", of, arguments ++ change, "view STRING, status STRING, state STRING")
+  }
+
+  private def change(at: Cursor, names: Names): Option[Map[String, Any]] =
+    if (at.has("ENABLE")) Some(Map("enabled" -> true))
+    else if (at.has("DISABLE")) Some(Map("enabled" -> false))
+    else if (at.has("RENAME TO")) at.name.map(name => Map("rename" -> names.last(name)))
+    else if (at.has("COMPACT")) { at.string; Some(Map("compact" -> true)) }
+    else if (at.has("SET TBLPROPERTIES")) at.properties.map(found => Map("set" -> found))
+    else if (at.has("UNSET TBLPROPERTIES")) at.list.map(found => Map("unset" -> found.map(names.text)))
+    else None
+
+  private val show: Form = (at, names) => for {
+    _ <- at.words("SHOW")
+    kind <- noun(at)
+    table <- optional(at, "ON") { at.has("TABLE"); at.name }
+    namespace <- optional(at, "FROM", "IN")(at.name)
+    if table.isEmpty || namespace.isEmpty
+    like <- optional(at, "LIKE")(at.string)
+    _ <- at.end
+  } yield {
+    val arguments = Map("kind" -> kind, "all" -> table.isDefined) ++ like.map("like" -> _)
+    table.map(one => Statement("views", names.table(one), arguments, views))
+      .getOrElse(Statement("views", EveryTable(namespace.map(names.last)), arguments, "table STRING, " + views))
+  }
+
+  private val describe: Form = (at, names) => for {
+    _ <- at.words("DESCRIBE").orElse(at.words("DESC"))
+    _ = at.has("EXTENDED")
+    kind <- noun(at)
+    view <- at.name
+    of <- subject(at, names, view)
+    _ <- at.end
+  } yield Statement("view", of, named(names, kind, view), "property STRING, value STRING")
+
+  private val showCreate: Form = (at, names) => for {
+    _ <- at.words("SHOW CREATE")
+    kind <- noun(at)
+    view <- at.name
+    of <- subject(at, names, view)
+    _ <- at.end
+  } yield Statement("show_create_view", of, named(names, kind, view), "createtab_stmt STRING")
+
+  private val drop: Form = (at, names) => for {
+    _ <- at.words("DROP")
+    kind <- noun(at)
+    isLenient = at.has("IF EXISTS")
+    view <- at.name
+    of <- subject(at, names, view)
+    _ <- at.end
+  } yield {
+    val lenient = of match {
+      case OfView(parts, _) => OfView(parts, isLenient)
+      case other => other
+    }
+    Statement("drop_view", lenient, named(names, kind, view) + ("lenient" -> isLenient), "version BIGINT")
+  }
+
+  val forms: Seq[(String, Form)] = Seq(
+    "CREATE" -> create, "EXPLAIN" -> explain, "REFRESH" -> refresh, "REBUILD" -> refresh, "ALTER" -> alter, "SHOW" -> show,
+    "DESCRIBE" -> describe, "DESC" -> describe, "SHOW" -> showCreate, "DROP" -> drop)
+
+  private val views =
+    "name STRING, provider STRING, status STRING, state STRING, segments BIGINT, segments_covered BIGINT, " +
+      "rows_covered DOUBLE, parts BIGINT, rows BIGINT, bytes BIGINT, chunk STRING, refresh STRING, " +
+      "refreshed_at TIMESTAMP, last_error STRING, comment STRING, definition STRING"
+}
+
+/**
+ * CREATE MATERIALIZED VIEW over a projseg table, which Spark's parser since 4.1 takes for a pipeline's. A pipeline
+ * takes the plan from the parser, so it is this only where a session runs the statement itself.
+ */
+class CreateViews(session: SparkSession) extends Rule[LogicalPlan] {
+  private lazy val locations = new Locations(session.asInstanceOf[ClassicSession])
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (plan.getClass.getSimpleName != "CreateMaterializedViewAsSelect") plan
+    else plan.productIterator.toSeq match {
+      case Seq(UnresolvedIdentifier(parts, _), columns: Seq[_], chunk: Seq[_], table: TableSpecBase, _, select: String, isLenient: Boolean)
+          if columns.isEmpty && table.provider.isEmpty =>
+        val said = Map("lenient" -> isLenient, "replace" -> false, "properties" -> properties(table)) ++
+          table.comment.map("comment" -> _) ++ chunk.headOption.map(one => "chunk" -> one.asInstanceOf[Transform].describe)
+        val names = new Names(session.asInstanceOf[ClassicSession].sessionState.sqlParser)
+        new Select(select).table
+          .map(StatementsOfViews.created(names, _, parts.map(SqlText.quoted).mkString("."), select, said))
+          .filter(made => locations.isKnown(made.subject)).getOrElse(plan)
+      case _ => plan
+    }
+
+  private def properties(table: TableSpecBase): Map[String, String] = table match {
+    case written: UnresolvedTableSpec => written.properties ++ written.optionExpression.options.collect {
+      case (name, Literal(value, _)) if value != null => name -> value.toString
+    }
+    case other => other.properties
+  }
+}

@@ -1,0 +1,274 @@
+"""What the engine process does for SQL statements about views, and about CarbonData's data maps.
+
+A data map may be a view, a projection or an index of its table. The columns of a reply's rows are
+those of the statement in `spark_datasource/catalyst/statements/StatementsOfViews.scala`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase as fnmatch
+from typing import Any, Final
+
+import pyarrow as pa
+
+from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
+from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
+from projseg.spark_engine.statement_requests import materialized
+from projseg.table import Table
+from projseg.table.view_object import View
+from projseg.views.definition import bad_view
+
+_COUNTED: Final = (
+    *("version", "segments", "kept", "relabelled", "subtracted", "refolded"),
+    *("added", "dropped", "rows_read"),
+)
+_REFRESHED: Final = pa.schema(
+    [*((name, pa.int64()) for name in _COUNTED), ("not_built", pa.string())]
+)
+_CREATED: Final = pa.schema(
+    [
+        ("view", pa.string()),
+        *((name, pa.int64()) for name in ("version", "parts", "segments")),
+        ("ignored", pa.string()),
+    ]
+)
+_ALTERED: Final = pa.schema([(name, pa.string()) for name in ("view", "status", "state")])
+_STATEMENT: Final = pa.schema([("createtab_stmt", pa.string())])
+_SHOWN: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("name", "provider", "status", "state")),
+        *((name, pa.int64()) for name in ("segments", "segments_covered")),
+        ("rows_covered", pa.float64()),
+        *((name, pa.int64()) for name in ("parts", "rows", "bytes")),
+        *((name, pa.string()) for name in ("chunk", "refresh")),
+        ("refreshed_at", pa.timestamp("us", tz="UTC")),
+        *((name, pa.string()) for name in ("last_error", "comment", "definition")),
+    ]
+)
+
+_DATA_MAP: Final = "DATAMAP"
+_OPTIONS: Final = ("refresh", "chunk", "retain", "interval", "require")
+_IGNORED: Final = (
+    *("sort_columns", "sort_scope", "table_blocksize", "table_blocklet_size", "flat_folder"),
+    *("long_string_columns", "local_dictionary_enable", "local_dictionary_threshold"),
+    *("local_dictionary_exclude", "local_dictionary_include", "inverted_index"),
+    *("no_inverted_index", "column_compressor"),
+)
+"""Properties of CarbonData's tables, which its views inherit, and which say nothing here."""
+_UNITS: Final = re.compile(
+    r"""(?ix) \s* (?: date_trunc \(\s* ['"] (?P<unit>\w+) ['"] \s*, .* \)
+        | (?P<plural>year|month|day|hour)s \( .* \) | (?P<all>all) ) \s*"""
+)
+
+
+def _create_view(request: Mapping[str, Any]) -> Reply:
+    """Make a view, or tell what it would store; reply with its parts and what is ignored."""
+    table, name = table_of(request), request["name"]
+    given = {key.casefold(): text for key, text in request["properties"].items()}
+    ignored = [key for key in _IGNORED if given.pop(key, None) is not None]
+    for key in given:
+        if key not in _OPTIONS:
+            near = did_you_mean(key, _OPTIONS)
+            raise bad_view(f"unknown property {key!r}{near}; known are {', '.join(_OPTIONS)}")
+    if "chunk" in request:
+        given["chunk"] = _chunk(request["chunk"])
+    is_deferred = request.get("deferred", given.get("refresh", "commit") == "deferred")
+    arguments: dict[str, Any] = {
+        key: given[key] for key in ("chunk", "retain", "interval") if key in given
+    }
+    arguments |= {"properties": {key: given[key] for key in ("require",) if key in given}}
+    arguments |= {"refresh": "deferred" if is_deferred else "commit"}
+    # WITH DEFERRED REFRESH appears empty; the property only says that no commit refreshes it.
+    arguments |= {"build": not request.get("deferred", False), "comment": request.get("comment")}
+    if request["op"] == "explain_view":
+        return _explained(table, name, request["sql"], arguments)
+    view = table.create_view(
+        name,
+        request["sql"],
+        if_not_exists=request["lenient"],
+        replace=request["replace"],
+        **arguments,
+    )
+    assert isinstance(view, View), "only a dry run makes none"
+    detail = view.detail()
+    made = {"view": view.name, "version": detail["store_version"], "parts": detail["parts"]}
+    made["segments"] = detail["segments_covered"]
+    made["ignored"] = f"{', '.join(ignored)}: without effect" if ignored else None
+    return rows([made], _CREATED)
+
+
+def _chunk(text: str) -> str:
+    """Return the unit of time that PARTITIONED BY truncates to."""
+    found = _UNITS.fullmatch(text)
+    if found is None:
+        raise bad_view(
+            f"PARTITIONED BY ({text}) is no truncation of the time column; write "
+            "date_trunc('MONTH', time) or months(time)"
+        )
+    return str(found["unit"] or found["plural"] or found["all"]).casefold()
+
+
+def _explained(table: Table, name: str, sql: str, arguments: dict[str, Any]) -> Reply:
+    planned = table.create_view(name, sql, dry_run=True, **arguments)
+    shown: dict[str, object] = {"view": name, "grade": "grouped", "fact": table.location}
+    shown |= {key: getattr(planned, key) for key in ("added", "rows_read")}
+    shown |= {"not_built": ", ".join(map(str, getattr(planned, "not_built", ()))) or None}
+    return rows(properties_of(shown), PROPERTIES)
+
+
+def _find_view(request: Mapping[str, Any]) -> Reply:
+    """Reply with which tables have a view, projection or index of a name, by their positions."""
+    found = []
+    for position, location in enumerate(request["locations"]):
+        try:
+            table = Table(location)
+            if _provider(table, request["name"], _DATA_MAP) is not None:
+                found.append(position)
+        except ProjsegError:
+            continue
+    return {"found": found}, b""
+
+
+def _provider(table: Table, name: str, kind: str) -> str | None:
+    """Return what bears a name in a table: `view`, `projection` or `index`; None if nothing."""
+    folded = name.casefold()
+    properties = table.properties
+    if any(one.casefold() == folded for one in table.views()["name"].to_pylist()):
+        return "view"
+    if any(one.name == name for one in properties.projections):
+        return "projection"
+    is_index = any(one.name.casefold() == folded for one in properties.declared_indexes)
+    return "index" if is_index and kind == _DATA_MAP else None
+
+
+def _refresh_view(request: Mapping[str, Any]) -> Reply:
+    """Bring a view, projection or index up to date; reply with what was done."""
+    table, name = table_of(request), request["name"]
+    provider = _provider(table, name, request["kind"])
+    if provider == "projection" and not request.get("compact"):
+        snapshot, entries = materialized(table, request, None)
+        return rows([{"version": snapshot.version, "segments": len(entries)}], _REFRESHED)
+    if provider == "index" and not request.get("compact"):
+        commit = table.materialize_index(name)
+        return rows([{"version": commit.version, "segments": 0}], _REFRESHED)
+    if provider in ("projection", "index"):
+        raise bad_view(f"{provider} '{name}' is compacted with its table: OPTIMIZE the table")
+    view = table.view(name)
+    done = view.refresh(request["full"], request.get("interval"), request["dry_run"])
+    shown = {key: getattr(done, key, None) for key in _COUNTED}
+    shown["segments"] = view.detail()["segments_covered"]
+    shown["not_built"] = "; ".join(map(str, done.not_built)) or None
+    return rows([shown], _REFRESHED)
+
+
+def _alter_view(request: Mapping[str, Any]) -> Reply:
+    """Enable, disable or rename a view, or change its properties; reply with its state."""
+    view = table_of(request).view(request["name"])
+    if "enabled" in request:
+        view.enable() if request["enabled"] else view.disable()
+    elif "rename" in request:
+        view.rename(request["rename"])
+    else:
+        view.set_properties(request.get("set"), unset=request.get("unset", ()))
+    detail = view.detail()
+    shown = {"view": view.name, "status": detail["status"], "state": detail["state"]}
+    return rows([shown], _ALTERED)
+
+
+def _drop_view(request: Mapping[str, Any]) -> Reply:
+    """Drop a view, projection or index; reply with the table's version."""
+    table, name = table_of(request), request["name"]
+    provider = _provider(table, name, request["kind"])
+    if provider == "projection":
+        table.drop_projection(name)
+    elif provider == "index":
+        table.drop_index(name)
+    elif provider == "view" or not request["lenient"]:
+        table.view(name).drop()
+    return rows([{"version": table.version}], VERSION)
+
+
+def _views(request: Mapping[str, Any]) -> Reply:
+    """Reply with a table's views and projections, and of data maps also with its indexes."""
+    table = table_of(request)
+    shown = list(_listed(table, request))
+    if "like" in request:
+        patterns = [one.strip().casefold() for one in request["like"].split("|")]
+        shown = [row for row in shown if any(fnmatch(row["name"].casefold(), p) for p in patterns)]
+    return rows(shown, _SHOWN)
+
+
+def _listed(table: Table, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for row in table.views().to_pylist():
+        yield {key: row[key] for key in _SHOWN.names if key in row} | {"provider": "mv"}
+    if not request["all"] and request["kind"] != _DATA_MAP:
+        return
+    for row in table.projections().to_pylist():
+        covered = row["segments"]
+        grouped = ", ".join([*(row["group_by"] or ()), *(row["aggregators"] or ())])
+        where = f" WHERE {row['filter']}" if row["filter"] else ""
+        yield {key: row[key] for key in ("name", "rows", "bytes")} | {
+            "provider": "projection",
+            "status": "ENABLED",
+            "segments": covered + row["segments_missing"],
+            "segments_covered": covered,
+            "definition": f"SELECT {grouped}{where}",
+        }
+    if request["kind"] == _DATA_MAP:
+        for row in table.indexes().to_pylist():
+            yield {key: row[key] for key in ("name", "status", "segments")} | {
+                "provider": row["kind"],
+                "segments_covered": row["covered"],
+                "bytes": row["bloom_bytes"] + row["postings_bytes"],
+                "definition": row["column"],
+            }
+
+
+def _view(request: Mapping[str, Any]) -> Reply:
+    """Reply with all that is known of a view."""
+    return rows(properties_of(_view_of(request).detail()), PROPERTIES)
+
+
+def _show_create_view(request: Mapping[str, Any]) -> Reply:
+    """Reply with the statement that makes a view."""
+    view = _view_of(request)
+    detail = view.detail()
+    options = dict(detail["options"])
+    lines = [f"CREATE MATERIALIZED VIEW `{view.name.replace('`', '``')}`"]
+    if detail["comment"]:
+        lines.append(f"COMMENT {_quoted(detail['comment'])}")
+    said = ", ".join(f"{_quoted(key)} = {_quoted(text)}" for key, text in sorted(options.items()))
+    lines += [f"TBLPROPERTIES ({said})", f"AS {view.sql}"]
+    return rows([{"createtab_stmt": "\n".join(lines)}], _STATEMENT)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _view_of(request: Mapping[str, Any]) -> View:
+    table, name = table_of(request), request["name"]
+    provider = _provider(table, name, request["kind"])
+    if provider in ("projection", "index"):
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_VIEW",
+            f"'{name}' is no view of {table.location} but its {provider}; "
+            f"DESCRIBE {provider.upper()} {name} ON the table",
+        )
+    return table.view(name)
+
+
+VIEWS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
+    "create_view": _create_view,
+    "explain_view": _create_view,
+    "find_view": _find_view,
+    "refresh_view": _refresh_view,
+    "alter_view": _alter_view,
+    "drop_view": _drop_view,
+    "views": _views,
+    "view": _view,
+    "show_create_view": _show_create_view,
+}
