@@ -133,9 +133,10 @@ def _integer_key(vector: Numbers, *, in_order: bool, may_be_sparse: bool) -> Key
             return _distinct_key(vector, *runs)
         if may_be_ranked:
             return _ranked_key(vector, low, spread)
-        keys = _ordered_bits(values) if values.dtype == np.int64 else values.astype(np.uint64)
-        ids, distinct = distinct_keys(keys, in_order=in_order)
-        if values.dtype == np.int64:
+        is_turned = in_order and values.dtype == np.int64
+        keys = _ordered_bits(values) if is_turned else values.astype(np.int64, copy=False)
+        ids, distinct = distinct_keys(keys.view(np.uint64), in_order=in_order)
+        if is_turned:
             distinct = _ordered_bits(distinct)
         return _distinct_key(vector, ids, distinct.view(np.int64))
     shift = 0 if validity is None else 1

@@ -14,7 +14,7 @@ from projseg.algebra.expressions.canonical_comparison import (
     merged_alternatives,
     merged_exclusions,
 )
-from projseg.algebra.expressions.coercion import is_lossless, is_numeric
+from projseg.algebra.expressions.coercion import is_integral, is_lossless, is_numeric
 from projseg.algebra.expressions.evaluate import evaluate, may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.logic.comparison import OPPOSITE
@@ -22,6 +22,7 @@ from projseg.algebra.expressions.functions.logic.joined_values import JOIN_FUNCT
 from projseg.algebra.expressions.functions.scalar_function import Nulls
 from projseg.algebra.expressions.functions.time.time_floor import granularity_of
 from projseg.algebra.expressions.literals import FALSE, TRUE, UNKNOWN, scalar_literal
+from projseg.algebra.expressions.parameters.arguments import Argument
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.time.bucket_order import always_refines
@@ -172,9 +173,26 @@ def _folded(call: Call) -> Expression:
     if not is_constant or is_nested(call.type):
         return call
     try:
-        return scalar_literal(evaluate(call, {}, 1)[0])
+        value = scalar_literal(evaluate(call, {}, 1)[0])
     except EvaluationError:
         return call
+    given = call.arguments[0] if call.function == "cast" else None
+    if (
+        isinstance(given, Argument)
+        and is_integral(given.type)
+        and is_lossless(given.type, call.type)
+    ):
+        return Argument(value.type, value.value, given.parameter)  # so that plans keep its slot
+    return value
+
+
+def _of_its_parameter(value: Literal, call: Call) -> Literal:
+    """Return a wider whole number as the parameter's that it came from: plans have slots for it."""
+    given = call.arguments[0] if call.function == "cast" else value
+    is_wider = is_integral(given.type) and is_lossless(given.type, value.type)
+    if not isinstance(given, Argument) or not is_wider:
+        return value
+    return Argument(value.type, value.value, given.parameter)
 
 
 def _flattened(call: Call) -> list[Expression]:

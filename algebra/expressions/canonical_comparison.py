@@ -29,7 +29,9 @@ from projseg.errors import EvaluationError
 def canonical_comparison(call: Call, order: Callable[[Expression], Any]) -> Expression:
     """Return the comparison with its operands in order and without a cast around its column."""
     left, right = call.arguments
-    if order(left) > order(right):
+    constants = isinstance(left, Literal), isinstance(right, Literal)
+    # Constants come last, and the order of others is by their texts, which take long to write.
+    if constants[0] > constants[1] or (constants[0] == constants[1] and order(left) > order(right)):
         return Call(call.type, SWAPPED[call.function], (right, left))
     if not isinstance(right, Literal):
         return call

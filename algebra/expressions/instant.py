@@ -59,13 +59,15 @@ def may_depend_on_instant(text: str) -> bool:
 def kept_by_text(function: Function) -> Function:
     """Keep what a function of a text returns, unless the text may mean something else later.
 
-    It may if it calls `now()`, has parameters, or has patterns that only stored projections have.
+    It may if it calls `now()`, has parameters, has patterns that only stored projections have, or
+    reads a table that is stated around the binding.
     """
     kept: Any = lru_cache(maxsize=_TEXTS_KEPT)(function)
 
     @wraps(function)
     def found(text: str, *others: Any, **named: Any) -> Any:
         varies = may_depend_on_instant(text) or has_parameters(text) or accepts_all_patterns()
+        varies = varies or "join_" in text
         return (function if varies else kept)(text, *others, **named)
 
     return cast("Function", found)

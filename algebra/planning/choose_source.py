@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.canonical import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.planning.direct_feeds import sum_by_columns
+from projseg.algebra.planning.direct_feeds import counts_values, sum_by_columns
 from projseg.algebra.planning.interval_cover import (
     Cover,
     cover,
@@ -351,10 +351,9 @@ class SegmentOffers:
         )
 
     def _is_sum_of_columns(self, argument: Expression) -> bool:
-        columns = (node for node in argument.walk() if isinstance(node, Column))
-        return has_exact_sum(argument, self._zones, self._facts.row_count) and not any(
-            self._zones.of(column).has_null for column in columns
-        )
+        columns = [node for node in argument.walk() if isinstance(node, Column)]
+        adds_up = counts_values(argument) or not any(self._zones.of(c).has_null for c in columns)
+        return adds_up and has_exact_sum(argument, self._zones, self._facts.row_count)
 
     def _base_plan(self, interval: Interval | None) -> SourcePlan:
         covers_all = self._covers_all(interval)

@@ -95,8 +95,9 @@ class DirectFeeds:
         feed = AddRows(tuple(arguments), conjunction(residual))
         is_exact = self._view.exact.issuperset(primitive.arguments)
         by_columns = sum_by_columns(primitive, feed) if is_exact else None
-        has_nulls = by_columns is not None and self._values_needed(primitive.arguments)
-        return feed if by_columns is None or has_nulls else by_columns
+        if by_columns is None or counts_values(arguments[0]):
+            return by_columns or feed
+        return feed if self._values_needed(primitive.arguments) else by_columns
 
     def _merged(
         self,
@@ -211,7 +212,8 @@ def _parts_with_nulls(value: Expression) -> tuple[Expression, ...]:
 def sum_by_columns(primitive: Primitive, feed: AddRows) -> FoldSeveral | None:
     """Return how a sum over all rows is made of sums of columns; None if it is not.
 
-    It is exact where `has_exact_sum` proves that of the argument, and no column of it has nulls.
+    It is exact where `has_exact_sum` proves that of the argument, and `counts_values` or no column
+    of it has nulls.
     """
     if primitive.function != "sum" or feed.filter is not None:
         return None
@@ -224,6 +226,14 @@ def sum_by_columns(primitive: Primitive, feed: AddRows) -> FoldSeveral | None:
         whole = multiple_of(constant, factors, primitive)
         if len(factors) > 1 or not all(isinstance(f, Column) for f in factors) or whole is None:
             return None
-        inner = Primitive("sum" if factors else "count", factors)
-        parts.append(FoldMultiple(inner, AddRows(factors), whole))
+        summed = factors
+        if not factors and counts_values(argument):
+            summed = tuple(dict.fromkeys(n for n in argument.walk() if isinstance(n, Column)))
+        inner = Primitive("sum" if factors else "count", summed)
+        parts.append(FoldMultiple(inner, AddRows(summed), whole))
     return FoldSeveral(tuple(parts)) if parts else None
+
+
+def counts_values(argument: Expression) -> bool:
+    """Whether `sum_by_columns` counts the rows in which an argument's only column has a value."""
+    return len(argument.columns) == 1

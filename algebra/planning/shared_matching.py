@@ -54,6 +54,11 @@ class SharedMatching:
         self._declared = tuple(declared)
         self._groups: dict[tuple[str | None, ...], MatchedGroup] = {}
 
+    @property
+    def separated_names(self) -> frozenset[str]:
+        """The columns of the conditions that the queries may differ in."""
+        return self._query.names
+
     def group(self, facts: SegmentFacts) -> MatchedGroup:
         """Return what segments with the projections of this one share."""
         deleted = "deleted" if facts.deleted_row_count and facts.has_base_rows else ""

@@ -52,24 +52,24 @@ _ADD_WORK: Final[Mapping[str, float]] = {
     "min": 1.5,
     "max": 1.5,
     "moments": 7.0,
-    "distinct": 8.0,
-    "hll": 6.0,
-    "theta": 55.0,
-    "kll": 40.0,
+    "distinct": 4.0,
+    "hll": 3.0,
+    "theta": 35.0,
+    "kll": 22.0,
 }
 _OTHER_ADD_WORK: Final = 10.0
 _MERGE_WORK: Final[Mapping[str, float]] = {
     "moments": 15.0,
-    "distinct": 100.0,
-    "hll": 200.0,
-    "theta": 4000.0,
-    "kll": 1500.0,
+    "distinct": 15.0,
+    "hll": 75.0,
+    "theta": 300.0,
+    "kll": 150.0,
 }
 _MERGE_BYTE_WORK: Final[Mapping[str, float]] = {
-    "distinct": 25.0,
-    "hll": 2.5,
+    "distinct": 8.0,
+    "hll": 2.0,
     "theta": 8.0,
-    "kll": 40.0,
+    "kll": 16.0,
 }
 """For each stored byte of a set or sketch, beyond the work on its row."""
 _PLAIN: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -16,6 +15,7 @@ from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, call_
 from projseg.algebra.aggregates.mergeable import decompose
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind
+from projseg.algebra.expressions.binding.stated_joins import kept_by_tables
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.evaluate import regions_of
 from projseg.algebra.expressions.patterns import all_patterns_accepted
@@ -337,7 +337,7 @@ def _stored_floor(named: NamedExpression) -> StoredFloor | None:
     return StoredFloor(inner.arguments[0], granularity, start)
 
 
-@lru_cache(maxsize=4096)
+@kept_by_tables
 @all_patterns_accepted()
 def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
     """Return the spec that `ProjectionSpec.definition` describes.

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from projseg.benchmarks.runner.scenario import Scenario
+from projseg.benchmarks.scenarios.catalog_load import CATALOG
 from projseg.benchmarks.scenarios.choices import CHOICES
 from projseg.benchmarks.scenarios.column_sizes import COLUMN_SIZES
 from projseg.benchmarks.scenarios.engine_scenarios import ENGINE_SCENARIOS
+from projseg.benchmarks.scenarios.index_lookups import INDEXES
 from projseg.benchmarks.scenarios.many_segments import MANY_SEGMENTS
 from projseg.benchmarks.scenarios.new_values import NEW_VALUES
 from projseg.benchmarks.scenarios.object_stores import OBJECT_STORES
 from projseg.benchmarks.scenarios.planning import PLANNING
 from projseg.benchmarks.scenarios.profiling import FIRST_ANSWER, PROFILE
 from projseg.benchmarks.scenarios.star_queries import STAR_QUERIES
+from projseg.benchmarks.scenarios.star_views import STAR_VIEWS
 from projseg.benchmarks.scenarios.sweep import SWEEP
 from projseg.benchmarks.scenarios.table_life import LIFE_SCENARIOS
 from projseg.benchmarks.scenarios.view_questions import VIEWS
@@ -28,11 +31,14 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         SWEEP,
         FIRST_ANSWER,
         STAR_QUERIES,
+        STAR_VIEWS,
         NEW_VALUES,
         *LIFE_SCENARIOS,
         OBJECT_STORES,
         MANY_SEGMENTS,
         VIEWS,
+        INDEXES,
+        CATALOG,
         PLANNING,
         CHOICES,
         COLUMN_SIZES,

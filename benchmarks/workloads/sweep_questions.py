@@ -95,7 +95,7 @@ class _Drawn:
     def expressions(self) -> dict[str, Any]:
         number, other = self._one("number"), self._one("number", "decimal")
         made = (
-            f"sum({number} * {other}) AS a",
+            f"sum({number} % 1000 * {other}) AS a",  # products fit 32 bits
             f"sum(CASE WHEN {number} > 20 THEN {other} ELSE 0 END) AS b",
             f"max(abs({other} - {number})) AS c",
             f"sum(coalesce({number}, 1) * 2 + 1) AS d",

@@ -68,16 +68,26 @@ _N1, _N2, _FIVE = _U(0x52DCE729), _U(0x38495AB5), _U(5)
 def _rotated(value: np.uint64, bits: int) -> np.uint64:
     """Rotate to the left.
 
-    Part of: `_hash_bytes`.
+    Part of: `_hashed`.
     """
     return (value << _U(bits)) | (value >> _U(64 - bits))
 
 
 @inlined_kernel
-def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> np.uint64:
-    """Mix the two halves and fold them into a value hash.
+def _value_hash(h1: np.uint64, h2: np.uint64) -> np.uint64:
+    """Fold the two halves of a hash into a value hash.
 
     Part of: `_hash_bytes`.
+    """
+    coupon = (_U(min(_leading_zeros(h2), 62) + 1) << _U(26)) | (h1 & _U(0x3FFFFFF))
+    return (coupon << _U(32)) | ((h1 >> _U(26)) & _U(0xFFFFFFFF))
+
+
+@inlined_kernel
+def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> Any:
+    """Mix the two halves: return (h1, h2).
+
+    Part of: `_hashed`.
     """
     h1 ^= _U(byte_count)
     h2 ^= _U(byte_count)
@@ -86,16 +96,14 @@ def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> np.uint64:
     h1 = _mixed(h1)
     h2 = _mixed(h2)
     h1 += h2
-    h2 += h1
-    coupon = (_U(min(_leading_zeros(h2), 62) + 1) << _U(26)) | (h1 & _U(0x3FFFFFF))
-    return (coupon << _U(32)) | ((h1 >> _U(26)) & _U(0xFFFFFFFF))
+    return h1, h2 + h1
 
 
 @inlined_kernel
 def _leading_zeros(value: np.uint64) -> Any:
     """Halve the search five times, each step without a branch.
 
-    Part of: `_finished`.
+    Part of: `_value_hash`.
     """
     zeros = np.int64(64)
     for bits in (32, 16, 8, 4, 2):
@@ -125,12 +133,40 @@ def _little_endian(content: NDArray[np.uint8], start: int, byte_count: int) -> n
     """Read a word of up to eight bytes.
 
     Shapes: content [bytes].
-    Part of: `_hash_bytes`.
+    Part of: `_hashed`.
     """
     word = _U(0)
     for i in range(byte_count):
         word |= _U(content[start + i]) << _U(8 * i)
     return word
+
+
+@inlined_kernel
+def _hashed(content: NDArray[np.uint8], start: int, end: int) -> Any:
+    """Hash content[start : end]: return (h1, h2).
+
+    Shapes: content [bytes].
+    Part of: `_hash_bytes`.
+    """
+    byte_count = end - start
+    h1 = _U(_SEED)
+    h2 = _U(_SEED)
+    while end - start >= 16:
+        k1 = _little_endian(content, start, 8)
+        k2 = _little_endian(content, start + 8, 8)
+        h1 ^= _rotated(k1 * _C1, 31) * _C2
+        h1 = (_rotated(h1, 27) + h2) * _FIVE + _N1
+        h2 ^= _rotated(k2 * _C2, 33) * _C1
+        h2 = (_rotated(h2, 31) + h1) * _FIVE + _N2
+        start += 16
+    left = end - start
+    if left > 8:
+        k2 = _little_endian(content, start + 8, left - 8)
+        h2 ^= _rotated(k2 * _C2, 33) * _C1
+    if left > 0:
+        k1 = _little_endian(content, start, min(left, 8))
+        h1 ^= _rotated(k1 * _C1, 31) * _C2
+    return _finished(h1, h2, byte_count)
 
 
 @kernel
@@ -142,7 +178,8 @@ def _hash_int64(values: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
     """
     for i in range(len(values)):
         k1 = _rotated(values[i] * _C1, 31) * _C2
-        hashes[i] = _finished(_U(_SEED) ^ k1, _U(_SEED), 8)
+        h1, h2 = _finished(_U(_SEED) ^ k1, _U(_SEED), 8)
+        hashes[i] = _value_hash(h1, h2)
 
 
 @kernel
@@ -155,26 +192,8 @@ def _hash_bytes(
     Oracle: tests/oracle/value_hash.py::value_hash.
     """
     for i in range(len(hashes)):
-        start, end = offsets[i], offsets[i + 1]
-        byte_count = end - start
-        h1 = _U(_SEED)
-        h2 = _U(_SEED)
-        while end - start >= 16:
-            k1 = _little_endian(content, start, 8)
-            k2 = _little_endian(content, start + 8, 8)
-            h1 ^= _rotated(k1 * _C1, 31) * _C2
-            h1 = (_rotated(h1, 27) + h2) * _FIVE + _N1
-            h2 ^= _rotated(k2 * _C2, 33) * _C1
-            h2 = (_rotated(h2, 31) + h1) * _FIVE + _N2
-            start += 16
-        left = end - start
-        if left > 8:
-            k2 = _little_endian(content, start + 8, left - 8)
-            h2 ^= _rotated(k2 * _C2, 33) * _C1
-        if left > 0:
-            k1 = _little_endian(content, start, min(left, 8))
-            h1 ^= _rotated(k1 * _C1, 31) * _C2
-        hashes[i] = _finished(h1, h2, byte_count)
+        h1, h2 = _hashed(content, offsets[i], offsets[i + 1])
+        hashes[i] = _value_hash(h1, h2)
 
 
 # The 63-bit hash that theta sketches keep: h1 of MurmurHash3_x64_128, halved.
@@ -213,23 +232,5 @@ def _theta_hash_bytes(
     Oracle: tests/oracle/theta.py::theta_hash.
     """
     for i in range(len(hashes)):
-        start, end = offsets[i], offsets[i + 1]
-        byte_count = _U(end - start)
-        h1 = _U(_SEED)
-        h2 = _U(_SEED)
-        while end - start >= 16:
-            h1 ^= _rotated(_little_endian(content, start, 8) * _C1, 31) * _C2
-            h1 = (_rotated(h1, 27) + h2) * _U(5) + _N1
-            h2 ^= _rotated(_little_endian(content, start + 8, 8) * _C2, 33) * _C1
-            h2 = (_rotated(h2, 31) + h1) * _U(5) + _N2
-            start += 16
-        left = end - start
-        if left > 8:
-            h2 ^= _rotated(_little_endian(content, start + 8, left - 8) * _C2, 33) * _C1
-        if left > 0:
-            h1 ^= _rotated(_little_endian(content, start, min(left, 8)) * _C1, 31) * _C2
-        h1 ^= byte_count
-        h2 ^= byte_count
-        h1 += h2
-        h2 += h1
-        hashes[i] = (_mixed(h1) + _mixed(h2)) >> _U(1)
+        h1, _ = _hashed(content, offsets[i], offsets[i + 1])
+        hashes[i] = h1 >> _U(1)

@@ -25,7 +25,7 @@ def stored_filter(
 ) -> SegmentFilter:
     """Return the filter of a segment that is stored already.
 
-    Of a column of ids only the value hashes are read.
+    Where values are keys, only the value hashes of a column of ids are read.
 
     Parameters
     ----------
@@ -60,11 +60,12 @@ def _stored_keys(
     present = next((name for name in names if segment.has_column(BASE_TABLE, "base", name)), None)
     if present is None:
         return np.empty(0, np.uint64)
-    entry = segment.column_entry(BASE_TABLE, "base", present)
+    entry, kind = segment.column_entry(BASE_TABLE, "base", present), KINDS[wanted.definition.kind]
     type_ = parse_type_name(wanted.definition.type)
-    if entry.dictionary is not None and same_hashes(parse_type_name(entry.type), type_):
+    is_same = same_hashes(parse_type_name(entry.type), type_)
+    if kind.are_values and is_same and entry.dictionary is not None:
         hashes = segment.stored_hashes(segment.footer.dictionaries[entry.dictionary])
         if hashes is not None:
             return distinct(hashes[hashes != NULL_HASH])  # which no value has: coupons are above 0
     base = UncachedColumns(segment, BASE_TABLE, schema)
-    return KINDS[wanted.definition.kind].keys(base.read("base", wanted.column))
+    return kind.keys(base.read("base", wanted.column))

@@ -23,6 +23,7 @@ from projseg.maintenance.row_changes.affected_segments import (
 from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_batches, scanned
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.segment_format.layout.logical_types import type_name
+from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges, with_changes
 from projseg.table_layer.columns.indexed_columns import without_deferral
 from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit
@@ -138,6 +139,47 @@ def update_rows(
     )
 
 
+def add_columns(
+    base: Snapshot,
+    columns: ColumnChanges,
+    values: Mapping[str, str],
+    operation: str,
+    note: CommitNote,
+) -> Snapshot:
+    """Change columns, and give new ones a value in the rows that are there, in one commit.
+
+    Rows that others add meanwhile are a conflict, since they would have no value.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The newest version.
+    columns : ColumnChanges
+        The changes.
+    values : mapping of str to str
+        Expressions over the row as it was, by new column.
+    operation, note
+        For the history.
+
+    Raises
+    ------
+    InvalidInputError, EvaluationError
+        As of `update_rows`, or if the columns cannot be changed so.
+    CommitError, StorageError
+        As of `rewrite`.
+    """
+    everything = Condition()
+    assigned = _assignments(_with_columns(base, columns, new_write_id()), values, everything)
+    return rewrite(
+        base,
+        lambda now, done: _updated(now, assigned, everything, done),
+        operation,
+        note,
+        depends_on_all=True,
+        columns=columns,
+    )[0]
+
+
 def rewrite(
     base: Snapshot,
     rows_of: RowsOf,
@@ -148,6 +190,7 @@ def rewrite(
     tries: int = REWRITE_TRIES,
     on_segment: OnSegment | None = None,
     dry_run: bool = False,
+    columns: ColumnChanges = NO_CHANGES,
 ) -> tuple[Snapshot, Corrected]:
     """Replace segments by others, in one commit; again, if others replaced them meanwhile.
 
@@ -167,6 +210,8 @@ def rewrite(
         Called with each new segment's entry as its file is finished.
     dry_run : bool
         Whether to find out what would be done, and what is wrong with it, and to write nothing.
+    columns : ColumnChanges
+        The changes of columns that `rows_of` and what is written see.
 
     Raises
     ------
@@ -186,6 +231,7 @@ def rewrite(
                 note,
                 depends_on_all=depends_on_all,
                 on_segment=on_segment,
+                columns=columns,
             )
         except CommitConflictError:
             if not tries_left:
@@ -210,15 +256,17 @@ def _rewrite(
     *,
     depends_on_all: bool,
     on_segment: OnSegment | None,
+    columns: ColumnChanges,
 ) -> tuple[Snapshot, Corrected]:
     storage, write_id = base.storage, new_write_id()
     with removed_on_failure(storage, write_id, base.version) as files:
         done = Rewriting(write_id, files)
-        rows = rows_of(base, done)
+        changed = _with_columns(base, columns, write_id)
+        rows = rows_of(changed, done)
         entries = tuple(
             write_segments(
                 rows,
-                building_all(base.properties),
+                building_all(changed.properties),
                 storage,
                 write_id=write_id,
                 on_segment=on_segment,
@@ -226,12 +274,14 @@ def _rewrite(
         )
         files += written_files(entries)
         corrected = Corrected(base.version, added_segments=len(entries), **done.metrics)
-        if not done.has_changes and not entries:
+        if not done.has_changes and not entries and columns == NO_CHANGES:
             return base, corrected
         snapshot = commit(
             storage,
             base,
-            done.replacing(entries, depends_on_all=depends_on_all),
+            structs.replace(
+                done.replacing(entries, depends_on_all=depends_on_all), columns=columns
+            ),
             write_id=write_id,
             operation=operation,
             metrics={
@@ -242,6 +292,15 @@ def _rewrite(
             note=note,
         )
     return snapshot, replace(corrected, version=snapshot.version)
+
+
+def _with_columns(base: Snapshot, columns: ColumnChanges, write_id: str) -> Snapshot:
+    """Return a version as it would be after changes of columns; its name is a commit's to come."""
+    if columns == NO_CHANGES:
+        return base
+    properties = with_changes(base.file.properties, columns)
+    file = structs.replace(base.file, properties=properties, write_id=write_id)
+    return Snapshot(base.storage, file)
 
 
 def building_all(properties: TableProperties) -> TableProperties:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions import tree
 from projseg.algebra.expressions.text.sql_words import backquoted
-from projseg.algebra.proofs.index_keys import AllOf, Keys, KeyTree
+from projseg.algebra.proofs.index_keys import AllOf, Keys, KeyTree, OneOf
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.evaluation.rows import RowRange, Rows
 from projseg.maintenance.row_changes.affected_segments import AffectedSegment, Rewriting
@@ -181,7 +181,7 @@ def _keys(merge: _Merge) -> KeyTree | None:
         if len(values) <= _INDEXED_KEYS_MAX:
             column = tree.Column(values.type, name)
             literals = tuple(tree.Literal(values.type, value) for value in values.to_pylist())
-            found.append(Keys("bloom", name, column, literals))
+            found.append(Keys("bloom", name, column, OneOf(literals)))
     return AllOf(tuple(found)) if found else None
 
 

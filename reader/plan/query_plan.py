@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.planning.planner import Planner, check_excluded, check_forced
-from projseg.algebra.planning.separable_conditions import SeparatedQuery, separated
+from projseg.algebra.planning.separable_conditions import separated
 from projseg.algebra.planning.shared_matching import SharedMatching
 from projseg.algebra.planning.source_plan import Reason, SourceChoice
-from projseg.algebra.projection.spec import ProjectionSpec, definition_name
+from projseg.algebra.projection.spec import definition_name
 from projseg.algebra.proofs.index_keys import IndexUse, KeyTree
 from projseg.algebra.query.binding import bind_outputs, bind_query, bind_rows
 from projseg.algebra.query.bound_query import QuerySpec
@@ -28,7 +28,8 @@ from projseg.errors import ProjectionNotUsableError
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.deadline import check_deadline
 from projseg.memory.forks import cached_property
-from projseg.reader.plan.version_facts import VersionFacts
+from projseg.reader.plan.plan_template import SEGMENTS_MAX, PlanTemplate, kinds_of_values
+from projseg.reader.plan.version_facts import CoveredRows, VersionFacts
 from projseg.reader.sources.combined_sources import Stack, stacked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -36,10 +37,21 @@ from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):
-    """One segment that a query must read, and how."""
+    """One segment that a query must read, and how.
+
+    Parameters
+    ----------
+    entry : SegmentEntry
+        The segment, or a part of a wider source.
+    choice : SourceChoice
+        What is read of it.
+    covered : CoveredRows or None
+        What a part stands for, where the plan's maker was asked for it.
+    """
 
     entry: SegmentEntry
     choice: SourceChoice
+    covered: CoveredRows | None = None
 
 
 class WiderVerdict(msgspec.Struct, frozen=True):
@@ -134,6 +146,7 @@ def plan_query(
     query: QuerySpec,
     entries: Sequence[SegmentEntry] | None = None,
     keys: KeyTree | None = None,
+    wider: WiderSources | None = None,
 ) -> QueryPlan:
     """Choose a source for each segment of a snapshot, or for some of them.
 
@@ -147,6 +160,8 @@ def plan_query(
         Those of the snapshot's segments that are to be read; None: all.
     keys : KeyTree or None
         Keys that each wanted row has one of, which indexes may be asked about.
+    wider : WiderSources or None
+        As of `plan_asked`, where all segments are to be read.
 
     Raises
     ------
@@ -157,10 +172,10 @@ def plan_query(
         return _plan(snapshot, query, entries, len(entries))
     if keys is not None:
         return _plan_of_all(snapshot, query, keys)
-    key = _key("plan", snapshot, query)
+    key = _above(_key("plan", snapshot, query), wider)
     plan: QueryPlan | None = KEPT.get(key)
     if plan is None:
-        plan = _plan_of_all(snapshot, query)
+        plan = _plan_above(snapshot, query, wider)
         _keep(key, plan)
     return plan
 
@@ -194,26 +209,48 @@ def plan_asked(
     """
     meaning = meaning_of(query)
     key = _key("plan", snapshot, meaning if declared is None else (meaning, declared))
-    key = key if wider is None else (*key, wider.identity)
+    key = _above(key, wider)
     plan: QueryPlan | None = KEPT.get(key)
     if plan is not None:
         return plan
-    properties = snapshot.properties
     if depends_on_instant(query):
         return _plan_above(snapshot, bind_asked(snapshot, query, declared), wider)
     if declared is not None:
         plan = _plan_above(snapshot, bind_asked(snapshot, query, declared), wider)
         KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
         return plan
+    bound, template = _bound_by_template(snapshot, query, meaning)
+    plan = _plan_above(snapshot, bound, wider, None if wider else template)
+    _keep(key, plan, meaning.byte_count)
+    return plan
+
+
+def _bound_by_template(
+    snapshot: Snapshot, query: Query, meaning: Meaning
+) -> tuple[QuerySpec, PlanTemplate | None]:
+    """Return a query bound, and the template of its plan; None: its values decide more."""
+    given = meaning.arguments
+    kinds = None if given is None else kinds_of_values(given)
+    key = _key("template", snapshot, (meaning.text, kinds))
+    found: PlanTemplate | None = None if kinds is None else KEPT.get(key)
+    if found is not None and given is not None and (filled := found.filled(given)) is not None:
+        return filled, found
+    properties = snapshot.properties
     query = with_named_parameters(query)
     outputs: QuerySpec = KEPT.get_or_load(
         _key("outputs", snapshot, meaning_of_outputs(query)),
         lambda: bind_outputs(properties.schema, properties.time_column, query),
         lambda _: _PLAN_BYTES,
     )
-    plan = _plan_above(snapshot, bind_rows(outputs, properties.schema, query), wider)
-    _keep(key, plan, meaning.byte_count)
-    return plan
+    bound = bind_rows(outputs, properties.schema, query)
+    if given is None or kinds is None:
+        return bound, None
+    matching = _matching(snapshot, VersionFacts(snapshot), bound)
+    made = PlanTemplate.of(query, bound, given, matching)
+    if made is None:
+        return bound, None
+    byte_count = _PLAN_BYTES + 2 * _SEGMENT_PLAN_BYTES * min(len(snapshot.segments), SEGMENTS_MAX)
+    return bound, KEPT.put(key, made, byte_count + len(meaning.text))
 
 
 def bind_asked(
@@ -232,12 +269,21 @@ def bind_asked(
     return bind_declared(declared, schema, time_column, query)
 
 
-def _plan_above(snapshot: Snapshot, query: QuerySpec, wider: WiderSources | None) -> QueryPlan:
+def _above(key: CacheKey, wider: WiderSources | None) -> CacheKey:
+    return key if wider is None else (*key, wider.identity)
+
+
+def _plan_above(
+    snapshot: Snapshot,
+    query: QuerySpec,
+    wider: WiderSources | None,
+    template: PlanTemplate | None = None,
+) -> QueryPlan:
     """Plan from sources that stand for many segments, or else from each segment by itself."""
     found = () if wider is None else wider.plan(snapshot, query)
     if isinstance(found, QueryPlan):
         return found
-    plan = _plan_of_all(snapshot, query)
+    plan = _plan_of_all(snapshot, query, template=template)
     return replace(plan, wider=found) if found else plan
 
 
@@ -250,7 +296,7 @@ def _keep(key: CacheKey, plan: QueryPlan, byte_count: int = 0) -> None:
 def _key(
     kind: str,
     snapshot: Snapshot,
-    what: QuerySpec | Meaning | tuple[Meaning, DeclaredColumns] | SeparatedQuery | None = None,
+    what: Hashable = None,
 ) -> CacheKey:
     """Return the key of what is cached of a version, which names it by its commit."""
     location, write_id = snapshot.storage.location, snapshot.file.write_id
@@ -261,21 +307,28 @@ def _byte_count(plan: QueryPlan) -> int:
     return _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments)
 
 
-def _plan_of_all(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None = None) -> QueryPlan:
+def _plan_of_all(
+    snapshot: Snapshot,
+    query: QuerySpec,
+    keys: KeyTree | None = None,
+    template: PlanTemplate | None = None,
+) -> QueryPlan:
     """Plan from the segments alone, unless the query asks for a view."""
-    plan = _plan_of_candidates(snapshot, query, keys)
+    plan = _plan_of_candidates(snapshot, query, keys, template)
     context = query.context
     if plan.segments and context.allows_views and (context.use_view or context.force_views):
         what = "Force views" if context.use_view is None else f"View[{context.use_view}]"
         raise ProjectionNotUsableError(
             "PROJSEG_VIEW_NOT_USABLE",
             f"{what} specified, but no view can answer here: the table has none, or the question "
-            "joins tables or is asked by Spark",
+            "is planned by a task of Spark",
         )
     return plan
 
 
-def _plan_of_candidates(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None) -> QueryPlan:
+def _plan_of_candidates(
+    snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None, template: PlanTemplate | None
+) -> QueryPlan:
     segment_count = len(snapshot.segments)
     if snapshot.properties.declared_indexes:
         # Imported here, so that tables without an index are asked without it.
@@ -283,19 +336,27 @@ def _plan_of_candidates(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | No
 
         pruned = pruned_by_indexes(snapshot, query, keys)
         if pruned is not None:
-            plan = _plan(snapshot, query, pruned.entries, segment_count)
+            plan = _plan(snapshot, query, pruned.entries, segment_count, template)
             return replace(plan, indexes=pruned.uses, index_pruned_count=pruned.gone_count)
-    return _plan(snapshot, query, _candidates(snapshot, query), segment_count)
+    return _plan(snapshot, query, _candidates(snapshot, query), segment_count, template)
 
 
 def _plan(
-    snapshot: Snapshot, query: QuerySpec, entries: Iterable[SegmentEntry], entry_count: int
+    snapshot: Snapshot,
+    query: QuerySpec,
+    entries: Iterable[SegmentEntry],
+    entry_count: int,
+    template: PlanTemplate | None = None,
 ) -> QueryPlan:
     facts = VersionFacts(snapshot)
-    planner = Planner(query, matching=_matching(snapshot, facts, query))
-    planned = (_segment_plan(planner, facts, entry) for entry in entries)
+    if template is None:
+        planner = Planner(query, matching=_matching(snapshot, facts, query))
+        planned = (_segment_plan(entry, planner.choose(facts.of(entry))) for entry in entries)
+    else:
+        choose = template.chooser(query, facts.of)
+        planned = (_segment_plan(entry, choose(entry)) for entry in entries)
     to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
-    check_excluded(query, _projection_names(snapshot, facts.declared_specs(), to_read))
+    check_excluded(query, _projection_names(snapshot, facts, to_read))
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
     pruned_count = entry_count - len(to_read)
     return QueryPlan(query, named_schema(snapshot.properties), to_read, pruned_count)
@@ -317,16 +378,16 @@ def _matching(snapshot: Snapshot, facts: VersionFacts, query: QuerySpec) -> Shar
     return found
 
 
-def _segment_plan(planner: Planner, facts: VersionFacts, entry: SegmentEntry) -> SegmentPlan:
+def _segment_plan(entry: SegmentEntry, choice: SourceChoice) -> SegmentPlan:
     check_deadline()
-    return SegmentPlan(entry, planner.choose(facts.of(entry)))
+    return SegmentPlan(entry, choice)
 
 
 def _projection_names(
-    snapshot: Snapshot, declared: Iterable[ProjectionSpec], planned: Iterable[SegmentPlan]
+    snapshot: Snapshot, facts: VersionFacts, planned: Iterable[SegmentPlan]
 ) -> Iterator[str]:
     """Yield the names of projections that the table declares or declared, or a segment holds."""
-    yield from (known.name for known in declared)
+    yield from (known.name for known in facts.declared_specs())
     yield from map(definition_name, snapshot.definitions.values())
     for plan in planned:
         yield from plan.choice.rejected

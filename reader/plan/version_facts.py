@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.planning.separable_conditions import decided_columns
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
+from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptTableError, one_line
 from projseg.table_layer.columns.projection_names import declared_spec, named_spec, stored_spec
 from projseg.table_layer.metadata.column_bounds import bound_decoder
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import named_schema, stored_schema
+
+
+class CoveredRows(msgspec.Struct, frozen=True):
+    """The rows that a part of a wider source stands for.
+
+    Parameters
+    ----------
+    version : int
+        Of the table.
+    names : frozenset of str
+        Its segments, as they are listed.
+    interval : Interval or None
+        The times that the part answers for; None: all.
+    """
+
+    version: int
+    names: frozenset[str]
+    interval: Interval | None
 
 
 class VersionFacts:

@@ -96,16 +96,16 @@ class _GroupColumns:
         columns = {name: self.column(name, positions) for name in expression.columns}
         return evaluate_in_parts(expression, columns, count)
 
-    def ranks(self, term: OrderTerm, positions: Positions) -> Ranks:
-        """Return the ranks in a term's order of the groups at `positions`."""
+    def ranks(self, term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
+        """Return the ranks in a term's order of the groups at `positions`, as a `RanksAt` does."""
         expression = term.expression
         if isinstance(expression, Column) and expression.name in self._keys:
             key = self._partial.keys[self._keys[expression.name]]
-            return key_ranks(key if positions is None else key.take(positions), term)
+            return key_ranks(key if positions is None else key.take(positions), term, wanted)
         ranks = self._ranks_of_numbers(term, positions)
         if ranks is not None:
             return ranks
-        return term_ranks(self.value(expression, positions), term)
+        return term_ranks(self.value(expression, positions), term, wanted)
 
     def _ranks_of_numbers(self, term: OrderTerm, positions: Positions) -> Ranks | None:
         if not isinstance(term.expression, Column) or term.expression.name in self._whole:
@@ -138,9 +138,9 @@ def _ordered(
     """Return the first `limit` of the groups at `kept`, in order."""
     row_count = columns.group_count if kept is None else len(kept)
 
-    def ranks_at(term: OrderTerm, positions: Positions) -> Ranks:
+    def ranks_at(term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
         groups = positions if kept is None else kept if positions is None else kept[positions]
-        return columns.ranks(term, groups)
+        return columns.ranks(term, groups, wanted)
 
     criteria = [partial(ranks_at, term) for term in terms]
     order = sorted_positions(criteria, row_count, limit)

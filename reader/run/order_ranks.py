@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,20 +14,34 @@ from numpy.typing import NDArray
 from projseg.algebra.query.result_order import OrderTerm
 from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN
 from projseg.kernels.rows.sorting import float_order_keys
+from projseg.kernels.texts.text_prefixes import KEY_BYTES, text_keys
 from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width
+from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.pages.zone_map import PageZones
-from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_values
+from projseg.segment_format.vectors.arrow_arrays import (
+    filled_values,
+    primitive_array,
+    primitive_values,
+    text_buffers,
+    valid_values,
+)
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
 from projseg.segment_format.vectors.wide_integers import WIDE
 from projseg.table_layer.metadata.segment_entry import ColumnZone
 
 Positions: TypeAlias = NDArray[np.intp] | None
 Ranks: TypeAlias = NDArray[np.int64]
-RanksAt: TypeAlias = Callable[[Positions], Ranks]
-"""A function from ascending positions (None: all rows) to integers in the rows' sort order."""
+RanksAt: TypeAlias = Callable[[Positions, int | None], Ranks]
+"""A function from ascending positions (None: all rows) to integers in the rows' sort order.
+
+Where only the first so many of these rows are wanted, others that are not equal to one of those may
+have any greater rank.
+"""
 
 _SAMPLE_FACTOR: Final = 64  # rows in a sample for each that is wanted, at least
+_RANKED_TEXTS_MAX: Final = 1 << 10  # are ranked as soon as their first bytes are compared
+_STEP_BYTES: Final = KEY_BYTES - 1  # the lowest bit of a text's key makes room for nulls
+_COMPARED_BYTES: Final = 16 * _STEP_BYTES
 
 
 def sorted_positions(
@@ -37,8 +52,8 @@ def sorted_positions(
     Parameters
     ----------
     criteria : sequence of callable
-        The most significant first. With a limit, later ones are asked only for rows that the first
-        one leaves in question.
+        The most significant first. With a limit, later ones are asked only for rows that the
+        earlier ones leave in question, and for the rows that are returned.
     row_count : int
         Number of rows to sort.
     limit : int or None
@@ -46,43 +61,79 @@ def sorted_positions(
     """
     if not criteria:
         return np.arange(row_count)[:limit]
-    first = criteria[0](None)
-    candidates: Positions = None
+    chosen: Positions = None
     if limit is not None and 0 < limit < row_count // 4:
-        candidates = _first_ranks(first, limit)
-        first = first[candidates]
-    ranks = [first, *(criterion(candidates) for criterion in criteria[1:])]
-    order = np.lexsort(tuple(reversed(ranks)))
-    return (order if candidates is None else candidates[order])[:limit]
+        decided, undecided = _first_positions(criteria, limit)
+        chosen = np.sort(np.concatenate([decided, undecided[: limit - len(decided)]]))
+    order = np.lexsort([criterion(chosen, None) for criterion in reversed(criteria)])
+    return (order if chosen is None else chosen[order])[:limit]
 
 
-def _first_ranks(ranks: Ranks, limit: int) -> NDArray[np.intp]:
-    """Return where the `limit` lowest ranks stand, and all that equal the last of them; ascending.
+def _first_positions(
+    criteria: Iterable[RanksAt], wanted: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the positions of rows surely among the first, and those of the ties for the rest."""
+    decided: list[NDArray[np.intp]] = []
+    undecided: Positions = None
+    for criterion in criteria:
+        ranks = criterion(undecided, wanted)
+        highest = _rank_at(ranks, wanted)
+        before, equal = np.flatnonzero(ranks < highest), np.flatnonzero(ranks == highest)
+        decided.append(before if undecided is None else undecided[before])
+        undecided = equal if undecided is None else undecided[equal]
+        wanted -= len(before)
+        if len(undecided) == wanted:
+            break
+    assert undecided is not None, "there is a criterion"
+    return np.concatenate(decided), undecided
+
+
+def _rank_at(ranks: Ranks, place: int) -> np.int64:
+    """Return the rank at a place of the sorted ranks, counted from 1.
 
     A sample tells most of the others apart by one comparison.
     """
-    sample = ranks[:: max(1, len(ranks) // (_SAMPLE_FACTOR * limit))]
-    highest = np.partition(sample, limit - 1)[limit - 1]
-    candidates = np.flatnonzero(ranks <= highest)
-    found = ranks[candidates]
-    is_first = found <= np.partition(found, limit - 1)[limit - 1]
-    return np.asarray(candidates[is_first], np.intp)
+    sample = ranks[:: max(1, len(ranks) // (_SAMPLE_FACTOR * place))]
+    highest = np.partition(sample, place - 1)[place - 1]
+    found = ranks[ranks <= highest]
+    return np.int64(np.partition(found, place - 1)[place - 1])
 
 
-def term_ranks(column: pa.Array, term: OrderTerm) -> Ranks:
+def term_ranks(column: pa.Array, term: OrderTerm, wanted: int | None = None) -> Ranks:
     """Return integers that ascend in the term's order, equal for equal values.
 
-    NaN is the greatest value; nulls come where the term says.
+    NaN is the greatest value; nulls come where the term says. Where only the first `wanted` values
+    and their equals are asked for, others may have any greater rank.
     """
     if is_fixed_width(column.type):
         ranks = number_ranks(*arrow_to_numbers(column), term)
         if ranks is not None:
             return ranks
+    is_many = wanted is not None and max(_RANKED_TEXTS_MAX, 4 * wanted) < len(column)
+    if wanted is not None and is_many and is_text(column.type):
+        return _ranks_of_first_texts(column, term, wanted)
     order = "descending" if term.is_descending else "ascending"
     ranks = primitive_values(pc.rank(column, sort_keys=order, tiebreaker="dense")).astype(np.int64)
     if column.null_count:
         beyond = len(ranks) + 1
         ranks[primitive_values(column.is_null())] = -beyond if term.nulls_first else beyond
+    return ranks
+
+
+def _ranks_of_first_texts(texts: pa.Array, term: OrderTerm, wanted: int) -> Ranks:
+    """Return `term_ranks` of texts: some bytes tell most of them from the first."""
+
+    def ranks_at(start: int, positions: Positions, _: int | None) -> Ranks:
+        some = texts if positions is None else texts.take(primitive_array(positions))
+        keys = text_keys(*text_buffers(some), start) >> 1
+        ranks = number_ranks(keys, valid_values(some), term)
+        assert ranks is not None, "there is room for nulls"
+        return ranks
+
+    criteria = (partial(ranks_at, start) for start in range(0, _COMPARED_BYTES, _STEP_BYTES))
+    found = np.concatenate(_first_positions(criteria, wanted))
+    ranks = np.full(len(texts), INT64_MAX)
+    ranks[found] = term_ranks(texts.take(primitive_array(found)), term)
     return ranks
 
 
@@ -111,7 +162,7 @@ def number_ranks(
     return np.where(validity, ranks, INT64_MIN if term.nulls_first else INT64_MAX)
 
 
-def key_ranks(vector: Vector, term: OrderTerm) -> Ranks:
+def key_ranks(vector: Vector, term: OrderTerm, wanted: int | None = None) -> Ranks:
     """Return `term_ranks` of a column, of which ids ascend with values."""
     if isinstance(vector, Ids):
         return _id_ranks(vector, term)
@@ -119,7 +170,7 @@ def key_ranks(vector: Vector, term: OrderTerm) -> Ranks:
         ranks = number_ranks(vector.wide(), vector.validity, term)
         if ranks is not None:
             return ranks
-    return term_ranks(vector.to_arrow(), term)
+    return term_ranks(vector.to_arrow(), term, wanted)
 
 
 def _id_ranks(vector: Ids, term: OrderTerm) -> Ranks:

@@ -19,8 +19,8 @@ from projseg.aggregation.states.state_table import new_state
 from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.tree import Column
-from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, SubtractedRows
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.planning.source_plan import AddRows, MergeStates, SourcePlan, SubtractedRows
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.arrow_vectors import grouping_vector
@@ -310,16 +310,43 @@ def _tasks(
 def _has_many_groups(
     storage: Storage, plan: QueryPlan, entry: SegmentEntry, source_plan: SourcePlan
 ) -> bool:
-    """Whether groups may be so many that merging two halves costs more than folding a whole."""
+    """Whether merging two halves may cost more than folding a whole.
+
+    They may have many groups, or many values in groups that count distinct ones.
+    """
     if source_plan.is_metadata:
         return False
     if storage.is_remote:
         fetch_source(storage, plan, entry, source_plan)
     source = open_source(storage, entry, source_plan, plan.schema)
-    names = [key.name for key in source_plan.keys if isinstance(key, Column)]
-    dictionaries = [source.dictionary(name) for name in names]
-    group_count = prod(len(dictionary) for dictionary in dictionaries if dictionary is not None)
+
+    def values_max(expression: Expression) -> int:
+        if not isinstance(expression, Column):
+            return 1
+        return _values_max(source, plan.schema, entry, expression.name)
+
+    fed = zip(plan.query.primitives, source_plan.feeds, strict=True)
+    collected = [
+        values_max(feed.arguments[0])
+        for primitive, feed in fed
+        if primitive.function == "distinct" and isinstance(feed, AddRows)
+    ]
+    group_count = prod(map(values_max, source_plan.keys)) * max(collected, default=1)
     return group_count * _ROWS_A_GROUP_MIN > source.row_count
+
+
+def _values_max(source: SegmentSource, schema: TableSchema, entry: SegmentEntry, name: str) -> int:
+    """Return how many values a column may have in a segment; without a dictionary, they are many.
+
+    Integers are no more than lie between the bounds.
+    """
+    dictionary = source.dictionary(name)
+    if dictionary is not None:
+        return len(dictionary)
+    zone = schema.zone(entry, name)
+    if zone is None or not isinstance(zone.min, int) or not isinstance(zone.max, int):
+        return source.row_count
+    return min(zone.max - zone.min + 2, source.row_count)
 
 
 def _ranges(rows: RowRange, parts_wanted: int) -> Iterator[RowRange]:

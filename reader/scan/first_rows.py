@@ -8,7 +8,8 @@ keys and the places of at most `limit` rows of its step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final
@@ -28,6 +29,7 @@ from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowIds, RowRange, Rows
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.deadline import check_deadline
+from projseg.memory.request_pool import side_by_side
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.run.order_ranks import (
     Bound,
@@ -46,15 +48,13 @@ from projseg.reader.sources.selection import select_rows
 from projseg.reader.threads import Workers
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
-from projseg.segment_format.vectors.vectors import Ids, Numbers
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 
 # Rows examined in one step; each step narrows which others may be among the first.
 _STEP_ROWS: Final = 2 * PAGE_ROWS_MAX
-# Rows for each that is wanted, at least, of which a sample tells most of the others apart.
-_SAMPLE_FACTOR: Final = 8
-_SAMPLE_ROWS_MIN: Final = 1024
+# Segments of an object store that are opened before it is known whether they are needed, at most.
+_OPENED_AHEAD: Final = 4
 _TIME: Final = "\0"  # of each row, beside the outputs by their names
 
 
@@ -123,12 +123,13 @@ class _Places(msgspec.Struct, frozen=True):
     def first(self, terms: Sequence[OrderTerm], limit: int) -> _Places:
         """Return the first `limit` places by their keys, source and base row."""
 
-        def ranks_of(key: pa.Array, term: OrderTerm, positions: Positions) -> Ranks:
-            return term_ranks(
-                key if positions is None else key.take(primitive_array(positions)), term
-            )
+        def ranks_of(
+            key: pa.Array, term: OrderTerm, positions: Positions, wanted: int | None
+        ) -> Ranks:
+            some = key if positions is None else key.take(primitive_array(positions))
+            return term_ranks(some, term, wanted)
 
-        def as_ranks(values: NDArray[Any], positions: Positions) -> Ranks:
+        def as_ranks(values: NDArray[Any], positions: Positions, _: int | None) -> Ranks:
             return (values if positions is None else values[positions]).astype(np.int64)
 
         criteria = [partial(ranks_of, *one) for one in zip(self.keys, terms, strict=True)]
@@ -230,9 +231,21 @@ class FirstRows:
 
     def _steps(self) -> Iterator[_Step]:
         """Yield the steps of the sources whose first keys may be the best, as they are needed."""
-        for source in self._by_best():
-            if not self._is_behind(source):
-                yield from self._steps_of(source)
+        with closing(self._opened_ahead()) as sources:
+            for source in sources:
+                if not self._is_behind(source):
+                    yield from self._steps_of(source)
+
+    def _opened_ahead(self) -> Generator[_Source]:
+        """Yield the sources by their best; in an object store the next ones are being opened."""
+
+        def opened(source: _Source) -> _Source:
+            self._open(source)  # the segment is kept
+            return source
+
+        sources = (source for source in self._by_best() if not self._is_behind(source))
+        is_remote = self._storage.is_remote
+        yield from side_by_side(opened, sources, _OPENED_AHEAD) if is_remote else sources
 
     def _by_best(self) -> list[_Source]:
         """Return the sources whose best is not known, then the others by it."""
@@ -329,16 +342,16 @@ class FirstRows:
 
     def _first_of(self, rows: Rows, source: _Source) -> Rows:
         """Return the first `limit` of some rows of a source, in the order of the source."""
-        if len(rows) > max(_SAMPLE_FACTOR * self._limit, _SAMPLE_ROWS_MIN):
-            rows = self._likely(rows, source)
         if len(rows) <= self._limit:
             return rows
 
-        def ranks_at(key: Expression, term: OrderTerm, positions: Positions) -> Ranks:
+        def ranks_at(
+            key: Expression, term: OrderTerm, positions: Positions, wanted: int | None
+        ) -> Ranks:
             some = rows if positions is None else rows.subset(positions.astype(np.uint32))
-            return key_ranks(evaluate_over(key, some), term)
+            return key_ranks(evaluate_over(key, some), term, wanted)
 
-        def base_rows(positions: Positions) -> Ranks:
+        def base_rows(positions: Positions, _: int | None) -> Ranks:
             some = rows if positions is None else rows.subset(positions.astype(np.uint32))
             return row_numbers(some)
 
@@ -349,20 +362,6 @@ class FirstRows:
             criteria.append(base_rows)
         order = sorted_positions(criteria, len(rows), self._limit)
         return rows.subset(np.sort(order).astype(np.uint32))
-
-    def _likely(self, rows: Rows, source: _Source) -> Rows:
-        """Leave out most rows that others surely precede, if values are too dear to be ranked."""
-        key = source.keys[0]
-        vector = evaluate_over(key, rows)
-        if isinstance(vector, Ids | Numbers):
-            return rows
-        wanted = max(_SAMPLE_FACTOR * self._limit, _SAMPLE_ROWS_MIN)
-        sampled = np.arange(0, len(rows), len(rows) // wanted)
-        sample = vector.take(sampled.astype(np.uint32)).to_arrow()
-        ranks = term_ranks(sample, self._first)
-        place = int(np.argpartition(ranks, self._limit - 1)[self._limit - 1])
-        is_before, is_equal = Bound(self._first, sample.slice(place, 1)).compare(vector)
-        return rows.where(is_before | is_equal)
 
     def _open(self, source: _Source) -> SegmentSource:
         return open_source(self._storage, source.entry, source.plan, self._plan.schema)

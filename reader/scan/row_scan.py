@@ -160,10 +160,10 @@ def sorted_rows(table: pa.Table, criteria: Sequence[OrderTerm], limit: int | Non
         return table
     outputs = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
 
-    def ranks_at(term: OrderTerm, positions: Positions) -> Ranks:
+    def ranks_at(term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
         values = evaluate_in_parts(term.expression, outputs, len(table))
         taken = values if positions is None else values.take(primitive_array(positions))
-        return term_ranks(taken, term)
+        return term_ranks(taken, term, wanted)
 
     order = sorted_positions([partial(ranks_at, term) for term in criteria], len(table), limit)
     return table.take(primitive_array(order))

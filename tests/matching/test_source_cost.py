@@ -51,6 +51,13 @@ def test_merging_sketches_of_nearly_every_row_is_slower_than_the_rows():
     assert only_plan(question, _with_rows(BASE_ROWS // 10_000, SKETCHED)).source == SKETCHED
 
 
+def test_merging_sketches_of_a_fiftieth_of_the_rows_is_quicker_than_the_rows():
+    for call in ("theta_sketch_agg(user)", "kll_sketch_agg_bigint(added)"):
+        question = query(group_by="channel", aggregators=call)
+        sketched = spec("sketched", ["channel", "page"], [call])
+        assert only_plan(question, _with_rows(BASE_ROWS // 50, sketched)).source == sketched
+
+
 def test_states_beside_sketches_do_not_bear_their_cost():
     question = query(group_by="channel", aggregators="sum(added)")
     assert only_plan(question, _with_rows(BASE_ROWS // 10, SKETCHED)).source == SKETCHED

@@ -13,6 +13,7 @@ from support.scale import tries
 
 import projseg
 from projseg.algebra.planning import match_projections
+from projseg.algebra.planning.planner import Planner
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 
@@ -113,6 +114,7 @@ def rows(rng, segment):
     return pa.Table.from_pylist(found, SCHEMA)
 
 
+TEXTS = PROJECTIONS[:1]
 PLAIN = [one for one in PROJECTIONS if one["name"] in ("texts", "up", "by_code")]
 
 
@@ -133,13 +135,22 @@ def made(folder, projections, *, deleted=False):
     return table
 
 
-@pytest.fixture(
-    scope="module", params=["plain", "plain with deleted rows", "all", "all with deleted rows"]
-)
+KINDS = [
+    *("plain", "plain with deleted rows", "all", "all with deleted rows"),
+    *("texts", "texts with indexes", "texts with views"),
+]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def table(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
-    projections = PLAIN if "plain" in request.param else PROJECTIONS
-    return made(folder, projections, deleted="deleted" in request.param)
+    projections = {"plain": PLAIN, "all": PROJECTIONS, "texts": TEXTS}[request.param.split()[0]]
+    table = made(folder, projections, deleted="deleted" in request.param)
+    if "indexes" in request.param:
+        table.add_index(projseg.Index("values", ["text", "other", "code", "big"]))
+    if "views" in request.param:
+        table.create_view("v", "SELECT text, code, count(*), sum(big) FROM t GROUP BY 1, 2")
+    return table
 
 
 def forget():
@@ -195,7 +206,34 @@ def asked(table, parts, args):
     except ProjsegError as error:
         return error.code
     told = table.explain(**parts, args=args)
-    return answer, [(one["segment"], one["source"]) for one in told.named_segments()]
+    sources = [
+        (one["segment"], one["source"], sorted(one["rejected"].items()))
+        for one in told.named_segments()
+    ]
+    return answer, [(told.pruned_segments, told.rejections), *sources]
+
+
+def plain_question(rng):
+    """Return a question that only compares columns with parameters, as dashboards do."""
+    columns = rng.sample(["text", "other", "code", "big", "tiny"], rng.randint(1, 3))
+    compared, conditions = {}, []
+    for number, column in enumerate(columns):
+        text = rng.choice(["{} = :p{}", "{} < :p{}", "{} >= :p{}", "{} IN (:p{})"])
+        conditions.append(text.format(column, number))
+        compared[f"p{number}"] = column
+    output = dict(rng.choice([one for one in OUTPUTS if ":{" not in str(one)]))
+    return {**output, "filter": " AND ".join(conditions)}, compared
+
+
+def plain_values(rng, compared, filter):
+    """Return values of a plain question, lists where its filter has them."""
+    found = {}
+    for name, column in compared.items():
+        usual = VALUES[column] if rng.random() < 0.95 else [None, 1.5, "1"]
+        is_list = f"(:{name})" in filter
+        found[name] = [rng.choice(usual) for _ in range(rng.randint(1, 3))]
+        found[name] = found[name] if is_list else found[name][0]
+    return found
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -203,6 +241,12 @@ def test_no_answer_depends_on_what_is_kept(table, seed):
     rng = random.Random(seed)
     questions = [question(rng) for _ in range(tries(60))]
     cases = [(one, values(rng, compared)) for one, compared in questions for _ in range(5)]
+    questions = [plain_question(rng) for _ in range(tries(20))]
+    cases += [
+        (one, plain_values(rng, compared, one["filter"]))
+        for one, compared in questions
+        for _ in range(8)
+    ]
     rng.shuffle(cases)
     forget()
     found = [asked(table, parts, args) for parts, args in cases]
@@ -237,3 +281,74 @@ def test_other_values_share_the_matching(tmp_path, monkeypatch, condition, value
         table.query("text", "count(*) AS n", filter=condition, args=args)
         counts.append(len(matched))
     assert counts[0] == counts[1] > 0
+
+
+@pytest.mark.parametrize("first", ["a", "b", "z"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "text = :a AND (code > 1 OR :a = 'b')",
+        "text = :a AND 'b' <= :a",
+        "text = CASE WHEN code > 1 THEN 'b' ELSE :a END",
+        "text = CASE WHEN code > 1 THEN :a ELSE 'b' END",
+        "text = :a AND text = 'b'",
+        "text = 'b' AND :a = text",
+        "text IN (:a, 'b')",
+        "text >= :a AND text IN ('b', 'z')",
+        "text = coalesce(:a, 'b')",
+        "NOT (text = :a)",
+        "text = :a OR code = 0",
+        "other = :a AND text = :a",
+    ],
+)
+def test_a_value_that_decides_more_than_a_comparison_has_no_slot(tmp_path, condition, first):
+    table = projseg.Table.create(tmp_path / "t", SCHEMA, time_column="t")
+    given = zip("aabbz", [0, 1, 2, 3, 4], "xabzz", strict=True)
+    rows = [{"text": text, "code": code, "other": other} for text, code, other in given]
+    table.append(pa.Table.from_pylist([{**one, "t": START} for one in rows]))
+    asked = functools.partial(table.query, columns="code", filter=condition, order_by="code")
+    alone = {}
+    for value in "abz":
+        forget()
+        alone[value] = asked(args={"a": value})
+    forget()
+    asked(args={"a": first})
+    for value in "abz":
+        assert asked(args={"a": value}) == alone[value]
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("text = :a AND code > :b", [{"a": "a", "b": 0}, {"a": "b", "b": 1}]),
+        ("tiny = 0 AND other IN (:b)", [{"b": ["x", "y"]}, {"b": ["y", "'"]}]),
+        ("text = ? AND code = ?", [["a", 1], ["b", 2]]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["rows", "indexes", "views"])
+def test_a_template_chooses_once_for_all_values(tmp_path, monkeypatch, kind, condition, values):
+    table = projseg.Table.create(
+        tmp_path / "t", SCHEMA, time_column="t", projections=[projseg.Projection(**TEXTS[0])]
+    )
+    for hour in range(2):
+        given = [
+            {"t": START + timedelta(hours=hour), "text": text, "code": code, "other": other}
+            for text, code, other in zip("aabbz", [0, 1, 2, 3, 4], "x'yyx", strict=True)
+        ]
+        table.append(pa.Table.from_pylist([{"tiny": n, **one} for n in (0, 1) for one in given]))
+    if kind == "indexes":
+        table.add_index(projseg.Index("values", ["text", "code", "other"]))
+    if kind == "views":
+        table.create_view("v", "SELECT text, count(*) FROM t GROUP BY 1")
+    chosen = []
+    choose = Planner.choose
+    monkeypatch.setattr(
+        Planner, "choose", lambda self, facts: chosen.append(facts.name) or choose(self, facts)
+    )
+    forget()
+    counts = []
+    for args in values:
+        table.query("text", "count(*) AS n", filter=condition, args=args)
+        counts.append(len(chosen))
+    assert counts[0] > 0
+    assert (counts[1] > counts[0]) is (kind == "views")

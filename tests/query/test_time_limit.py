@@ -10,6 +10,7 @@ import projseg
 from projseg.errors import InvalidInputError, QueryTimeoutError
 from projseg.memory import deadline
 from projseg.memory.deadline import check_deadline, deadline_of_thread
+from projseg.table import star_statements
 
 ROWS = {"c": [f"text {i % 97}" for i in range(3_000)], "n": list(range(3_000))}
 
@@ -52,6 +53,25 @@ def test_a_passed_limit_is_a_coded_error_and_leaves_the_table_usable(table, cont
     wanted = ask(table, context)
     found = ask(table, {**context, "timeLimit": "600"})
     assert name == "analyze" or found == wanted
+
+
+def test_statements_are_bound_under_their_limit(table, monkeypatch):
+    bound = []
+    orient = star_statements.orient
+
+    def oriented(*given):
+        bound.append(deadline_of_thread())
+        return orient(*given)
+
+    monkeypatch.setattr(star_statements, "orient", oriented)
+    others = projseg.Table.create(f"{table.location}_c", {"c": "string"}, data={"c": ["zz"]})
+    statement = "SELECT count(*) AS {} FROM t JOIN d ON t.c = d.c"
+    limited = {"timeLimit": 600}
+    table.sql(statement.format("a"), tables={"t": table, "d": others}, context=limited)
+    projseg.sql(statement.format("b"), {"t": table, "d": others}, context=limited)
+    assert len(bound) == 2
+    assert None not in bound
+    assert deadline_of_thread() is None
 
 
 @pytest.mark.parametrize("name", ["groups", "scan", "sql", "rows"])

@@ -2,6 +2,8 @@
 
 import decimal
 import math
+import tempfile
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,8 @@ import projseg
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.query.result_order import OrderTerm
 from projseg.errors import EvaluationError
-from projseg.reader.run.finish import term_ranks
+from projseg.reader.run import order_ranks
+from projseg.reader.run.order_ranks import term_ranks
 
 EDGE = 2**63 - 1
 VALUES = {
@@ -109,3 +112,70 @@ def test_an_order_by_sums_that_overflow_says_so(tmp_path):
         table.query(
             group_by=["key"], aggregators=["sum(number) AS total"], order_by=["total"], limit=1
         )
+
+
+WORDS = st.sampled_from(["", "a", "a\0", "ab", "é" * 9, "x" * 150, "x" * 150 + "y"])
+ORDERED = {pa.string(): st.one_of(WORDS, st.text(max_size=20)), pa.int64(): VALUES[pa.int64()]}
+
+
+@settings(max_examples=2_000 if IS_NIGHTLY else 100)
+@given(st.data())
+def test_the_first_positions_are_those_of_sorted_rows(data):
+    """Ties of one term are left to the next, and texts are told apart by bytes."""
+    types = data.draw(st.lists(st.sampled_from([*ORDERED]), min_size=1, max_size=3))
+    count = data.draw(st.integers(1, 40))
+    flags = st.tuples(st.booleans(), st.booleans())
+    columns, terms = [], []
+    for number, kind in enumerate(types):
+        few = data.draw(st.lists(st.one_of(st.none(), ORDERED[kind]), min_size=1, max_size=8))
+        values = data.draw(st.lists(st.sampled_from(few), min_size=count, max_size=count))
+        columns.append(pa.array(values, kind))
+        descending, nulls_first = data.draw(flags)
+        column = Column(kind, f"c{number}")
+        terms.append(OrderTerm(column, is_descending=descending, nulls_first=nulls_first))
+    limit = data.draw(st.one_of(st.none(), st.integers(0, count + 1)))
+
+    def criterion(column, term):
+        return lambda positions, wanted: term_ranks(
+            column if positions is None else column.take(pa.array(positions)), term, wanted
+        )
+
+    criteria = [criterion(*one) for one in zip(columns, terms, strict=True)]
+    with patch.object(order_ranks, "_RANKED_TEXTS_MAX", 0):
+        found = order_ranks.sorted_positions(criteria, count, limit).tolist()
+    rows = [
+        [place_of(value, term) for value, term in zip(row, terms, strict=True)]
+        for row in zip(*(column.to_pylist() for column in columns), strict=True)
+    ]
+    assert found == sorted(range(count), key=rows.__getitem__)[:limit]
+
+
+@settings(max_examples=500 if IS_NIGHTLY else 15, deadline=None)
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=12),
+    st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=12),
+)
+def test_sums_of_a_column_with_nulls_count_its_values(first, second):
+    """sum(x + 1) is made of sum(x) and count(x), of null rows and of no rows as well."""
+    texts = {"x + 7": lambda x: x + 7, "3 - 2 * x": lambda x: 3 - 2 * x, "x - x + 5": lambda x: 5}
+    schema = pa.schema([("key", pa.int32()), ("x", pa.int32())])
+    with tempfile.TemporaryDirectory() as folder:
+        table = projseg.Table.create(f"{folder}/t", schema)
+        for values in (first, second):
+            keys = [n % 2 for n in range(len(values))]
+            table.append(pa.table([keys, values], schema=schema))
+        rows = [(n % 2, x) for values in (first, second) for n, x in enumerate(values)]
+        aggregators = [f"sum({text}) AS s{n}" for n, text in enumerate(texts)]
+        for keys in ([], ["key"]):
+            found = table.query(group_by=keys, aggregators=aggregators).to_pylist()
+            groups = {row.get("key"): [row[f"s{n}"] for n in range(3)] for row in found}
+            wanted = {}
+            for key in {key for key, _ in rows} if keys else {None}:
+                values = [x for one, x in rows if one == key or not keys]
+                wanted[key] = [
+                    sum(made(x) for x in values if x is not None)
+                    if any(x is not None for x in values)
+                    else None
+                    for made in texts.values()
+                ]
+            assert groups == wanted

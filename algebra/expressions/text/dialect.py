@@ -92,9 +92,12 @@ class SparkExpression(Spark):
         def _is_end_of_list(self, sep: TokenType) -> bool:
             return self._curr is None or self._curr.token_type != sep
 
-    def tokenize(self, sql: str, dialect: Any = None) -> list[Token]:
-        """Return the tokens of a text, in which names of parameters are no keywords."""
-        tokens: list[Token] = super().tokenize(sql, dialect)
+    def tokenize(self, sql: str, *dialect: Any) -> list[Token]:
+        """Return the tokens of a text, in which names of parameters are no keywords.
+
+        Older releases of sqlglot have no second parameter.
+        """
+        tokens: list[Token] = super().tokenize(sql, *dialect)
         if ":" in sql:
             for place in parameter_places(tokens):
                 tokens[place].token_type = TokenType.VAR
