@@ -16,7 +16,8 @@ ProjsegError
 ├── CatalogError                 a catalog's database cannot do what was asked
 │   ├── CatalogConflictError     a definition is at another version; safe to retry
 │   ├── CatalogUnavailableError  the database does not answer (also OSError)
-│   └── CatalogStateUnknownError the edit may have landed; look before you retry
+│   ├── CatalogStateUnknownError the edit may have landed; look before you retry
+│   └── PermissionDeniedError    no grant or no token lets it happen (also PermissionError)
 └── CommitError
     ├── CommitConflictError      someone else won; safe to retry
     └── CommitStateUnknownError  it may have landed; look before you retry
@@ -57,6 +58,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_EXPRESSION": "An expression is not valid Spark SQL, or its types do not fit.",
     "PROJSEG_EXPRESSION_TOO_LONG": "An expression is too long or nested too deeply to read.",
     "PROJSEG_TEXT_TOO_LONG": "An expression makes too long a text, or there is too much of it.",
+    "PROJSEG_BAD_TEXT_QUERY": "The query of text_match is not one, or is too long.",
     "PROJSEG_UNSUPPORTED_FUNCTION": "An expression uses a function or syntax unknown to projseg.",
     "PROJSEG_BAD_PERIOD": "A text is not an ISO 8601 period.",
     "PROJSEG_BAD_GRANULARITY": "A text is neither a granularity's name nor an ISO period.",
@@ -80,8 +82,16 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_CATALOG_STATE_UNKNOWN": "A catalog's database did not say whether an edit happened.",
     "PROJSEG_CATALOG_NEEDS_MIGRATION": "An earlier release made the catalog's database.",
     "PROJSEG_UNSUPPORTED_CATALOG_VERSION": "A later release made the catalog's database.",
+    "PROJSEG_BAD_TOKEN": "A catalog's server was asked without a token that it knows.",
+    "PROJSEG_PERMISSION_DENIED": "No grant lets a principal do what it asked for.",
+    "PROJSEG_UNKNOWN_PRINCIPAL": "A tenant has no principal of that name.",
+    "PROJSEG_PRINCIPAL_EXISTS": "A tenant has a principal of that name.",
     "PROJSEG_SEALED_TABLE": "A column to be written is not declared, and the table is sealed.",
     "PROJSEG_HIDDEN_COLUMN": "A column to be written is hidden by the table's definition.",
+    "PROJSEG_UNKNOWN_PARAMETER": "An argument is no parameter of an external definition.",
+    "PROJSEG_MISSING_PARAMETER": "A template was read without what it leaves open.",
+    "PROJSEG_OUTSIDE_ROOTS": "A definition names a place below none of the allowed folders.",
+    "PROJSEG_HOST_NOT_ALLOWED": "A definition names a host, or an address, that is not allowed.",
     "PROJSEG_TABLE_REPLACED": "A definition's folder holds another table than it did.",
     "PROJSEG_UNKNOWN_VERSION": "A table version does not exist, or is no longer kept.",
     "PROJSEG_AMBIGUOUS_MERGE": "Several rows to be merged match one row of the table.",
@@ -197,13 +207,7 @@ _SECRETS: Final = (
 
 
 def without_secrets(text: str) -> str:
-    """Return a text in which passwords and signatures of addresses are replaced by `***`.
-
-    Parameters
-    ----------
-    text : str
-        A location, or anything that may repeat one.
-    """
+    """Return a text in which passwords and signatures of addresses are replaced by `***`."""
     if "://" not in text and "=" not in text:
         return text
     for pattern, hidden in _SECRETS:
@@ -223,15 +227,7 @@ def is_storable(text: str) -> bool:
 def one_line(text: str) -> str:
     """Return a text as one line of printable characters that no terminal obeys.
 
-    Parameters
-    ----------
-    text : str
-        Anything: parts of it may be a stranger's.
-
-    Returns
-    -------
-    str
-        At most `MESSAGE_CHARACTERS_MAX` characters; the middle of a longer text is left out.
+    It has at most `MESSAGE_CHARACTERS_MAX`; the middle of a longer text is left out.
     """
     shortened = _shortened(text)
     if shortened.isprintable():
@@ -270,6 +266,8 @@ class ProjsegError(Exception):
         super().__init__(code, message)
         self.code = code
         self.message = message
+        if isinstance(self, OSError):
+            _without_number(self)
 
     def __str__(self) -> str:
         return f"[{self.code}] {self.message}"
@@ -284,6 +282,10 @@ class ProjsegError(Exception):
         """
         fields = {"error": type(self).__name__, "code": self.code, "message": self.message}
         return json.dumps(fields, ensure_ascii=False)
+
+
+def _without_number(error: OSError) -> None:
+    error.errno = None  # which the system's errors take the code for
 
 
 class CorruptionError(ProjsegError):
@@ -325,10 +327,6 @@ class EvaluationError(ProjsegError, ArithmeticError):
 class QueryTimeoutError(ProjsegError, TimeoutError):
     """A query had no answer in the time that was given; its worker was ended."""
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(code, message)
-        self.errno = None  # which the system's errors take the code for
-
 
 class WorkerError(ProjsegError):
     """A process that answers queries ended before it answered; the query changed nothing."""
@@ -364,9 +362,9 @@ class CatalogConflictError(CatalogError):
 class CatalogUnavailableError(CatalogError, OSError):
     """A catalog's database does not answer, or is not there."""
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(code, message)
-        self.errno = None  # which the system's errors take the code for
+
+class PermissionDeniedError(CatalogError, PermissionError):
+    """No token or no grant lets a request of a catalog happen."""
 
 
 class CatalogStateUnknownError(CatalogError):

@@ -36,6 +36,9 @@ FOLDERS = [*sorted(p.name for p in (ROOT / "src/projseg").iterdir() if p.is_syml
 HOMES = {
     "sqlalchemy": ("catalog/store/",),
     "alembic": ("catalog/store/",),
+    "starlette": ("catalog/service/",),
+    "uvicorn": ("catalog/service/",),
+    "urllib3": ("catalog/external/", "benchmarks/scenarios/"),
     "numba": ("kernels/",),
     "pyspark": (
         "spark_datasource/",

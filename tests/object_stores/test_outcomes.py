@@ -57,7 +57,7 @@ def test_a_request_that_never_arrives_creates_nothing(storage, spoiled):
 @pytest.mark.parametrize("kinds", [["cut"], ["drop"], ["cut", "drop", "500"]])
 def test_a_segment_is_whole_whatever_replies_are_lost(storage, spoiled, size, kinds):
     content = bytes(range(256)) * (size // 256 + 1)
-    spoiled(share=0.3, only=["PUT", "POST", "HEAD"], kinds=kinds)
+    spoiled(share=0.15, only=["PUT", "POST", "HEAD"], kinds=kinds)
     name = segment_name(WRITE_ID, 0, 0, 0)
     with storage.create(name) as sink:
         for start in range(0, len(content), 1 << 20):

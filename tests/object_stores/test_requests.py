@@ -12,6 +12,7 @@ BY_KEY = projseg.Projection("by_key", ["k"], ["sum(x) AS x", "count(*) AS n"])
 SEGMENTS, ROWS = 12, 2_000
 COVERED = {"group_by": "k", "aggregators": "sum(x) AS x", "order_by": "k"}
 SCAN = {"columns": "k, x", "filter": "x % 500 = 0", "order_by": "x, k"}
+FIRST = {"columns": "k, x", "filter": "x % 500 = 0", "order_by": "k DESC, x", "limit": 5}
 
 
 def rows_of(number):
@@ -83,7 +84,7 @@ def test_a_covered_query_reads_the_end_of_a_segment_and_its_own_parts(store_serv
     assert 0 < read < 200_000 < 700_000 < table.snapshot.data_bytes
 
 
-@pytest.mark.parametrize("query", [COVERED, SCAN, {"aggregators": "count(*) AS n"}])
+@pytest.mark.parametrize("query", [COVERED, SCAN, FIRST, {"aggregators": "count(*) AS n"}])
 def test_answers_are_those_of_a_folder(store_server, location, tmp_path, query):
     local = projseg.Table.create(
         tmp_path / "t", SCHEMA, time_column="time", segment_granularity="day", projections=[BY_KEY]
@@ -92,10 +93,23 @@ def test_answers_are_those_of_a_folder(store_server, location, tmp_path, query):
         local.append(rows_of(number))
     answer, log = cold(store_server, location, query)
     assert answer.equals(local.query(**query))
-    assert len(of_segments(log)) <= SEGMENTS
+    assert len(of_segments(log)) <= SEGMENTS * (3 if query is FIRST else 1)
 
 
 def test_requests_are_made_side_by_side(store_server, location, spoiled):
     spoiled(delay=0.05)
     _, log = cold(store_server, location, COVERED)
     assert max(one["beside"] for one in of_segments(log)) >= SEGMENTS // 2
+
+
+def test_segments_that_may_have_first_rows_are_opened_side_by_side(store_server, location, spoiled):
+    spoiled(delay=0.05)
+    _, log = cold(store_server, location, FIRST)
+    assert max(one["beside"] for one in of_segments(log)) >= 3
+
+
+def test_segments_behind_the_first_rows_are_not_opened(store_server, location):
+    query = {"columns": "time, x", "order_by": "time DESC", "limit": 5}
+    answer, log = cold(store_server, location, query)
+    assert answer.column("x").to_pylist() == [SEGMENTS * ROWS - 1 - n for n in range(5)]
+    assert len({one["path"] for one in of_segments(log)}) < SEGMENTS

@@ -13,6 +13,7 @@ from store_places import environment_of
 
 import projseg
 from projseg.errors import InvalidInputError, ProjsegError, StorageError, UnsupportedFeatureError
+from projseg.spark_engine.statement_requests import STATEMENTS
 from projseg.spark_engine.warehouse import Warehouse
 from projseg.table_layer.storage import store_client
 from projseg.table_layer.storage.locate_storage import StorageOptions, open_storage
@@ -204,3 +205,14 @@ def test_a_foreign_scheme_names_the_stores():
 def test_a_warehouse_is_a_folder(store_place):
     with pytest.raises(UnsupportedFeatureError, match="a warehouse is a folder"):
         Warehouse(store_place)
+
+
+def test_the_counts_of_a_change_are_found_by_its_storage_options(store_place, options):
+    rows = {"x": [1, 2], "k": ["a", "b"]}
+    table = projseg.Table.create(store_place, SCHEMA, data=rows, storage_options=options)
+    table.delete("x = 1")
+    request = {"location": str(store_place), "storage_options": options}
+    write_id = table.snapshot.file.write_id
+    reply, _ = STATEMENTS["changed"]({**request, "write_id": write_id})
+    assert reply["counts"]["num_deleted_rows"] == 1
+    assert STATEMENTS["changed"]({**request, "write_id": "0" * 32}) == ({"counts": {}}, b"")

@@ -8,12 +8,12 @@ import pytest
 IS_NIGHTLY = os.environ.get("PROJSEG_NIGHTLY") == "1"
 _CASES = {"spark": 2, "docs": 1000, "golden": 1000, "house_style": 1000}
 """The most cases of a test in a folder."""
-_OTHER_CASES = 10
+_OTHER_CASES = 16
 
 
 def tries(count):
     """Return how many random cases a test tries that tries `count` of them at night."""
-    return count if IS_NIGHTLY else max(8, count // 6)
+    return count if IS_NIGHTLY else max(8, count // 4)
 
 
 def leave_to_the_night(items):

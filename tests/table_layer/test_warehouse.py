@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import projseg
-from projseg.errors import InvalidInputError
+from projseg.errors import CommitConflictError, EvaluationError, InvalidInputError
+from projseg.maintenance.row_changes import delete_and_update
+from projseg.spark_engine.statement_requests import apply_column_changes
 from projseg.spark_engine.warehouse import Warehouse, options_of, set_properties
 
 
@@ -98,3 +100,92 @@ def _list(options):
     import json
 
     return json.loads(options["projections"])
+
+
+VALUED = [
+    {"rename": "x", "to": "y"},
+    {"add": "n", "type": "bigint", "value": "5"},
+    {"add": "d", "type": "string", "value": "concat(k, '!')"},
+    {"add": "plain", "type": "int"},
+]
+
+
+@pytest.fixture
+def altered(tmp_path):
+    """A table of two segments and a projection, of whose rows one is deleted."""
+    table = projseg.Table.create(
+        tmp_path / "t",
+        {"k": "string", "x": "int"},
+        data={"k": list("aab"), "x": [1, 2, 3]},
+        projections=[projseg.Projection("by_k", ["k"], ["sum(x)"])],
+    )
+    table.append({"k": ["c"], "x": [4]})
+    table.delete("x = 2")
+    return table
+
+
+def test_added_columns_get_their_values_in_the_same_commit(altered):
+    before = altered.version
+    apply_column_changes(altered, VALUED)
+    assert altered.version == before + 1
+    assert altered.history()["operation"][0].as_py() == "ADD COLUMNS"
+    found = altered.query(columns="*", order_by="y").to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        (k, y, 5, f"{k}!", None) for k, y in [("a", 1), ("b", 3), ("c", 4)]
+    ]
+    told = altered.explain("k", "sum(y) AS s", context={"forceProjections": True})
+    assert {one["source"] for one in told.named_segments()} == {"by_k"}
+    assert altered.verify(deep=True) == []
+    old = projseg.Table(altered.location, version=before)
+    assert old.query(columns="*", order_by="x")["x"].to_pylist() == [1, 3, 4]
+
+
+def test_values_that_fail_leave_the_columns_as_they_were(altered):
+    before, names = altered.version, altered.schema.names
+    with pytest.raises(EvaluationError):
+        apply_column_changes(altered, [{"add": "n", "type": "int", "value": "1 / (x - x)"}])
+    altered.refresh()
+    assert (altered.version, altered.schema.names) == (before, names)
+
+
+def test_no_row_that_is_added_meanwhile_is_left_without_the_value(altered, monkeypatch):
+    writes = []
+
+    def appending(*given, **named):
+        if len(writes) < 1:
+            writes.append(projseg.Table(altered.location).append({"k": ["z"], "x": [9]}))
+        return write_segments(*given, **named)
+
+    write_segments = delete_and_update.write_segments
+    monkeypatch.setattr(delete_and_update, "write_segments", appending)
+    apply_column_changes(altered, VALUED)
+    assert altered.query(columns=["y", "n"], order_by="y")["n"].to_pylist() == [5] * 4
+
+
+def test_writers_that_never_rest_are_a_conflict(altered, monkeypatch):
+    def appending(*given, **named):
+        projseg.Table(altered.location).append({"k": ["z"], "x": [9]})
+        return write_segments(*given, **named)
+
+    write_segments = delete_and_update.write_segments
+    monkeypatch.setattr(delete_and_update, "write_segments", appending)
+    with pytest.raises(CommitConflictError):
+        apply_column_changes(altered, VALUED)
+    altered.refresh()
+    assert altered.schema.names == ["k", "x"]
+
+
+def test_views_follow_a_column_with_values(altered):
+    altered.create_view("v", "SELECT k, sum(x) FROM t GROUP BY k")
+    apply_column_changes(altered, [{"add": "n", "type": "int", "value": "1"}])
+    assert altered.views()["state"].to_pylist() == ["fresh"]
+    assert altered.query("k", "sum(x) AS s", context={"forceViews": True})["s"].to_pylist() == [
+        *(1, 3, 4)
+    ]
+
+
+def test_an_empty_table_gets_its_columns(tmp_path):
+    table = projseg.Table.create(tmp_path / "t", {"x": "int"})
+    apply_column_changes(table, [{"add": "n", "type": "int", "value": "1"}])
+    assert table.schema.names == ["x", "n"]
+    assert table.version == 1
