@@ -138,8 +138,13 @@ def _sources() -> dict[str, str]:
     return {name: named[name].read_text("utf-8") for name in sorted(named)}
 
 
+def _characters() -> str:
+    """Return the table of characters, by which Spark splits texts as the engine does."""
+    return (files("projseg.segment_format") / "indexes" / "characters.json").read_text("utf-8")
+
+
 def _source_hash() -> str:
-    return hashlib.sha256(repr(_sources()).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((_sources(), _characters())).encode()).hexdigest()[:16]
 
 
 def _compile(work: Path) -> None:
@@ -178,6 +183,9 @@ def _pack(classes: Path, jar: Path) -> None:
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(classes.rglob("*.class")):
             packed.write(path, path.relative_to(classes))
+        packed.writestr(
+            f"{EXTENSIONS.rpartition('.')[0].replace('.', '/')}/characters.json", _characters()
+        )
 
 
 def query_log(spark: SparkSession) -> DataFrame:

@@ -26,6 +26,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectParser((session, parser) => Statements.parser(session, parser))
     extensions.injectTableFunction(QueryLog.function)
     extensions.injectFunction(TimeSeries.function)
+    extensions.injectFunction(TextMatch.function)
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPlannerStrategy(_ => PlanColumnChanges)
     extensions.injectPlannerStrategy(session => new PlanCreateLike(session))

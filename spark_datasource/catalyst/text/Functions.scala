@@ -23,6 +23,7 @@ object Functions {
     case Contains(left, right) => named("contains", left, right)
     case Like(left, right: Literal, escape) => like(left, right, escape)
     case RLike(left, right: Literal) if isText(left) => infix(left, "RLIKE", right).map(failing)
+    case TextMatch(text, query: Literal) if isText(text) => named("text_match", text, query)
     case Upper(child) if isText(child) => named("upper", child)
     case Lower(child) if isText(child) => named("lower", child)
     case Length(child) if isText(child) => named("length", child)

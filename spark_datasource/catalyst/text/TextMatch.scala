@@ -1,0 +1,66 @@
+package org.apache.spark.sql.projseg
+
+import scala.util.Try
+
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{BinaryExpression, Cast, Expression, ExpressionInfo, Literal, Predicate}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.types.{BooleanType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** A query of text_match that was read, for generated code. */
+final class TextMatcher(query: TextQuery) extends Serializable {
+  def matches(text: UTF8String): Boolean = query.matches(new Words(text.getBytes))
+}
+
+/** Whether a text holds the words of a query, as the engine's text_match says; `right` is constant. */
+case class TextMatch(left: Expression, right: Expression) extends BinaryExpression with Predicate {
+  @transient private lazy val matcher = new TextMatcher(TextQuery.read(right.eval().toString))
+
+  override def prettyName: String = "text_match"
+  override def nullable: Boolean = left.nullable
+
+  override def eval(row: InternalRow): Any = left.eval(row) match {
+    case null => null
+    case text: UTF8String => matcher.matches(text)
+  }
+
+  override protected def doGenCode(ctx: CodegenContext, made: ExprCode): ExprCode = {
+    val name = ctx.addReferenceObj("textMatcher", matcher)
+    val text = left.genCode(ctx)
+    made.copy(code = code"""
+      ${text.code}
+      boolean ${made.isNull} = ${text.isNull};
+      boolean ${made.value} = ${text.isNull} ? false : $name.matches(${text.value});""")
+  }
+
+  override protected def withNewChildrenInternal(text: Expression, query: Expression): TextMatch =
+    copy(left = text, right = query)
+}
+
+object TextMatch {
+  val function: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression) = (
+    FunctionIdentifier("text_match"), new ExpressionInfo(getClass.getName, "text_match"), {
+      case Seq(text, query) => made(text, query)
+      case others => throw Statement.failed(
+        "PROJSEG_BAD_EXPRESSION", s"text_match takes 2 arguments, not ${others.size}")
+    })
+
+  private def made(text: Expression, query: Expression): Expression = {
+    val constant = Option.when(query.foldable)(Try(Cast(query, StringType, Some("UTC")).eval()).toOption).flatten
+    constant match {
+      case None => throw Statement.failed("PROJSEG_BAD_EXPRESSION", "the query of text_match must be a constant")
+      case Some(null) => Literal(null, BooleanType)
+      case Some(written) =>
+        TextQuery.read(written.toString)
+        TextMatch(asText(text), Literal(written, StringType))
+    }
+  }
+
+  private def asText(value: Expression): Expression = value.dataType match {
+    case _: StringType => value
+    case _ => Cast(value, StringType)
+  }
+}

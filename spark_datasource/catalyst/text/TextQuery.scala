@@ -1,0 +1,178 @@
+package org.apache.spark.sql.projseg
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+/** The query of text_match: SPEC.md section 16 says what words are, and docs/indexes.md how queries are written. */
+sealed trait TextQuery extends Serializable {
+  def matches(words: Words): Boolean
+}
+
+/** Words in a row, often one. */
+case class Phrase(wanted: Array[WantedWord]) extends TextQuery {
+  override def matches(words: Words): Boolean =
+    (0 to words.count - wanted.length).exists(start => wanted.indices.forall(at => words.isWord(start + at, wanted(at))))
+}
+
+case class EveryPart(parts: Seq[TextQuery]) extends TextQuery {
+  override def matches(words: Words): Boolean = parts.forall(_.matches(words))
+}
+
+case class SomePart(parts: Seq[TextQuery]) extends TextQuery {
+  override def matches(words: Words): Boolean = parts.exists(_.matches(words))
+}
+
+case class WithoutPart(part: TextQuery) extends TextQuery {
+  override def matches(words: Words): Boolean = !part.matches(words)
+}
+
+object TextQuery {
+  private[projseg] val Refused = "~^?[]{}+:"
+  private val BytesMax = 4096
+
+  /** Returns the tree of a query; as the engine does, and with its errors. */
+  def read(text: String): TextQuery = {
+    val codes = text.codePoints().toArray
+    if (text.getBytes(UTF_8).length > BytesMax) throw failed(codes, 0, s"is longer than $BytesMax bytes")
+    new QueryReader(codes, new QueryTokens(codes).all).whole
+  }
+
+  def failed(query: Array[Int], position: Int, problem: String): Exception = {
+    val shown = if (query.length <= 80) textOf(query) else textOf(query.take(77)) + "..."
+    Statement.failed("PROJSEG_BAD_TEXT_QUERY",
+      s"the text query '$shown' $problem, at position ${position + 1}; it may have words, " +
+        "\"words in a row\", OR, NOT or -, brackets, and words with *")
+  }
+
+  def textOf(codes: Array[Int]): String = new String(codes, 0, codes.length)
+
+  /** Whether Python's regular expressions take a character for white space. */
+  def isSpace(code: Int): Boolean = code match {
+    case 0x85 | 0xA0 | 0x1680 | 0x2028 | 0x2029 | 0x202F | 0x205F | 0x3000 => true
+    case _ => code >= 0x09 && code <= 0x0D || code >= 0x1C && code <= 0x20 || code >= 0x2000 && code <= 0x200A
+  }
+}
+
+/** What it is: `(`, `)`, `-`, `AND`, `OR`, `NOT`, `phrase` or `end`; and where it begins. */
+private case class QueryToken(kind: String, position: Int, phrase: Option[Phrase] = None)
+
+private class QueryTokens(query: Array[Int]) {
+  private val WordsMax = 64
+
+  def all: Seq[QueryToken] = {
+    val found = Seq.newBuilder[QueryToken]
+    var wordCount = 0
+    var at = skipped(0)
+    while (at < query.length) {
+      val (token, end) = next(at)
+      wordCount += token.phrase.fold(0)(_.wanted.length)
+      if (wordCount > WordsMax) throw TextQuery.failed(query, at, s"has more than $WordsMax words")
+      found += token
+      at = skipped(end)
+    }
+    (found += QueryToken("end", query.length)).result()
+  }
+
+  private def skipped(start: Int): Int = query.indexWhere(code => !TextQuery.isSpace(code), start) match {
+    case -1 => query.length
+    case place => place
+  }
+
+  private def next(start: Int): (QueryToken, Int) = query(start) match {
+    case '(' | ')' | '-' => (QueryToken(query(start).toChar.toString, start), start + 1)
+    case '"' =>
+      val end = query.indexOf('"'.toInt, start + 1)
+      if (end < 0) throw TextQuery.failed(query, start, "has a quote that is not closed")
+      (phrase(start, wordsOf(query.slice(start + 1, end))), end + 1)
+    case _ =>
+      val end = query.indexWhere(code => TextQuery.isSpace(code) || code == '(' || code == ')' || code == '"', start) match {
+        case -1 => query.length
+        case place => place
+      }
+      (written(start, query.slice(start, end)), end)
+  }
+
+  private def written(start: Int, word: Array[Int]): QueryToken = TextQuery.textOf(word) match {
+    case sign @ ("AND" | "OR" | "NOT") => QueryToken(sign, start)
+    case _ =>
+      val refused = word.indexWhere(TextQuery.Refused.indexOf(_) >= 0)
+      if (refused >= 0) throw TextQuery.failed(query, start + refused,
+        s"has ${word(refused).toChar}, which means nothing here (quote it to search for it)")
+      phrase(start, patternWords(word))
+  }
+
+  private def phrase(start: Int, words: Seq[String]): QueryToken = {
+    if (words.isEmpty || words.contains("*")) throw TextQuery.failed(query, start, "has nothing to search for")
+    val wanted = words.map(WantedWord.of).toArray
+    QueryToken("phrase", start, Some(Phrase(wanted)))
+  }
+
+  private def wordsOf(codes: Array[Int]): Seq[String] = Words.of(TextQuery.textOf(codes))
+
+  /** The words of a query's word, in which each * belongs to the letters beside it. */
+  private def patternWords(word: Array[Int]): Seq[String] = {
+    val pieces = TextQuery.textOf(word).split("\\*+", -1).map(_.codePoints().toArray)
+    var found = wordsOf(pieces.head)
+    var before = pieces.head
+    def isOfWord(code: Int) = Characters.kind(code) == Characters.Word
+    for (piece <- pieces.tail) {
+      if (found.nonEmpty && before.lastOption.exists(isOfWord)) found = found.init :+ (found.last + "*")
+      else found :+= "*"
+      val after = wordsOf(piece)
+      if (after.nonEmpty && isOfWord(piece.head)) found = (found.init :+ (found.last + after.head)) ++ after.tail
+      else found ++= after
+      before = piece
+    }
+    found
+  }
+}
+
+/** Reads a tree from tokens; OR binds weaker than words side by side. */
+private class QueryReader(query: Array[Int], tokens: Seq[QueryToken]) {
+  private val DepthMax = 64
+  private var place = 0
+
+  def whole: TextQuery = {
+    val found = some(0)
+    if (next.kind != "end") throw TextQuery.failed(query, next.position, "has a bracket that was not opened")
+    found
+  }
+
+  private def next: QueryToken = tokens(place)
+
+  private def take(): QueryToken = {
+    place += 1
+    tokens(place - 1)
+  }
+
+  private def some(depth: Int): TextQuery = {
+    var parts = Seq(every(depth))
+    while (next.kind == "OR") {
+      take()
+      parts :+= every(depth)
+    }
+    if (parts.size == 1) parts.head else SomePart(parts)
+  }
+
+  private def every(depth: Int): TextQuery = {
+    var parts = Seq(part(depth))
+    while (!Set(")", "OR", "end").contains(next.kind)) {
+      if (next.kind == "AND") take()
+      parts :+= part(depth)
+    }
+    if (parts.size == 1) parts.head else EveryPart(parts)
+  }
+
+  private def part(depth: Int): TextQuery = {
+    val token = take()
+    if (depth == DepthMax) throw TextQuery.failed(query, token.position, s"nests deeper than $DepthMax")
+    token.kind match {
+      case "phrase" => token.phrase.get
+      case "-" | "NOT" => WithoutPart(part(depth + 1))
+      case "(" =>
+        val found = some(depth + 1)
+        if (take().kind != ")") throw TextQuery.failed(query, token.position, "has a bracket that is not closed")
+        found
+      case _ => throw TextQuery.failed(query, token.position, "has nothing to search for")
+    }
+  }
+}
