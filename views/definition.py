@@ -273,8 +273,8 @@ def _counts(spec: ProjectionSpec) -> list[str]:
     known = {primitive.text for primitive in spec.primitives}
     texts = {"count(*)": None}
     for primitive in spec.primitives:
-        if primitive.function == "sum":
-            text = primitive.text.replace("sum(", "count(", 1)
+        if primitive.function in ("sum", "bit_xor"):
+            text = primitive.text.replace(f"{primitive.function}(", "count(", 1)
             texts[text] = None
     missing = [text for text in texts if text not in known]
     return [f"{text} AS `count#{place}`" for place, text in enumerate(missing)]

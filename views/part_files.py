@@ -40,7 +40,7 @@ from projseg.table_layer.metadata.table_schema import TableSchema, stored_schema
 from projseg.table_layer.storage.paths import VIEWS, segment_name
 from projseg.views.view_commits import StoreWrite
 from projseg.views.view_dimensions import paths_of, state_of
-from projseg.views.view_records import GROUPS, PathState, ViewPart
+from projseg.views.view_records import GROUPS, PartCover, PathState, ViewPart, digest_of
 from projseg.writer.merged_columns import with_values_in_use
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, projection_of
 from projseg.writer.segment_contents import SegmentContents
@@ -90,13 +90,22 @@ class Folder:
         The version.
     spec : ProjectionSpec
         What the view stores, over stored names, with its dimensions at one version each.
+
+    Attributes
+    ----------
+    schema : TableSchema
+        Of the fact, over stored names.
+    query : QuerySpec
+        The groups that are folded.
+    rows_read : int
+        Rows of segments and groups of parts that were folded.
     """
 
     def __init__(self, snapshot: Snapshot, spec: ProjectionSpec) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self.spec = spec
         self._paths = paths_of(spec)
-        self._schema = stored_schema(snapshot.properties)
+        self.schema = stored_schema(snapshot.properties)
         self._facts = VersionFacts(snapshot, as_stored=True)
         query = QuerySpec(
             keys=spec.grouping,
@@ -104,7 +113,7 @@ class Folder:
             filter=spec.filter,
             time_column=spec.time_column,
         )
-        self._query = query
+        self.query = query
         self._planner = Planner(query)
         self.rows_read = 0
 
@@ -112,7 +121,7 @@ class Folder:
         """Return how segments are folded, each from its cheapest source, as for any query."""
         planned = (SegmentPlan(e, self._planner.choose(self._facts.of(e))) for e in entries)
         to_read = tuple(one for one in planned if not one.choice.is_empty)
-        return QueryPlan(self._query, self._schema, to_read)
+        return QueryPlan(self.query, self.schema, to_read)
 
     def fold(self, entries: Sequence[SegmentEntry]) -> Iterator[NewPart]:
         """Yield pieces that stand for segments, several where one would be too large.
@@ -131,7 +140,7 @@ class Folder:
             if rows > SEGMENT_ROWS_MAX and len(entries) > 1:
                 raise _too_many(rows)
             plan = self.plan(entries)
-            groups = run_partial(self._snapshot.storage, plan, plan.segments)
+            groups = run_partial(self.snapshot.storage, plan, plan.segments)
             if groups.group_count > PART_GROUPS_MAX and len(entries) > 1:
                 raise _too_many(groups.group_count)
         except LimitExceededError:
@@ -150,7 +159,7 @@ class Folder:
         return NewPart(
             tuple(entry for piece in pieces for entry in piece.entries),
             tuple(part for piece in pieces for part in piece.merged),
-            merge_partials(partials, self._query.primitives),
+            merge_partials(partials, self.query.primitives),
         )
 
     def groups_of(self, piece: NewPart) -> Partial:
@@ -159,7 +168,7 @@ class Folder:
             return piece.groups
         (part,) = piece.merged
         self.rows_read += part.group_count
-        return stored_groups_of(self._snapshot, self._schema, self.spec, part)
+        return stored_groups_of(self.snapshot, self.schema, self.spec, part)
 
     def write(
         self,
@@ -184,8 +193,8 @@ class Folder:
         names : sequence of str
             The segments that it stands for, as they are listed.
         """
-        groups = in_key_order(self.groups_of(piece), self._query.primitives)
-        built = projection_of(self.spec, lambda: (groups, _group_count(groups, self._query)))
+        groups = in_key_order(self.groups_of(piece), self.query.primitives)
+        built = projection_of(self.spec, lambda: (groups, _group_count(groups, self.query)))
         if isinstance(built, NotBuilt):
             raise LimitExceededError("PROJSEG_LIMIT_EXCEEDED", built.reason)
         grouping = {name: with_values_in_use(v) for name, v in built.grouping.items()}
@@ -232,7 +241,7 @@ class Folder:
         if not self._paths:
             return ()
         places = {named.expression: place for place, named in enumerate(self.spec.grouping)}
-        count = next(n for n, one in enumerate(self._query.primitives) if one.text == "count(*)")
+        count = next(n for n, one in enumerate(self.query.primitives) if one.text == "count(*)")
         rows = groups.state_columns(count)["count"]
         assert isinstance(rows, Numbers)
         counts = rows.wide()
@@ -243,6 +252,33 @@ class Folder:
             unmatched = live_row_count if reads else int(counts[~found].sum())
             states.append(state_of(path_of(path).dimension, unmatched))
         return tuple(states)
+
+
+def standing_for(part: ViewPart, entries: Sequence[SegmentEntry]) -> ViewPart:
+    """Return how a part is listed that stands for other segments of the same rows.
+
+    Its cover has no file yet.
+    """
+    names = sorted(entry.listed_as for entry in entries)
+    low, high = _times(entries)
+    return replace(
+        part,
+        segment=replace(
+            part.segment,
+            row_count=sum(entry.row_count for entry in entries),
+            min_time_us=low,
+            max_time_us=high,
+            columns=_zones(entries),
+        ),
+        cover=PartCover(
+            len(names),
+            sum(entry.live_row_count for entry in entries),
+            sum(entry.byte_count for entry in entries),
+            digest_of(names),
+            "",
+        ),
+        embedded=_embedded(NewPart(tuple(entries), (), None)),
+    )
 
 
 def stored_groups_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace as replace_fields
 from typing import Final
 
@@ -18,21 +18,16 @@ from projseg.errors import (
     ProjsegError,
     StorageError,
 )
-from projseg.segment_format.layout.format_limits import SEGMENT_ROWS_MAX
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
-from projseg.views.cover_test import (
-    Coverage,
-    among,
-    coverage,
-    covered_names,
-    listed_segments,
-)
+from projseg.views.changes.part_fates import PartFates, RewrittenParts, fates_of_parts
+from projseg.views.changes.subtracted_parts import rewritten_part
+from projseg.views.chunk_work import Chunk, ChunkWork, by_chunk, rewritten_counts, settled
+from projseg.views.cover_test import listed_segments
 from projseg.views.definition import bad_view, mentioned, renewed, stored_groups_spec
-from projseg.views.dimension_changes import DimensionChanges
-from projseg.views.part_files import PART_GROUPS_MAX, Folder, NewPart, forms_of
+from projseg.views.part_files import Folder, NewPart, forms_of
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.view_commits import StoreWrite, conflict, edited, store_write, with_parts
 from projseg.views.view_dimensions import (
@@ -42,7 +37,6 @@ from projseg.views.view_dimensions import (
 )
 from projseg.views.view_options import CoveredSegments
 from projseg.views.view_records import (
-    COVER_SEGMENTS_MAX,
     Refreshed,
     RefreshFigures,
     ViewEntry,
@@ -51,7 +45,6 @@ from projseg.views.view_records import (
 from projseg.views.view_store import StoreVersion, newest_store, store_of, unknown_view
 
 _TRIES_MAX: Final = 20
-_CHUNK_PARTS_MAX: Final = 4
 REASON_CHARACTERS_MAX: Final = 1_000
 """Of why something failed, so much is kept."""
 
@@ -135,37 +128,27 @@ class Refresher:
         check_keys(view.name, spec, view.dimensions)
         self._schema = stored_schema(properties)
         self._folder = Folder(snapshot, spec)
-        self._relabelled: dict[str, ViewPart] = {}
-        self._coverage = self._classified(work)
         self._kept_for = CoveredSegments.of(view)
+        self._fates = self._classified(work)
         self._folded: set[str] = set()
         self._not_built: dict[str, str] = {}
         self._failure: ProjsegError | None = None
+        self._rewritten: list[RewrittenParts] = []
+        self._not_rewritten = 0
         self._check_required()
 
     def _is_known(self) -> bool:
         return self._store.version >= 0 and self._view.view_id in self._store.views
 
-    def _classified(self, work: Work) -> Coverage:
+    def _classified(self, work: Work) -> PartFates:
         if work.is_full or not self._view.manifests:
-            return Coverage((), self._before, tuple(self._snapshot.segments))
-        found = coverage(self._snapshot, self._store, self._view)
-        if not self._view.dimensions:
-            return found
-        changes = DimensionChanges(self._snapshot, self._folder.spec, self._dimensions)
-        kept: list[ViewPart] = []
-        stale: list[ViewPart] = []
-        for part in found.valid:
-            fate = changes.fate_of(part, self._store.cover(part))
-            (stale if fate is None else kept).append(part)
-            if fate is not None and fate != part:
-                self._relabelled[part.segment.file] = fate
-        left = covered_names(self._store, stale)
-        uncovered = (*found.uncovered, *(among(self._snapshot, left) if left else ()))
-        return Coverage(tuple(kept), (*found.stale, *stale), uncovered)
+            return PartFates(stale=list(self._before), uncovered=tuple(self._snapshot.segments))
+        return fates_of_parts(
+            self._snapshot, self._store, self._view, self._folder, self._dimensions
+        )
 
     def _check_required(self) -> None:
-        is_all_gone = bool(self._before) and not self._coverage.valid
+        is_all_gone = bool(self._before) and not (self._fates.kept or self._fates.rewritten)
         is_asked = self._work.is_full
         if self._view.options.get("require") and is_all_gone and not is_asked:
             raise InvalidInputError(
@@ -174,32 +157,44 @@ class Refresher:
                 "incremental refreshes; refresh it with full=True, or make it without require",
             )
 
-    def _chunks(self) -> dict[tuple[int | None, frozenset[str]], list[SegmentEntry]]:
-        """Return the uncovered segments to fold by chunk; those of one part store alike."""
-        found: dict[tuple[int | None, frozenset[str]], list[SegmentEntry]] = defaultdict(list)
-        for entry in self._coverage.uncovered:
-            if self._kept_for.holds(entry) and self._work.wants(entry):
+    def _chunks(self) -> dict[Chunk, ChunkWork]:
+        """Return what is to be done by chunk; the segments of one part store alike."""
+        found: dict[Chunk, ChunkWork] = defaultdict(ChunkWork)
+        for one in self._fates.rewritten:
+            first = one.followed.parts[0]
+            forms = forms_of(first.segment, self._schema)
+            found[first.chunk, forms].rewritten.append(one)
+        known = {name for one in self._fates.rewritten for name in one.followed.names}
+        for entry in self._fates.uncovered:
+            if entry.listed_as not in known and self._is_wanted(entry):
                 key = (self._kept_for.chunk_of(entry), forms_of(entry, self._schema))
-                found[key].append(entry)
+                found[key].entries.append(entry)
         return found
 
+    def _is_wanted(self, entry: SegmentEntry) -> bool:
+        return self._kept_for.holds(entry) and self._work.wants(entry)
+
     def _expired(self) -> set[str]:
-        """Return the files of valid parts that the view is no longer kept for."""
+        """Return the files of kept parts that the view is no longer kept for."""
         return {
             part.segment.file
-            for part in self._coverage.valid
+            for part in self._fates.kept
             if not self._kept_for.holds(part.segment) and self._kept_for.retain.retain is not None
         }
 
     def planned(self) -> Refresh:
         """Return what a refresh would do; rows are those that would be read."""
         chunks, expired = self._chunks(), self._expired()
-        plans = [self._folder.plan(entries) for entries in chunks.values()]
+        plans = [self._folder.plan(one.entries) for one in chunks.values()]
         rows = sum(source.row_count for p in plans for s in p.segments for source in s.choice.plans)
-        gone, refolded = self._fates()
+        rows += sum(one.rows_to_read for one in self._fates.rewritten)
+        gone, refolded = self._stale_counts()
+        joined, subtracted = rewritten_counts(self._fates.rewritten)
+        relabelled = len(self._fates.relabelled.keys() - expired)
         return Refresh(
-            kept=len(self._coverage.valid) - len(expired) - len(self._relabelled),
-            relabelled=len(self._relabelled),
+            kept=len(self._fates.kept) - len(expired) - relabelled,
+            relabelled=relabelled + joined,
+            subtracted=subtracted,
             refolded=refolded,
             added=len(chunks),
             dropped=gone + len(expired),
@@ -207,9 +202,9 @@ class Refresher:
             milliseconds=self._milliseconds(),
         )
 
-    def _fates(self) -> tuple[int, int]:
+    def _stale_counts(self) -> tuple[int, int]:
         """Return how many stale parts have no listed segment left, and how many have some."""
-        stale = self._coverage.stale
+        stale = self._fates.stale
         if not stale:
             return 0, 0
         listed = listed_segments(self._snapshot)
@@ -247,15 +242,15 @@ class Refresher:
             If the view is new and no chunk of it can be built: the first reason.
         """
         chunks, expired = self._chunks(), self._expired()
-        kept = {p.segment.file: p for p in self._coverage.valid if p.segment.file not in expired}
-        kept |= {file: part for file, part in self._relabelled.items() if file in kept}
-        relabelled = [file for file in self._relabelled if file in kept]
+        relabelled = self._fates.relabelled
+        kept = {p.segment.file: p for p in self._fates.kept if p.segment.file not in expired}
+        kept |= {file: part for file, part in relabelled.items() if file in kept}
         added: list[ViewPart] = []
         merged = 0
-        for done, ((chunk, forms), entries) in enumerate(sorted(chunks.items(), key=_by_chunk)):
+        for done, ((chunk, forms), wanted) in enumerate(sorted(chunks.items(), key=by_chunk)):
             self._report(done, len(chunks))
             there = [p for p in kept.values() if self._belongs(p, chunk, forms)]
-            for piece in self._pieces(chunk, entries, there):
+            for piece in self._pieces(chunk, wanted, there):
                 for part in piece.merged:
                     if piece.groups is not None:
                         del kept[part.segment.file]
@@ -268,19 +263,31 @@ class Refresher:
         self._report(len(chunks), len(chunks))
         if not self._is_known() and self._failure is not None and not added:
             raise self._failure
-        gone, refolded = self._fates()
+        gone, refolded = self._stale_counts()
+        joined, subtracted = rewritten_counts(self._rewritten)
+        listed_anew = [file for file in kept if file in relabelled]
         done_now = Refresh(
-            kept=len(kept) - sum(file in kept for file in relabelled),
-            relabelled=sum(file in kept for file in relabelled),
-            refolded=refolded,
+            kept=len(kept) - len(listed_anew),
+            relabelled=len(listed_anew) + joined,
+            subtracted=subtracted,
+            refolded=refolded + self._not_rewritten,
             added=len(added),
             dropped=gone + merged + len(expired),
             rows_read=self._folder.rows_read,
             milliseconds=self._milliseconds(),
             not_built=self._not_built,
         )
-        view = self._listed(write, tuple(kept.values()), added, done_now)
+        listed = tuple(self._with_cover(write, part) for part in kept.values())
+        view = self._listed(write, listed, added, done_now)
         return (view if self._is_changed(view) else None), done_now
+
+    def _with_cover(self, write: StoreWrite, part: ViewPart) -> ViewPart:
+        """Return a kept part with the file of its cover, which is written if it is another."""
+        names = self._fates.covers.get(part.segment.file)
+        if names is None:
+            return part
+        live_rows, byte_count = part.cover.live_row_count, part.cover.byte_count
+        return replace(part, cover=write.lists.write_cover(names, live_rows, byte_count))
 
     def _report(self, done: int, of: int) -> None:
         if self._work.on_progress is not None:
@@ -290,12 +297,23 @@ class Refresher:
         return part.chunk == chunk and forms_of(part.segment, self._schema) == forms
 
     def _pieces(
-        self, chunk: int | None, entries: Sequence[SegmentEntry], there: Sequence[ViewPart]
+        self, chunk: int | None, wanted: ChunkWork, there: Sequence[ViewPart]
     ) -> list[NewPart]:
         """Return the pieces of a chunk after the refresh; what cannot be built is left out."""
-        known = [NewPart((), (part,), None) for part in there]
+        pieces = [NewPart((), (part,), None) for part in there]
+        entries = list(wanted.entries)
+        for one in wanted.rewritten:
+            try:
+                pieces.append(rewritten_part(self._folder, one.followed, one.entries))
+                self._rewritten.append(one)
+            except (ProjsegError, ArithmeticError):
+                # A file that is not listed any more may be gone: the segments that are tell more.
+                self._not_rewritten += len(one.followed.parts)
+                entries += filter(self._is_wanted, one.entries)
         try:
-            return self._settled([*known, *self._folder.fold(entries)])
+            return settled(
+                self._folder, [*pieces, *(self._folder.fold(entries) if entries else ())]
+            )
         except (CorruptionError, StorageError):
             raise
         except (ProjsegError, ArithmeticError) as error:
@@ -305,21 +323,10 @@ class Refresher:
                 self._failure = self._failure or error
             return []
 
-    def _settled(self, pieces: list[NewPart]) -> list[NewPart]:
-        """Merge the two smallest pieces while there are many, or these two are of like size."""
-        while len(pieces) > 1:
-            pieces.sort(key=lambda piece: piece.group_count)
-            one, other, *rest = pieces
-            are_alike = other.group_count < 2 * one.group_count or one.group_count == 0
-            if not (are_alike or len(pieces) > _CHUNK_PARTS_MAX) or _is_large([one, other]):
-                break
-            pieces = [self._folder.merged([one, other]), *rest]
-        return pieces
-
     def _names(self, piece: NewPart) -> list[str]:
         names = [entry.listed_as for entry in piece.entries]
         for part in piece.merged:
-            names += self._store.cover(part)
+            names += self._fates.cover(self._store, part)
         return names
 
     def _listed(
@@ -330,10 +337,10 @@ class Refresher:
         done: Refresh,
     ) -> ViewEntry:
         snapshot, view = self._snapshot, self._view
-        left = [e for e in self._coverage.uncovered if e.listed_as not in self._folded]
+        left = [e for e in self._fates.uncovered if e.listed_as not in self._folded]
         dropped = self._expired()
         left_rows = sum(entry.live_row_count for entry in left)
-        expired = [p for p in self._coverage.valid if p.segment.file in dropped]
+        expired = [p for p in self._fates.kept if p.segment.file in dropped]
         count = len(left) + sum(part.cover.segment_count for part in expired)
         left_rows += sum(part.cover.live_row_count for part in expired)
         view = with_parts(view, self._store, kept, added, write.lists)
@@ -370,23 +377,6 @@ class Refresher:
 
     def _milliseconds(self) -> int:
         return round((time.perf_counter() - self._start) * 1000)
-
-
-def _is_large(pieces: Iterable[NewPart]) -> bool:
-    both = list(pieces)
-    segments = sum(len(p.entries) + sum(m.cover.segment_count for m in p.merged) for p in both)
-    return (
-        sum(piece.group_count for piece in both) > PART_GROUPS_MAX
-        or sum(piece.row_count for piece in both) > SEGMENT_ROWS_MAX
-        or segments > COVER_SEGMENTS_MAX
-    )
-
-
-def _by_chunk(
-    item: tuple[tuple[int | None, frozenset[str]], list[SegmentEntry]],
-) -> tuple[int, list[str]]:
-    (chunk, forms), _ = item
-    return (-(2**63) if chunk is None else chunk, sorted(forms))
 
 
 def check_enabled(view: ViewEntry) -> None:

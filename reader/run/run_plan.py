@@ -9,8 +9,10 @@ from math import gcd, prod
 from typing import Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from projseg.aggregation.fold import fold, known_partial, stored_partial
 from projseg.aggregation.merge import merge_partials, regrouped
@@ -135,7 +137,9 @@ class _SourceTask(msgspec.Struct, frozen=True):
         batches = self._batches(source, plan, primitives)
         stored = _folded((self._select(source, part) for part in batches), plan, primitives)
         base = open_source(self.storage, self.entry, taken.rows, self.schema)
-        deleted = _folded(self._deleted(base, taken), taken.rows, primitives)
+        row_ids = deleted_rows(self.storage, self.entry)
+        taken_out = _matching_rows(base, row_ids, self.query, taken.rows, primitives)
+        deleted = _folded(taken_out, taken.rows, primitives)
         return without(
             stored,
             deleted,
@@ -144,20 +148,6 @@ class _SourceTask(msgspec.Struct, frozen=True):
             value_counts=reversal.value_counts,
             path=f"{self.storage.location}/{self.entry.file}",
         )
-
-    def _deleted(self, base: SegmentSource, taken: SubtractedRows) -> Iterator[MaskedRows]:
-        """Yield the deleted rows that the query would have asked for, some at a time."""
-        row_ids, plan = deleted_rows(self.storage, self.entry), taken.rows
-        names, _ = columns_read(self.query, plan, taken.reversal.primitives)
-        step = rows_at_a_time(base, names) or len(row_ids)
-        for start in range(0, len(row_ids), step):
-            yield deleted_rows_of(
-                base,
-                row_ids[start : start + step],
-                condition=plan.filter,
-                interval=plan.interval,
-                time_column=plan.time_column,
-            )
 
     def _batches(
         self, source: SegmentSource, plan: SourcePlan, primitives: Sequence[Primitive]
@@ -179,6 +169,51 @@ class _SourceTask(msgspec.Struct, frozen=True):
             time_column=self.plan.time_column,
         )
         return selected if self.plan.present is None else _counted(selected, self.plan.present)
+
+
+def _matching_rows(
+    base: SegmentSource,
+    row_ids: NDArray[np.uint32],
+    query: QuerySpec,
+    plan: SourcePlan,
+    primitives: Sequence[Primitive],
+) -> Iterator[MaskedRows]:
+    """Yield those of some base rows that a query would have asked for, some at a time."""
+    names, _ = columns_read(query, plan, primitives)
+    step = rows_at_a_time(base, names) or max(len(row_ids), 1)
+    for start in range(0, max(len(row_ids), 1), step):
+        yield deleted_rows_of(
+            base,
+            row_ids[start : start + step],
+            condition=plan.filter,
+            interval=plan.interval,
+            time_column=plan.time_column,
+        )
+
+
+def partial_of_rows(
+    storage: Storage,
+    query: QuerySpec,
+    schema: TableSchema,
+    entry: SegmentEntry,
+    row_ids: NDArray[np.uint32],
+) -> Partial:
+    """Return the groups of some base rows of a segment, uint32[k], deleted or not.
+
+    Raises
+    ------
+    EvaluationError
+        If a row has a value that Spark's ANSI mode refuses.
+    CorruptionError, StorageError
+        If the file cannot be read.
+    """
+    keys = tuple(named.expression for named in query.keys)
+    feeds = tuple(AddRows(one.arguments, one.filter) for one in query.primitives)
+    plan = SourcePlan(None, keys, feeds, filter=query.filter)
+    with rows_held(query.joins):
+        base = open_source(storage, entry, plan, schema)
+        rows = _matching_rows(base, row_ids, query, plan, query.primitives)
+        return _folded(rows, plan, query.primitives)
 
 
 class _StackTask(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""What becomes of a view's parts as its fact and its dimensions change."""

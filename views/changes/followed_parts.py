@@ -1,0 +1,234 @@
+"""Follow parts through the versions of their table since the last refresh.
+
+Where a version kept its rows and wrote segments anew, a part comes to stand for the new segments.
+Where rows were deleted, the part stands for the segments as they are listed now, once these rows
+are subtracted from its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from projseg.table_layer.commits.version_diff import effect_of
+from projseg.table_layer.metadata.manifest import ManifestReference
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot, read_version
+from projseg.views.cover_test import listed_segments
+from projseg.views.view_records import ViewEntry, ViewPart
+from projseg.views.view_store import StoreVersion
+
+VERSIONS_FOLLOWED_MAX: Final = 1_024
+"""Versions since the last refresh; beyond them stale parts are folded anew."""
+
+
+class DeletedRows(msgspec.Struct, frozen=True):
+    """Rows of one segment that a version took away.
+
+    Parameters
+    ----------
+    before : SegmentEntry
+        The segment as it was listed.
+    after : SegmentEntry or None
+        The same file with more deleted rows; None: it is listed no more.
+    """
+
+    before: SegmentEntry
+    after: SegmentEntry | None
+
+    @property
+    def row_count(self) -> int:
+        """How many rows."""
+        left = 0 if self.after is None else self.after.live_row_count
+        return self.before.live_row_count - left
+
+
+class FollowedParts(msgspec.Struct, frozen=True):
+    """Parts whose rows are known to be in some listed segments.
+
+    Parameters
+    ----------
+    parts : tuple of ViewPart
+        Several, if one segment has rows of several.
+    names : frozenset of str
+        The segments that hold their rows now, as they are listed.
+    deleted : tuple of DeletedRows
+        What has to be subtracted from the parts' groups.
+    """
+
+    parts: tuple[ViewPart, ...]
+    names: frozenset[str]
+    deleted: tuple[DeletedRows, ...]
+
+    @property
+    def deleted_row_count(self) -> int:
+        """How many rows have to be subtracted."""
+        return sum(one.row_count for one in self.deleted)
+
+
+def followed_parts(
+    snapshot: Snapshot, store: StoreVersion, view: ViewEntry, parts: Sequence[ViewPart]
+) -> tuple[FollowedParts, ...]:
+    """Return those of some stale parts whose rows can be followed to the segments of a version.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The fact at the version.
+    store : StoreVersion
+        The store.
+    view : ViewEntry
+        The view, whose `refreshed` is an earlier version.
+    parts : sequence of ViewPart
+        Parts of which not all segments are listed any more.
+    """
+    refreshed = view.refreshed.get(snapshot.properties.table_id)
+    if not parts or refreshed is None:
+        return ()
+    before = read_version(snapshot.storage, refreshed.version)
+    if before is None or before.file.write_id != refreshed.write_id:
+        return ()
+    if not 0 < snapshot.version - before.version <= VERSIONS_FOLLOWED_MAX:
+        return ()
+    walk = _Walk(store, parts, listed_segments(before))
+    for version in range(before.version + 1, snapshot.version + 1):
+        is_last = version == snapshot.version
+        after = snapshot if is_last else read_version(snapshot.storage, version)
+        if after is None:
+            return ()
+        if after.file.change not in ("append", "set_properties"):
+            walk.step(before, after)
+        before = after
+    listed = listed_segments(snapshot)
+    return tuple(one for one in walk.found() if listed.issuperset(one.names))
+
+
+@dataclass(slots=True)
+class _Set:
+    """Parts that are followed together; as of `FollowedParts`."""
+
+    parts: list[ViewPart]
+    names: set[str]
+    deleted: list[DeletedRows] = field(default_factory=list)
+
+
+class _Walk:
+    """Sets of parts, and the segments that hold their rows, from version to version."""
+
+    def __init__(
+        self, store: StoreVersion, parts: Iterable[ViewPart], listed: Iterable[str]
+    ) -> None:
+        known = frozenset(listed)
+        self._owner: dict[str, _Set] = {}
+        for part in parts:
+            names = set(store.cover(part))
+            if known.issuperset(names):
+                self._owner.update(dict.fromkeys(names, _Set([part], names)))
+
+    def found(self) -> Iterator[FollowedParts]:
+        """Yield the sets that are left and have rows."""
+        for one in {id(one): one for one in self._owner.values()}.values():
+            yield FollowedParts(tuple(one.parts), frozenset(one.names), tuple(one.deleted))
+
+    def step(self, before: Snapshot, after: Snapshot) -> None:
+        """Follow the parts from one version to the next."""
+        gone = _listed_only_by(before, after)
+        if self._owner.keys().isdisjoint(gone):
+            return
+        new = _listed_only_by(after, before)
+        effect = effect_of(after)
+        if effect is not None and effect.effect == "none":
+            for removed, added in _connected(gone.values(), new.values()):
+                self._replace(removed, added)
+        else:
+            self._delete(gone, {entry.file: entry for entry in new.values()})
+
+    def _replace(self, removed: Sequence[SegmentEntry], added: Sequence[SegmentEntry]) -> None:
+        """Let the parts of some segments stand for others with the same rows."""
+        names = {entry.listed_as for entry in removed}
+        found = {id(one): one for name in names if (one := self._owner.get(name)) is not None}
+        if not found:
+            return
+        joined, *others = found.values()
+        for other in others:
+            joined.parts += other.parts
+            joined.names |= other.names
+            joined.deleted += other.deleted
+        row_counts = {sum(entry.live_row_count for entry in some) for some in (removed, added)}
+        # Of segments that no part stands for, nobody can tell where their rows are now.
+        is_known = joined.names >= names and len(row_counts) == 1
+        for name in joined.names:
+            del self._owner[name]
+        if is_known:
+            joined.names -= names
+            joined.names.update(entry.listed_as for entry in added)
+            self._owner.update(dict.fromkeys(joined.names, joined))
+
+    def _delete(self, gone: Mapping[str, SegmentEntry], new: Mapping[str, SegmentEntry]) -> None:
+        """Note the rows of segments that are gone, or that have more deleted rows."""
+        for name, entry in gone.items():
+            found = self._owner.pop(name, None)
+            if found is None:
+                continue
+            found.names.remove(name)
+            after = new.get(entry.file)
+            # Rows that were deleted may be there again: then the segment is as good as new.
+            if after is not None and after.live_row_count >= entry.live_row_count:
+                after = None
+            if after is not None:
+                found.names.add(after.listed_as)
+                self._owner[after.listed_as] = found
+            found.deleted.append(DeletedRows(entry, after))
+
+
+def _listed_only_by(snapshot: Snapshot, other: Snapshot) -> dict[str, SegmentEntry]:
+    """Return the segments that one version lists and another does not, as they are listed."""
+    shared = frozenset(snapshot.file.manifests).intersection(other.file.manifests)
+    there = {name for name, _, _ in _unshared(other, shared)}
+    return {
+        name: snapshot.load(reference).entry(place)
+        for name, reference, place in _unshared(snapshot, shared)
+        if name not in there
+    }
+
+
+def _unshared(
+    snapshot: Snapshot, shared: frozenset[ManifestReference]
+) -> Iterator[tuple[str, ManifestReference, int]]:
+    for reference in snapshot.file.manifests:
+        if reference not in shared:
+            for place, name in enumerate(snapshot.load(reference).listed()):
+                yield name, reference, place
+
+
+def _connected(
+    removed: Iterable[SegmentEntry], added: Iterable[SegmentEntry]
+) -> Iterator[tuple[list[SegmentEntry], list[SegmentEntry]]]:
+    """Yield removed and added segments by stretches of time that no segment reaches across.
+
+    A row keeps its time, so it stays in its stretch.
+    """
+    both = [(_reach(entry), False, entry) for entry in removed]
+    both += [(_reach(entry), True, entry) for entry in added]
+    both.sort(key=lambda one: one[0])
+    stretch: tuple[list[SegmentEntry], list[SegmentEntry]] = ([], [])
+    end: int | None = None
+    for (low, high), is_added, entry in both:
+        if end is not None and low > end:
+            yield stretch
+            stretch = ([], [])
+            end = None
+        stretch[is_added].append(entry)
+        end = high if end is None else max(end, high)
+    if end is not None:
+        yield stretch
+
+
+def _reach(entry: SegmentEntry) -> tuple[int, int]:
+    """Return the stretch of time in which a segment's rows are; without times it is all."""
+    if entry.min_time_us is None or entry.max_time_us is None:
+        return -(2**63), 2**63
+    return entry.min_time_us, entry.max_time_us
