@@ -30,7 +30,7 @@ from projseg.reader.plan.query_plan import plan_query
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_by_name
-from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.locate_storage import NO_OPTIONS, StorageOptions, open_storage
 
 ROWS_SETTING: Final = "PROJSEG_JOIN_ROWS"
 _ROWS_DEFAULT: Final = 20_000_000
@@ -147,7 +147,9 @@ class TableDimension:
         return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
-def joined_table(join: Join, zone: str) -> JoinedTable:
+def joined_table(
+    join: Join, zone: str, storage_options: StorageOptions = NO_OPTIONS
+) -> JoinedTable:
     """Return a join with its dimension at the version that the join names, or the newest.
 
     Parameters
@@ -156,6 +158,8 @@ def joined_table(join: Join, zone: str) -> JoinedTable:
         The join.
     zone : str
         The session's time zone, for casts to declared types.
+    storage_options : StorageOptions
+        Of the object store that a join's location is in.
 
     Raises
     ------
@@ -164,7 +168,7 @@ def joined_table(join: Join, zone: str) -> JoinedTable:
     """
     snapshot = join._source
     if not isinstance(snapshot, Snapshot):
-        snapshot = open_as_of(open_storage(join.table), join.version)
+        snapshot = open_as_of(open_storage(join.table, storage_options), join.version)
     properties, declared = snapshot.properties, join._declared
     stored: dict[str, Expression] = {
         field.name: Column(field.type, name)
@@ -181,7 +185,10 @@ def joined_table(join: Join, zone: str) -> JoinedTable:
 
 
 def bound_star(
-    snapshot: Snapshot, query: Query, declared: DeclaredColumns | None = None
+    snapshot: Snapshot,
+    query: Query,
+    declared: DeclaredColumns | None = None,
+    storage_options: StorageOptions = NO_OPTIONS,
 ) -> QuerySpec:
     """Return a query with joins, bound to a snapshot's columns.
 
@@ -195,6 +202,8 @@ def bound_star(
         The query.
     declared : DeclaredColumns or None
         The columns of the fact that its texts name; None: the table's.
+    storage_options : StorageOptions
+        As of `joined_table`.
 
     Raises
     ------
@@ -203,7 +212,7 @@ def bound_star(
     """
     query = with_named_parameters(query)
     zone = query.query_context.zone
-    tables = tuple(joined_table(join, zone) for join in query.joins)
+    tables = tuple(joined_table(join, zone, storage_options) for join in query.joins)
     schema, time_column = snapshot.properties.schema, snapshot.properties.time_column
 
     def bound() -> QuerySpec:

@@ -27,6 +27,7 @@ from projseg.spark_engine.query_replies import (
     storage_of,
 )
 from projseg.spark_engine.replies import Reply
+from projseg.spark_engine.star_replies import star_answered
 from projseg.spark_engine.statement_requests import REWRITES, STATEMENTS
 from projseg.spark_engine.view_requests import VIEWS
 from projseg.table_layer.commits.open_version import version_at
@@ -115,6 +116,7 @@ _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "version": _version,
     "zone_rules": _zone_rules,
     "answer": answered,
+    "star": star_answered,
     "scan": scanned,
     "states": states_to_join,
     **STATEMENTS,

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -58,15 +58,52 @@ def answered(request: Mapping[str, Any]) -> Reply:
         Whatever opening, binding, planning and answering raise.
     """
     snapshot = snapshot_of(request)
-    query = _query_of(request)
-    bound = _bound(snapshot, query)
+    query = query_of(request)
+    properties = snapshot.properties
+
+    def bound(query: Query) -> QuerySpec:
+        return bind_query(properties.schema, properties.time_column, query)
+
+    return answered_groups(request, snapshot, query, bound)
+
+
+def answered_groups(
+    request: Mapping[str, Any],
+    snapshot: Snapshot,
+    query: Query,
+    bound_of: Callable[[Query], QuerySpec],
+) -> Reply:
+    """Answer a query of groups if it is small enough, and else say how tasks share it.
+
+    Parameters
+    ----------
+    request : mapping
+        `max_bytes` and `max_rows`.
+    snapshot : Snapshot
+        The table whose rows are grouped.
+    query : Query
+        The query.
+    bound_of : callable
+        From a query to it bound to the table's columns.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        As of `answered`.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever binding, planning and answering raise.
+    """
+    bound = bound_of(query)
     plan = plan_query(snapshot, bound, wider=_views(snapshot))
     summary = _summary(snapshot, plan)
     summary["types"] = [type_name(field.type) for field in bound.output_schema]
     rows = _answer(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
     reply, content = _with_rows(summary, rows, request)
     if not reply["answered"]:
-        reply["merging"] = _merging(snapshot, query, bound)
+        reply["merging"] = _merging(query, bound, bound_of)
     return reply, content
 
 
@@ -92,7 +129,7 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
         cannot merge the states.
     """
     snapshot = snapshot_of(request)
-    bound = _bound(snapshot, _query_of(request))
+    bound = _bound(snapshot, query_of(request))
     merging = [{"name": one.name, "value": one.value} for one in bound.mergeable]
     plan = plan_query(snapshot, bound, wider=_views(snapshot))
     if not is_reducing(plan):
@@ -130,7 +167,7 @@ def scanned(request: Mapping[str, Any]) -> Reply:
         Whatever opening, binding and planning raise.
     """
     snapshot = snapshot_of(request)
-    query = _query_of(request)
+    query = query_of(request)
     conditions = request["conditions"]
     accepted = [
         position
@@ -202,7 +239,14 @@ def storage_of(request: Mapping[str, Any]) -> Storage:
     return open_storage(request["location"], request.get("storage_options"))
 
 
-def _query_of(request: Mapping[str, Any]) -> Query:
+def query_of(request: Mapping[str, Any]) -> Query:
+    """Return the query of a request.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY.
+    """
     query = Query.from_json(json.dumps(request["query"]))
     if query.query_context.timezone is None:
         raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
@@ -222,10 +266,12 @@ def _is_condition(text: str, snapshot: Snapshot, query: Query) -> bool:
     return bool(pa.types.is_boolean(bound.type))
 
 
-def _merging(snapshot: Snapshot, query: Query, bound: QuerySpec) -> list[dict[str, Any]] | None:
+def _merging(
+    query: Query, bound: QuerySpec, bound_of: Callable[[Query], QuerySpec]
+) -> list[dict[str, Any]] | None:
     try:
         found = bound.mergeable
-        _bound(snapshot, replace(query, aggregation="partial"))
+        bound_of(replace(query, aggregation="partial"))
     except (UnsupportedFeatureError, InvalidInputError):
         return None
     return [{"name": one.name, "value": one.value} for one in found]
@@ -260,8 +306,13 @@ def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
         "refused": {name: str(reason.code) for name, reason in against.items()},
         "rows": figures.rows,
         "bytes": figures.bytes,
-        "columns": {field.name: type_name(field.type) for field in snapshot.properties.schema},
+        "columns": stored_types(snapshot),
     }
+
+
+def stored_types(snapshot: Snapshot) -> dict[str, str]:
+    """Return the types of a table's columns, as their texts have them, by name."""
+    return {field.name: type_name(field.type) for field in snapshot.properties.schema}
 
 
 def _pruned(plan: QueryPlan) -> str:

@@ -186,8 +186,13 @@ class Scan:
         return sources_of(self.snapshot, for_tasks=True)
 
     def _bound(self, request: ReadRequest) -> QuerySpec:
-        properties = self.snapshot.properties
-        return bind_query(properties.schema, properties.time_column, request.query)
+        properties, query = self.snapshot.properties, request.query
+        if not query.joins:
+            return bind_query(properties.schema, properties.time_column, query)
+        # Imported here, so that a process that joins nothing starts without it.
+        from projseg.reader.dimensions import bound_star
+
+        return bound_star(self.snapshot, query, storage_options=request.storage_options)
 
 
 def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:

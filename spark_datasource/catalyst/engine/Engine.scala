@@ -42,15 +42,14 @@ object Engine extends Logging {
   /** A request for an operation; its fields are texts, numbers, truth values, and lists and maps of them. */
   def request(operation: String, fields: Map[String, Any]): ObjectNode = {
     val made = json.createObjectNode().put("op", operation)
-    fields.foreach { case (name, value) =>
-      val plain = value match {
-        case values: Seq[_] => values.asJava
-        case values: Map[_, _] => values.asJava
-        case other => other
-      }
-      made.set[ObjectNode](name, json.valueToTree[JsonNode](plain))
-    }
+    fields.foreach { case (name, value) => made.set[ObjectNode](name, json.valueToTree[JsonNode](plain(value))) }
     made
+  }
+
+  private def plain(value: Any): Any = value match {
+    case values: Seq[_] => values.map(plain).asJava
+    case values: Map[_, _] => values.map { case (name, one) => name -> plain(one) }.asJava
+    case other => other
   }
 
   private val idle = new ConcurrentLinkedDeque[EngineProcess]()

@@ -20,16 +20,16 @@ import org.apache.spark.sql.types.DataType
  */
 class AggregateBelowJoin(
     session: SparkSession, settings: Settings, reads: PlannedReads, requests: Requests, texts: SqlTexts) {
-  def rewritten(aggregate: Aggregate): Option[LogicalPlan] = {
+  def rewritten(aggregate: Aggregate, note: Option[Refusal]): Option[LogicalPlan] = {
     if (!aggregate.expressions.forall(_.deterministic)) return None
     val tables = JoinedTable.in(aggregate.child)
     val read = AttributeSet(OutputRewriter.calls(aggregate).flatMap(_.references))
     // The table that the most arguments are of has the most to say of its groups.
     tables.sortBy(joined => -AttributeSet(read.map(joined.over).flatMap(_.references)).count(joined.columns.contains))
-      .flatMap(joined => grouped(aggregate, joined)).headOption
+      .flatMap(joined => grouped(aggregate, joined, note)).headOption
   }
 
-  private def grouped(aggregate: Aggregate, joined: JoinedTable): Option[LogicalPlan] = {
+  private def grouped(aggregate: Aggregate, joined: JoinedTable, note: Option[Refusal]): Option[LogicalPlan] = {
     val keys = new TableKeys(joined, texts)
     val states = new StatesOfCalls(keys, texts, settings.approximateDistinct)
     val (passed, steps) = joined.steps.partition {
@@ -50,7 +50,7 @@ class AggregateBelowJoin(
       merged <- every(asked)(call => states.of(joined.over(call).asInstanceOf[AggregateExpression]))
       // Without keys, no rows would be one group.
       if keys.attributes.nonEmpty
-      source <- source(joined.table, filters, keys, states, isJoined = left.steps.nonEmpty)
+      source <- source(joined.table, filters, keys, states, isJoined = left.steps.nonEmpty, note)
       plan = left.overSource(source.plan, keys.of(_).get)
       values = asked.map(_.canonicalized).zip(merged.map(_.over(source.values, source.states))).toMap
       outputs <- outputs(aggregate, grouping, values, plan)
@@ -61,9 +61,10 @@ class AggregateBelowJoin(
   private case class Source(plan: LogicalPlan, states: Seq[Seq[Attribute]], values: Seq[Expression])
 
   private def source(
-      table: Table, filters: Seq[SqlText], keys: TableKeys, asked: StatesOfCalls, isJoined: Boolean)
+      table: Table, filters: Seq[SqlText], keys: TableKeys, asked: StatesOfCalls, isJoined: Boolean,
+      note: Option[Refusal])
       : Option[Source] = {
-    val query = reads.groups(table).put("aggregation", "partial")
+    val query = reads.groups(Seq(table)).put("aggregation", "partial")
     val request = requests.groups("states", table, query, keys.texts, asked.texts, filters)
     for {
       reply <- requests.reply(request).toOption
@@ -74,8 +75,8 @@ class AggregateBelowJoin(
       if isAnswered || !(filters ++ asked.texts).exists(_.mayFail)
       names = keys.attributes.map(_.name) ++ listed(reply, "states").map(_.asText)
       plan <-
-        if (isAnswered) Some(planted(names, types, reply, if (isJoined) "below a join, " else "below DISTINCT, "))
-        else reads.load(table, query).toOption.map(reads.planned(_, PlanSummary.of(reply.content)))
+        if (isAnswered) Some(planted(names, types, reply, if (isJoined) "below a join, " else "below DISTINCT, ", note))
+        else reads.load(table, query).toOption.map(reads.planned(_, PlanSummary.of(reply.content).and(note)))
       if plan.output.map(_.dataType) == types
       values <- merging(plan, reply)
     } yield {
@@ -88,9 +89,10 @@ class AggregateBelowJoin(
     }
   }
 
-  private def planted(names: Seq[String], types: Seq[DataType], reply: Reply, how: String): LogicalPlan = {
+  private def planted(names: Seq[String], types: Seq[DataType], reply: Reply, how: String, note: Option[Refusal])
+      : LogicalPlan = {
     val columns = names.zip(types).map { case (name, dataType) => AttributeReference(name, dataType)() }
-    ProjsegAnswer.of(columns, reply, how)
+    ProjsegAnswer.of(columns, reply, how, note)
   }
 
   /** The values of the aggregates asked, as Spark writes their SQL over the states. */

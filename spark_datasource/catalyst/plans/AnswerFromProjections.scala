@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.{Left, Right}
 import scala.util.control.NonFatal
 
+import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.SparkSession
@@ -47,7 +48,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
         case aggregate: Aggregate =>
           def tables = aggregate.child.collectLeaves().collect { case Table(table) => table }
           requests.planned.attempt(tables) {
-            aggregated(aggregate).fold(refusal => belowJoins.rewritten(aggregate).toRight(refusal), Right(_))
+            aggregated(aggregate).fold(
+              refusal => belowJoins.rewritten(aggregate, Option.when(isStar(aggregate))(refusal)).toRight(refusal), Right(_))
           }.fold({ refusal =>
             tables.flatMap(_.relation.output).foreach(column => refused.put(column.exprId, refusal))
             aggregate
@@ -82,21 +84,28 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     if (grouping.isEmpty && (calls.isEmpty || aggregate.groupingExpressions.nonEmpty))
       return Left(Refusal("it groups by literals"))
     val source = aggregate.child match {
-      case Below(below) => groups(below, grouping, calls)
-      case Expand(sets, output, Below(below)) => groupingSets(below, sets, output, grouping, calls)
+      case Source(rows) => groups(rows, grouping, calls)
+      case Expand(sets, output, Source(rows)) => groupingSets(rows, sets, output, grouping, calls)
       case _ => Left(Refusal("it is not over a single table"))
     }
     source.flatMap(outputs(aggregate, grouping, calls, _))
   }
 
-  /** A table below projections and filters, and expressions over them as expressions over it. */
-  private case class Below(filters: Seq[Expression], table: Table, aliases: AttributeMap[Expression]) {
-    def of(expression: Expression): Expression =
-      expression.transform { case attribute: Attribute => aliases.getOrElse(attribute, attribute) }
+  /** What an aggregate is over, as the engine reads it. */
+  private sealed trait Source {
+    def texts: SqlTexts
+    def filters: Seq[Expression]
+    /** An expression over the stored columns. */
+    def of(expression: Expression): Expression
+    /** The request of keys, calls and filters, and the query in it. */
+    def request(keys: Seq[SqlText], calls: Seq[SqlText], filters: Seq[SqlText]): Option[ObjectNode]
+    def taken(reply: Reply, wanted: Seq[Expression], keyCount: Int, query: JsonNode, mayFail: Boolean)
+        : Either[Refusal, LogicalPlan]
   }
 
-  private object Below {
-    def unapply(plan: LogicalPlan): Option[Below] = plan match {
+  private object Source {
+    def unapply(plan: LogicalPlan): Option[Source] = plan match {
+      case StarTree(tree) => Some(Joined(tree))
       case PhysicalOperation(projects, filters, Table(table)) =>
         val aliases = projects.collect { case alias: Alias => alias.toAttribute -> alias.child }
         Some(Below(filters, table, AttributeMap(aliases)))
@@ -104,38 +113,73 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     }
   }
 
-  /** A plan whose output is keys and calls, which are over the columns of `below`. */
-  private def groups(below: Below, keys: Seq[Expression], calls: Seq[AggregateExpression])
-      : Either[Refusal, LogicalPlan] = {
-    val keyTexts = keys.map(key => texts.of(below.of(key)))
-    val callTexts = calls.map(call =>
-      texts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct, isWhole = true))
-    val filterTexts = below.filters.map(texts.of)
-    val all = keyTexts ++ callTexts ++ filterTexts
-    if (all.exists(_.isEmpty)) return Left(without(all.zip((keys ++ calls).map(below.of) ++ below.filters)))
+  /** A table below projections and filters, and expressions over them as expressions over it. */
+  private case class Below(filters: Seq[Expression], table: Table, aliases: AttributeMap[Expression]) extends Source {
+    override def texts: SqlTexts = Rewriting.this.texts
+    override def of(expression: Expression): Expression =
+      expression.transform { case attribute: Attribute => aliases.getOrElse(attribute, attribute) }
+    override def request(keys: Seq[SqlText], calls: Seq[SqlText], filters: Seq[SqlText]): Option[ObjectNode] =
+      Some(requests.groups("answer", table, reads.groups(Seq(table)), keys, calls, filters))
+    override def taken(reply: Reply, wanted: Seq[Expression], keyCount: Int, query: JsonNode, mayFail: Boolean) =
+      if (!table.isAsStored(reply)) Left(Refusal.ofTypes)
+      else Rewriting.this.taken(reply, wanted, keyCount, query, table, mayFail)
+  }
 
-    val query = reads.groups(below.table)
-    val request = requests.groups(
-      "answer", below.table, query, keyTexts.flatten, callTexts.flatten, filterTexts.flatten)
-    requests.reply(request).flatMap(taken(_, below.table, keys, calls, query, all.flatten.exists(_.mayFail)))
+  /** Joined tables, of which the engine says which one's rows are grouped, and by which query. */
+  private case class Joined(tree: StarTree) extends Source {
+    override val texts: SqlTexts = Rewriting.this.texts.naming(tree.named)
+    override def filters: Seq[Expression] = tree.conditions
+    override def of(expression: Expression): Expression = tree.over(expression)
+    override def request(keys: Seq[SqlText], calls: Seq[SqlText], filters: Seq[SqlText]): Option[ObjectNode] =
+      requests.star(tree, reads.groups(tree.tables), keys, calls, texts)
+    override def taken(reply: Reply, wanted: Seq[Expression], keyCount: Int, query: JsonNode, mayFail: Boolean) = {
+      val columns = reply.content.get("tables").elements().asScala.toSeq
+      val fact = tree.tables(reply.content.get("fact").asInt)
+      if (!tree.tables.zip(columns).forall { case (table, stored) => table.isAsStored(stored) }) Left(Refusal.ofTypes)
+      else if (!reply.content.get("answered").asBoolean && tree.tables.exists(_.storage != fact.storage))
+        Left(Refusal("its tables are in stores with other options, and too much to read while planning"))
+      else Rewriting.this.taken(reply, wanted, keyCount, reply.content.get("star"), fact, mayFail)
+    }
+  }
+
+  private def isStar(aggregate: Aggregate): Boolean = aggregate.child match {
+    case StarTree(_) | Expand(_, _, StarTree(_)) => true
+    case _ => false
+  }
+
+  /** A plan whose output is keys and calls, which are over the columns of `source`. */
+  private def groups(source: Source, keys: Seq[Expression], calls: Seq[AggregateExpression])
+      : Either[Refusal, LogicalPlan] = {
+    val texts = source.texts
+    val keyTexts = keys.map(key => texts.of(source.of(key)))
+    val callTexts = calls.map(call =>
+      texts.of(source.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct, isWhole = true))
+    val filterTexts = source.filters.map(texts.of)
+    val all = keyTexts ++ callTexts ++ filterTexts
+    if (all.exists(_.isEmpty)) return Left(without(all.zip((keys ++ calls).map(source.of) ++ source.filters), texts))
+
+    val wanted = keys ++ calls
+    for {
+      request <- source.request(keyTexts.flatten, callTexts.flatten, filterTexts.flatten)
+        .toRight(Refusal("a condition has no exact meaning in projseg here"))
+      reply <- requests.reply(request)
+      types = reply.content.get("types").elements().asScala.map(one => StoredType.of(one.asText)).toSeq
+      _ <- Either.cond(types == wanted.map(_.dataType), (), Refusal("projseg's types are not Spark's"))
+      plan <- source.taken(reply, wanted, keys.size, request.get("query"), all.flatten.exists(_.mayFail))
+    } yield plan
   }
 
   /** A plan of a reply: its rows, or what tasks read, unless Spark would see something else. */
   private def taken(
-      reply: Reply, table: Table, keys: Seq[Expression], calls: Seq[AggregateExpression], query: ObjectNode,
-      mayFail: Boolean): Either[Refusal, LogicalPlan] = {
-    val wanted = keys ++ calls
-    val types = reply.content.get("types").elements().asScala.map(one => StoredType.of(one.asText)).toSeq
-    if (!table.isAsStored(reply)) Left(Refusal.ofTypes)
-    else if (types != wanted.map(_.dataType)) Left(Refusal("projseg's types are not Spark's"))
-    else if (reply.content.get("answered").asBoolean) Right(planted(wanted, reply))
+      reply: Reply, wanted: Seq[Expression], keyCount: Int, query: JsonNode, table: Table, mayFail: Boolean)
+      : Either[Refusal, LogicalPlan] =
+    if (reply.content.get("answered").asBoolean) Right(planted(wanted, reply))
     // An error in a task would be projseg's own, and where Spark might not have looked.
     else if (mayFail) Left(Refusal("an expression may fail, and is too much to compute while planning"))
-    else shared(wanted, query, keys.size, reply, table)
-  }
+    else shared(wanted, query.asInstanceOf[ObjectNode], keyCount, reply, table)
 
   /** Names the expression that has no text. */
-  private def without(all: Seq[(Option[SqlText], Expression)]): Refusal = {
+  private def without(all: Seq[(Option[SqlText], Expression)], texts: SqlTexts): Refusal = {
     val unknown = all.collectFirst { case (None, expression) => texts.unknown(expression) }
     if (texts.hasOtherRules(unknown.get)) return Refusal(s"time zone $zone has other rules in this JVM than in projseg")
     val named = unknown.get match {
@@ -147,7 +191,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
 
   /** As `groups` for each of the grouping sets of an Expand, one after the other. */
   private def groupingSets(
-      below: Below, sets: Seq[Seq[Expression]], output: Seq[Attribute], keys: Seq[Expression],
+      source: Source, sets: Seq[Seq[Expression]], output: Seq[Attribute], keys: Seq[Expression],
       calls: Seq[AggregateExpression]): Either[Refusal, LogicalPlan] = {
     val parts = sets.map { set =>
       val values = AttributeMap(output.zip(set))
@@ -159,10 +203,10 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       // A total of no rows is one row, but a grouping set of no rows is none.
       val rowCount = Count(Literal(1)).toAggregateExpression()
       val asked = if (grouped.isEmpty) setCalls :+ rowCount else setCalls
-      groups(below, grouped, asked).map { source =>
-        val left = source.output.iterator
+      groups(source, grouped, asked).map { groups =>
+        val left = groups.output.iterator
         val columns = setKeys.map(key => if (key.foldable) key else left.next()) ++ setCalls.map(_ => left.next())
-        val kept = if (grouped.isEmpty) Filter(GreaterThan(left.next(), Literal(0L)), source) else source
+        val kept = if (grouped.isEmpty) Filter(GreaterThan(left.next(), Literal(0L)), groups) else groups
         Project(columns.zipWithIndex.map { case (column, index) => Alias(column, s"c$index")() }, kept)
       }
     }

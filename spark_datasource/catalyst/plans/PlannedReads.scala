@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.{AnalysisException, SparkSession, classic}
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
 import org.apache.spark.sql.classic.DataFrame
@@ -61,8 +61,9 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
   /** How many tasks run at once, which Spark tells no source that is written in Python. */
   private def parallelism: String = session.asInstanceOf[classic.SparkSession].leafNodeDefaultParallelism.toString
 
-  /** A query for groups of a table, to be completed. */
-  def groups(table: Table): ObjectNode = query(ProjectionHints.context(settings.context, table.options))
+  /** A query for groups of a table, or of several that are joined, to be completed. */
+  def groups(tables: Seq[Table]): ObjectNode =
+    query(ProjectionHints.context(settings.context, tables.map(_.options).reverse.reduce(_ ++ _)))
 
   /** A query for rows of a table, to be completed. No setting about projections concerns it. */
   def rows(table: Table): ObjectNode =
@@ -86,14 +87,18 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
     catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }
   }
 
-  /** The plan of a frame that `load` returned, whose scan tells what it reads. */
-  def planned(frame: DataFrame, summary: PlanSummary): LogicalPlan = frame.queryExecution.optimizedPlan.transform {
-    case scan: DataSourceV2ScanRelation => scan.copy(scan = new SummarizedScan(scan.scan, scan.output, summary))
-  }
+  /** The plan of a frame that `load` returned, whose scan tells what it reads, and of which rows. */
+  def planned(frame: DataFrame, summary: PlanSummary, rows: Option[ReadRows] = None): LogicalPlan =
+    frame.queryExecution.optimizedPlan.transform {
+      case scan: DataSourceV2ScanRelation => scan.copy(scan = new SummarizedScan(scan.scan, scan.output, summary, rows))
+    }
 }
 
+/** The rows of a table for which conditions over its columns are true: what a scan of them stands for. */
+case class ReadRows(table: Table, conditions: Seq[Expression])
+
 /** A scan as it is, that tells in EXPLAIN and in the SQL tab what it reads, and how much at most. */
-class SummarizedScan(scan: Scan, output: Seq[Attribute], summary: PlanSummary) extends SupportsReportStatistics with SupportsMetadata {
+class SummarizedScan(scan: Scan, output: Seq[Attribute], summary: PlanSummary, val rows: Option[ReadRows] = None) extends SupportsReportStatistics with SupportsMetadata {
   override def description(): String = summary.line
   override def getMetaData(): Map[String, String] = Map("Projseg" -> summary.line)
   override def estimateStatistics(): Statistics = new Statistics {

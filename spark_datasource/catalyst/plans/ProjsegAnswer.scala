@@ -21,10 +21,10 @@ case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], summary
 }
 
 object ProjsegAnswer {
-  /** The rows of a reply, which are of these columns. */
-  def of(columns: Seq[Attribute], reply: Reply, how: String): ProjsegAnswer = {
+  /** The rows of a reply, which are of these columns; `note` says why they are no more than that. */
+  def of(columns: Seq[Attribute], reply: Reply, how: String, note: Option[Refusal] = None): ProjsegAnswer = {
     val schema = StructType(columns.map(one => StructField(one.name, one.dataType, one.nullable)))
-    val summary = PlanSummary.of(reply.content)
+    val summary = PlanSummary.of(reply.content).and(note)
     ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), summary.copy(line = s"${how}from ${summary.line}"))
   }
 }

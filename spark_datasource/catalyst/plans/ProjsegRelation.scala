@@ -2,6 +2,7 @@ package org.apache.spark.sql.projseg
 
 import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.connector
@@ -34,8 +35,10 @@ case class Table(relation: LogicalPlan, location: String, version: Option[Long],
   override def toString: String = s"Table($location, $version)"
 
   /** Whether the relation has its columns as a reply says that they are stored: a schema given may differ. */
-  def isAsStored(reply: Reply): Boolean = {
-    val stored = reply.content.get("columns").properties().asScala
+  def isAsStored(reply: Reply): Boolean = isAsStored(reply.content.get("columns"))
+
+  def isAsStored(columns: JsonNode): Boolean = {
+    val stored = columns.properties().asScala
       .map(one => one.getKey -> StoredType.of(one.getValue.asText)).toMap
     this.stored.forall(one => stored.get(one.name).contains(StoredType.of(one.dataType)))
   }
@@ -116,23 +119,46 @@ object ByPath {
 
 /** Requests to the engine. */
 class Requests(settings: Settings) {
-  def of(operation: String, table: Table): ObjectNode =
-    Engine.request(operation, Map("location" -> table.location) ++ table.version.map("version" -> _) ++
-      Option.when(table.storage.nonEmpty)("storage_options" -> table.storage))
+  def of(operation: String, table: Table): ObjectNode = Engine.request(operation, place(table))
+
+  private def place(table: Table): Map[String, Any] =
+    Map("location" -> table.location) ++ table.version.map("version" -> _) ++
+      Option.when(table.storage.nonEmpty)("storage_options" -> table.storage)
 
   /** A request for groups: of `query`, with keys named g0 and on, and aggregates named a0 and on. */
   def groups(
       operation: String, table: Table, query: ObjectNode, keys: Seq[SqlText], aggregates: Seq[SqlText],
-      filters: Seq[SqlText]): ObjectNode = {
+      filters: Seq[SqlText]): ObjectNode =
+    sized(of(operation, table), query, keys, aggregates, filters)
+
+  private def sized(
+      request: ObjectNode, query: ObjectNode, keys: Seq[SqlText], aggregates: Seq[SqlText], filters: Seq[SqlText])
+      : ObjectNode = {
     if (filters.nonEmpty) query.put("filter", filters.map(_.text).mkString(" AND "))
     Seq(("group_by", "g", keys), ("aggregators", "a", aggregates)).foreach { case (field, letter, found) =>
       val list = query.putArray(field)
       found.zipWithIndex.foreach { case (one, index) => list.add(s"${one.text} AS $letter$index") }
     }
-    val request = of(operation, table)
     request.set[ObjectNode]("query", query)
     request.put("max_bytes", if (settings.isLocalEnabled) settings.localBytes else -1L)
     request.put("max_rows", settings.localRows)
+  }
+
+  /** A request for groups of joined tables. */
+  def star(tree: StarTree, query: ObjectNode, keys: Seq[SqlText], calls: Seq[SqlText], texts: SqlTexts): Option[ObjectNode] =
+    for {
+      joins <- all(tree.joins)(join => all(join.on)(texts.of).map(on => Map("kind" -> join.kind, "on" -> on.map(_.text))))
+      where <- all(tree.where)(texts.of)
+    } yield {
+      val arguments = Map("location" -> tree.tables.head.location, "tables" -> tree.tables.map(place), "joins" -> joins,
+        "where" -> where.map(_.text), "keys" -> keys.map(_.text), "calls" -> calls.map(_.text))
+      // The query's own texts are for the log.
+      sized(Engine.request("star", arguments), query, keys, calls, where)
+    }
+
+  private def all[A, B](list: Seq[A])(of: A => Option[B]): Option[Seq[B]] = {
+    val found = list.map(of)
+    if (found.forall(_.isDefined)) Some(found.flatten) else None
   }
 
   /** The reply, or why the engine could not be asked. */

@@ -83,9 +83,14 @@ class Planned(settings: Settings) {
     val answered =
       if (content.isEmpty) "not" else if (isAnswered) "planted"
       else if (request.get("op").asText == "scan") "scanned" else "shared"
+    // Of joined tables, the reply says whose rows are grouped.
+    def said(name: String) = content.filter(_.has("star")).getOrElse(request) match {
+      case one if one.has(name) => Some(one.get(name))
+      case _ => Option(request.get(name))
+    }
     val reasons = refused ++ reply.left.toOption.map(worded)
     entries :+= QueryLog.Entry(
-      now(), request.get("location").asText, Option(request.get("version")).map(_.asLong),
+      now(), said("location").get.asText, said("version").map(_.asLong),
       Some(shown(content.flatMap(one => Option(one.get("query"))).getOrElse(request.get("query")))), answered,
       content.map(_.get("sources").properties().asScala.map(one => s"${one.getValue.asLong} x ${one.getKey}").mkString(", ")),
       if (reasons.isEmpty) None else Some(reasons.mkString("; ")),

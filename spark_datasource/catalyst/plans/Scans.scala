@@ -28,7 +28,7 @@ class Scans(settings: Settings, reads: PlannedReads, requests: Requests, texts: 
     for {
       loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(table), stored(table, columns))))
       summary = reply.fold(refusal => PlanSummary(refusal.toString, None), PlanSummary.of).and(note)
-      source = reads.planned(loaded, summary)
+      source = reads.planned(loaded, summary, Some(ReadRows(table, passed)))
       found = columns.flatMap(column => source.output.find(_.name == column.name))
       _ <- Either.cond(found.map(_.dataType) == columns.map(_.dataType), found, Refusal.ofTypes)
     } yield {

@@ -21,9 +21,13 @@ object SqlText {
 /**
  * @param zone the session's time zone
  * @param sharesRules whether projseg has this JVM's rules of it
+ * @param named how a column is written
  */
-class SqlTexts(zone: String, sharesRules: => Boolean) {
+class SqlTexts(zone: String, sharesRules: => Boolean, named: AttributeReference => String = one => SqlText.quoted(one.name)) {
   type Found = Option[SqlText]
+
+  /** The same with columns written in another way. */
+  def naming(columns: AttributeReference => String): SqlTexts = new SqlTexts(zone, sharesRules, columns)
 
   /** The relative standard error that Spark keeps to with as many registers as stored sketches have. */
   private val errorOfSketches = 0.0173
@@ -33,7 +37,7 @@ class SqlTexts(zone: String, sharesRules: => Boolean) {
     case aware: TimeZoneAwareExpression if aware.timeZoneId.exists(_ != zone) => None
     case other if hasOtherRules(other) => None
     case literal: Literal => literalText(literal).map(SqlText(_))
-    case attribute: AttributeReference if isPlain(attribute.dataType) => Some(SqlText(SqlText.quoted(attribute.name)))
+    case attribute: AttributeReference if isPlain(attribute.dataType) => Some(SqlText(named(attribute)))
     case Alias(child, _) => of(child)
     case cast: Cast => castText(cast)
     case And(left, right) => infix(left, "AND", right)

@@ -20,10 +20,16 @@ from projseg.algebra.query.request import Query, is_select, texts_of
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.select_table import SelectedTable
+from projseg.algebra.query.stars.from_clause import WrittenJoin
 from projseg.algebra.query.stars.join import Join
 from projseg.algebra.query.stars.orientation import orient
-from projseg.algebra.query.stars.star import joined_schema, key_not_unique, path_of_columns
-from projseg.algebra.query.stars.star_names import NamedTable
+from projseg.algebra.query.stars.star import (
+    JoinedTable,
+    joined_schema,
+    key_not_unique,
+    path_of_columns,
+)
+from projseg.algebra.query.stars.star_names import NamedTable, StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, LimitExceededError, ProjsegError, did_you_mean
 from projseg.memory.cache import KEPT
@@ -216,51 +222,117 @@ class _Asked(NamedTuple):
     def star(self) -> tuple[int, SelectedQuery]:
         """Return the number of the fact, and the query of it with joins."""
         statement, versions = self.statement, self.versions
-        named = _named_tables([statement.table, *(j.table for j in statement.joins)], versions)
-        tables = [
-            joined_table(Join(version, "TRUE", table.alias), self.context.zone)
-            for table, version in zip(named, versions, strict=True)
-        ]
-
-        def repeated(
-            number: int, columns: tuple[str, ...], condition: str | None
-        ) -> ProjsegError | None:
-            table = tables[number]
-            try:
-                path = path_of_columns(table, columns, condition, self.context.zone, self.arguments)
-                value = table.dimension.repeated(path)
-            except LimitExceededError as error:
-                return error
-            return None if value is None else key_not_unique(table.name, columns, value)
-
-        most = 1 + max(version.snapshot.row_count for version in versions)
-        counts = [
-            most if version.location == self.preferred else version.snapshot.row_count
-            for version in versions
-        ]
-        star = orient(named, statement.joins, statement.terms, counts, repeated)
-        fact = versions[star.scope.fact]
-        joins = tuple(
-            Join(
-                versions[step.table],
-                " AND ".join(f"({on})" for on in step.on),
-                named[step.table].alias,
-                step.how,
-            )
-            for step in star.steps
-        )
-        visible = [tables[step.table] for step in star.steps if step.how in ("inner", "left")]
-        where = " AND ".join(f"({text})" for text in star.where) or None
-        found = select_query(
+        selected = [statement.table, *(join.table for join in statement.joins)]
+        found = oriented(
+            selected, versions, statement.joins, statement.terms, self.context,
+            self.arguments, self.preferred,
+        )  # fmt: skip
+        fact, scope = versions[found.scope.fact], found.scope
+        where = " AND ".join(f"({text})" for text in found.where) or None
+        query = select_query(
             replace(statement, where=where),
-            joined_schema(fact.schema, visible),
+            joined_schema(fact.schema, found.visible),
             fact._time_column,
             context_options(self.context),
             self.arguments,
-            star.scope,
+            scope,
         )
-        query = _with_joins(found.query, joins, self.arguments)
-        return star.scope.fact, replace(found, query=query)
+        whole = _with_joins(query.query, found.joins, self.arguments)
+        return scope.fact, replace(query, query=whole)
+
+
+class OrientedStar(NamedTuple):
+    """A star around its fact.
+
+    Parameters
+    ----------
+    scope : StarScope
+        What names mean; it has the number of the fact.
+    joins : tuple of Join
+        The dimensions, each after those that it hangs on.
+    where : tuple of str
+        Conditions over the joined rows.
+    visible : tuple of JoinedTable
+        The dimensions whose columns may be named.
+    """
+
+    scope: StarScope
+    joins: tuple[Join, ...]
+    where: tuple[str, ...]
+    visible: tuple[JoinedTable, ...]
+
+
+def oriented(
+    selected: Sequence[SelectedTable],
+    versions: Sequence[ViewedVersion],
+    written: Sequence[WrittenJoin],
+    terms: Sequence[str],
+    context: QueryContext,
+    arguments: Arguments | None = None,
+    preferred: str = "",
+    titles: Sequence[str] | None = None,
+) -> OrientedStar:
+    """Return the star that joined tables are, whose keys are proved from their rows.
+
+    Parameters
+    ----------
+    selected, versions : sequence
+        The tables of FROM, in order, and their versions.
+    written : sequence of WrittenJoin
+        How each but the first is joined.
+    terms : sequence of str
+        The conjuncts of WHERE.
+    context, arguments
+        Of the query.
+    preferred : str
+        The location of the table that is the fact if it may be.
+    titles : sequence of str or None
+        What errors call the tables; None: as FROM does.
+
+    Raises
+    ------
+    ProjsegError
+        As of `sql`.
+    """
+    named = _named_tables(selected, versions, titles or [one.names[-1] for one in selected])
+    tables = [
+        joined_table(Join(version, "TRUE", table.alias), context.zone)
+        for table, version in zip(named, versions, strict=True)
+    ]
+
+    def repeated(
+        number: int, columns: tuple[str, ...], condition: str | None
+    ) -> ProjsegError | None:
+        table = tables[number]
+        try:
+            path = path_of_columns(table, columns, condition, context.zone, arguments)
+            value = table.dimension.repeated(path)
+        except LimitExceededError as error:
+            return error
+        return None if value is None else key_not_unique(table.name, columns, value)
+
+    star = orient(named, written, terms, _ranks(versions, preferred), repeated)
+    joins = tuple(
+        Join(
+            versions[step.table],
+            " AND ".join(f"({on})" for on in step.on),
+            named[step.table].alias,
+            step.how,
+        )
+        for step in star.steps
+    )
+    visible = tuple(tables[step.table] for step in star.steps if step.how in ("inner", "left"))
+    return OrientedStar(star.scope, joins, star.where, visible)
+
+
+def _ranks(versions: Sequence[ViewedVersion], preferred: str) -> list[int]:
+    """Return which table is tried first as the fact: the one preferred, with views, or largest."""
+    most = 1 + max(version.snapshot.row_count for version in versions)
+    return [
+        version.snapshot.row_count
+        + most * (2 * (version.location == preferred) + version._has_views)
+        for version in versions
+    ]
 
 
 def _with_joins(query: Query, joins: tuple[Join, ...], arguments: Arguments | None) -> Query:
@@ -273,13 +345,13 @@ def _with_joins(query: Query, joins: tuple[Join, ...], arguments: Arguments | No
 
 
 def _named_tables(
-    selected: Sequence[SelectedTable], versions: Sequence[ViewedVersion]
+    selected: Sequence[SelectedTable], versions: Sequence[ViewedVersion], titles: Sequence[str]
 ) -> list[NamedTable]:
     """Return the tables with names for their joined columns, which nothing else has."""
     taken = {name.casefold() for version in versions for name in version.schema.names}
     found = []
-    for table, version in zip(selected, versions, strict=True):
-        stem = table.names[-1].replace(".", "_").replace("`", "_")
+    for table, version, title in zip(selected, versions, titles, strict=True):
+        stem = title.replace(".", "_").replace("`", "_")
         alias, number = stem, 1
         while alias.casefold() in taken:
             number += 1
