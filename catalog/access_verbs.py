@@ -6,12 +6,11 @@ import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from projseg.catalog.store.access_store import Access
 from projseg.catalog.store.table_metadata import check_name
 from projseg.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from projseg.catalog.store.definition_store import DefinitionStore
+    from projseg.catalog.store.store_contract import Store
 
 
 class CatalogAdmin:
@@ -20,15 +19,14 @@ class CatalogAdmin:
     Whoever has the database's password needs none of this, and is bound by none of it.
     """
 
-    def __init__(self, store: DefinitionStore) -> None:
-        self._access = Access(store.database, store.tenant, store.user)
+    def __init__(self, store: Store) -> None:
+        self._store, self._access = store, store.access()
 
     def create_tenant(
         self, name: str, warehouse: str | None = None, roots: Sequence[str] = ()
     ) -> None:
         """Make a tenant, or change where its tables lie: managed ones, and registered ones."""
-        store = self._access
-        Access(store.database, check_name(name), store.user).create_tenant(warehouse, roots)
+        self._store.of_tenant(check_name(name)).access().create_tenant(warehouse, roots)
 
     def tenants(self) -> list[dict[str, Any]]:
         """Return tenant, head, warehouse and roots of each."""

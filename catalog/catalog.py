@@ -26,11 +26,10 @@ from projseg.catalog.definition_verbs import DefinitionVerbs
 from projseg.catalog.external.allowed_places import AllowedPlaces
 from projseg.catalog.external_verbs import ExternalVerbs
 from projseg.catalog.information_schema import InformationSchema
-from projseg.catalog.spec.spec_edits import merged
+from projseg.catalog.spec.spec_edits import merge_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
-from projseg.catalog.store.definition_store import Action
-from projseg.catalog.store.table_metadata import NameLike, check_name, parse_name
+from projseg.catalog.store.table_metadata import Action, NameLike, check_name, parse_name
 from projseg.catalog.upkeep import Upkeep
 from projseg.errors import CatalogConflictError, InvalidInputError
 from projseg.table_layer.storage.locate_storage import StorageOptionsLike
@@ -40,19 +39,23 @@ _RANDOM: Final = random.SystemRandom()
 
 
 class Catalog(InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles, Upkeep):
-    """The definitions of a tenant in a SQLite file or in PostgreSQL.
+    """The definitions of a tenant in a SQLite file, in PostgreSQL, or behind a server.
 
     It is a context manager, and picklable without its connections; threads may share one.
 
     Parameters
     ----------
     uri : str or None
-        A file, `sqlite:///path`, or `postgresql://user@host/name`; None: what the environment
-        names. The first edit makes a file; `init` fills an empty PostgreSQL database.
+        A file, `sqlite:///path`, `postgresql://user@host/name`, or a server's address,
+        `https://host`; None: what the environment names. The first edit makes a
+        file; `init` fills an empty PostgreSQL database.
     warehouse : str or None
-        The folder or prefix of managed tables; None: `warehouse` beside the file.
+        The folder or prefix of managed tables; None: `warehouse` beside the file. A server
+        places tables itself.
     tenant : str
-        Whose definitions; nothing of another tenant is seen.
+        Whose definitions; nothing of another tenant is seen. Through a server: the token's.
+    token : str or None
+        For a server; None: that of the environment.
     user : str or None
         Who edits, for the history; it is not found out otherwise.
     refresh_seconds : float
@@ -81,6 +84,7 @@ class Catalog(InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles
         *,
         warehouse: str | os.PathLike[str] | None = None,
         tenant: str = "default",
+        token: str | None = None,
         user: str | None = None,
         refresh_seconds: float = 0,
         timeout: float = 10,
@@ -99,6 +103,7 @@ class Catalog(InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles
             os.fspath(given),
             warehouse=None if warehouse is None else os.fspath(warehouse),
             tenant=check_name(tenant),
+            token=token,
             user=user,
             refresh_seconds=refresh_seconds,
             timeout=timeout,
@@ -117,7 +122,7 @@ class Catalog(InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Catalog {self.store.database!r}, tenant {self.store.tenant}>"
+        return f"<Catalog {self.store.database!r}, tenant {self._tenant}>"
 
     @property
     def admin(self) -> CatalogAdmin:
@@ -209,10 +214,13 @@ class Catalog(InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles
         from projseg.table_layer.storage.locate_storage import open_storage
 
         place = open_storage(location, self._storage_options).location
-        whole = checked(TableSpec.of({} if spec is None else spec))
+        return self._register(name, place, {} if spec is None else spec, "new")
+
+    def _register(self, name: NameLike, place: str, spec: SpecLike, action: Action) -> int:
+        whole = checked(TableSpec.of(spec))
         return self._edited(
             lambda: self.store.put(
-                parse_name(name), whole, "new", location=lambda _: place, is_managed=False
+                parse_name(name), whole, action, location=lambda _: place, is_managed=False
             )
         )
 
@@ -243,7 +251,7 @@ class Catalog(InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles
         CatalogConflictError, CatalogError
             As of `create`.
         """
-        return self._change(name, lambda found: merged(found, spec), version, "merge")
+        return self._change(name, merge_of(spec), version)
 
     def edit(
         self, name: NameLike, function: Callable[[TableSpec], SpecLike], retries: int = 20

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX, TableSpec
-from projseg.catalog.store.definition_store import Action
-from projseg.catalog.store.table_metadata import parse_name
+from projseg.catalog.store.table_metadata import Action, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError
 from projseg.table_layer.metadata.versions import holds_table

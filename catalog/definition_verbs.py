@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.catalog.spec.spec_edits import moved, with_hidden, without_columns
-from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.spec.spec_edits import SpecEdit, drop_of, hide_of, move_of
 from projseg.catalog.store.table_metadata import NameLike, TableMetadata, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 
@@ -56,7 +55,7 @@ class DefinitionVerbs(TableVerbs):
         CatalogError
             As of `create`.
         """
-        return self._change(name, lambda found: moved(found, column, where, anchor))
+        return self._change(name, move_of(column, where, anchor))
 
     def drop_columns(self, name: NameLike, columns: Iterable[str]) -> int:
         """Declare columns no longer; what is stored stays, in its stored type at the end.
@@ -80,7 +79,7 @@ class DefinitionVerbs(TableVerbs):
         CatalogError
             As of `create`.
         """
-        return self._change(name, lambda found: without_columns(found, columns))
+        return self._change(name, drop_of(columns))
 
     def hide_columns(self, name: NameLike, columns: Iterable[str]) -> int:
         """Take columns out of sight by name; by path everything stays visible.
@@ -102,7 +101,7 @@ class DefinitionVerbs(TableVerbs):
         InvalidInputError, CatalogError
             PROJSEG_BAD_SPEC for the time column; as of `create`.
         """
-        return self._change(name, lambda found: with_hidden(found, hide=columns))
+        return self._change(name, hide_of(hide=columns))
 
     def unhide_columns(self, name: NameLike, columns: Iterable[str]) -> int:
         """Bring hidden columns back.
@@ -124,7 +123,7 @@ class DefinitionVerbs(TableVerbs):
         InvalidInputError, CatalogError
             As of `create`.
         """
-        return self._change(name, lambda found: with_hidden(found, unhide=columns))
+        return self._change(name, hide_of(unhide=columns))
 
     def namespaces(self) -> list[str]:
         """Return the names of the namespaces; `default` is always one.
@@ -192,7 +191,7 @@ class DefinitionVerbs(TableVerbs):
             As of `spec`.
         """
         found = self.metadata(name)
-        return _changes_table(self.store.changes(-1, found.id))
+        return _changes_table(self.store.history(found))
 
     def changes(self, since: int = 0) -> pa.Table:
         """Return all changes of the tenant's definitions after a version, in order.
@@ -245,17 +244,9 @@ class DefinitionVerbs(TableVerbs):
             if pattern is None or fnmatchcase(found.name.casefold(), pattern):
                 yield found
 
-    def _change(
-        self,
-        name: NameLike,
-        function: Callable[[TableSpec], TableSpec],
-        version: int | None = None,
-        kind: str = "edit",
-    ) -> int:
+    def _change(self, name: NameLike, change: SpecEdit, version: int | None = None) -> int:
         parsed = parse_name(name)
-        return self._edited(
-            lambda: self.store.change(parsed, lambda found: function(found.spec), version, kind)
-        )
+        return self._edited(lambda: self.store.change(parsed, change, version))
 
     def _edited(self, edit: Callable[[], int]) -> int:
         try:

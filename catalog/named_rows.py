@@ -21,7 +21,7 @@ from projseg.catalog.declared_table import (
     new_properties,
 )
 from projseg.catalog.spec.table_spec import SpecLike
-from projseg.catalog.store.definition_store import DefinitionStore
+from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import NameLike, TableMetadata
 from projseg.catalog.stored_values import check_names
 from projseg.errors import CatalogError, CommitConflictError, InvalidInputError
@@ -57,7 +57,7 @@ LOGGER: Final = logging.getLogger("projseg.catalog")
 class TableOpener(Protocol):
     """The part of a catalog that its tables use."""
 
-    store: DefinitionStore
+    store: Store
 
     def table(self, name: NameLike, version: int | None = None) -> NamedRows:
         """Open a table by name."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from projseg.catalog.named_rows import NamedRows
-from projseg.catalog.spec.spec_edits import merged, with_renamed_column, without_columns
-from projseg.catalog.store.table_metadata import TableMetadata
+from projseg.catalog.spec.spec_edits import SpecEdit, drop_of, merged, with_renamed_column
 from projseg.errors import InvalidInputError
 from projseg.input_rows import RowsLike
 from projseg.segment_format.layout.logical_types import type_name
@@ -143,7 +142,7 @@ class CatalogTable(NamedRows):
         return self._change_column(
             old,
             lambda stored: super(CatalogTable, self).rename_column(stored, new),
-            lambda definition: with_renamed_column(definition.spec, old, new),
+            SpecEdit(lambda spec: with_renamed_column(spec, old, new)),
         )
 
     def drop_column(self, name: str) -> int:
@@ -157,7 +156,7 @@ class CatalogTable(NamedRows):
         return self._change_column(
             name,
             lambda stored: super(CatalogTable, self).drop_column(stored),
-            lambda definition: without_columns(definition.spec, [name]),
+            drop_of([name]),
         )
 
     def widen_column(self, name: str, type: str | pa.DataType) -> int:
@@ -173,14 +172,14 @@ class CatalogTable(NamedRows):
         return self._change_column(
             name,
             lambda stored: super(CatalogTable, self).widen_column(stored, type),
-            lambda definition: merged(definition.spec, part),
+            SpecEdit(lambda spec: merged(spec, part)),
         )
 
     def _change_column(
         self,
         name: str,
         change: Callable[[str], int],
-        spec_of: Callable[[TableMetadata], Any],
+        edit: SpecEdit,
     ) -> int:
         """Change a column of the table, then of the definition; repeated, it completes itself."""
         self._begin()
@@ -189,7 +188,7 @@ class CatalogTable(NamedRows):
             one.name.casefold() == str(name).casefold() for one in definition.spec.columns
         )
         if is_declared:
-            spec_of(definition)  # refused before the table is changed
+            edit.apply(definition.spec)  # refused before the table is changed
         declared = self._declared_of(self.properties)
         column = next(
             (one for one in declared.columns if one.name.casefold() == str(name).casefold()), None
@@ -198,7 +197,7 @@ class CatalogTable(NamedRows):
         if stored is not None and not self.is_unwritten:
             change(stored)
         if is_declared:
-            self._catalog.store.change(definition.full_name, spec_of)
+            self._catalog.store.change(definition.full_name, edit)
             self._catalog.flush()
         self.refresh()
         return self.version

@@ -16,8 +16,8 @@ from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.catalog.declared_table import bindings_of, unwritten
 from projseg.catalog.named_table import CatalogTable
 from projseg.catalog.named_writes import prepared
-from projseg.catalog.store.databases import Database
-from projseg.catalog.store.definition_store import DefinitionStore
+from projseg.catalog.store.open_store import open_store
+from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import Name, NameLike, TableMetadata, parse_name
 from projseg.errors import CatalogError, InvalidInputError, UnsupportedFeatureError
 from projseg.table_layer.commits.commit import commit
@@ -42,7 +42,7 @@ _DESCRIBED: Final = re.compile(
 class TableVerbs:
     """A catalog's tables: opened, asked, brought to their definitions, emptied of old rows."""
 
-    store: DefinitionStore
+    store: Store
 
     def _open(
         self,
@@ -50,25 +50,25 @@ class TableVerbs:
         *,
         warehouse: str | None,
         tenant: str,
+        token: str | None,
         user: str | None,
         refresh_seconds: float,
         timeout: float,
         storage_options: StorageOptionsLike | None,
     ) -> None:
-        database = Database(uri, timeout)
-        self.store = DefinitionStore(database, tenant, user)
-        if warehouse is None and database.path is not None:
-            warehouse = str(database.path.parent / "warehouse")
+        self._tenant, self.store = tenant, open_store(uri, tenant, user, token, timeout)
+        path = self.store.database.path
+        if warehouse is None and path is not None:
+            warehouse = str(path.parent / "warehouse")
         self._warehouse = warehouse
         self._refresh_seconds = refresh_seconds
         self._storage_options = storage_options
         self._known: dict[tuple[str, str], tuple[float, TableMetadata]] = {}
 
-    def _adopt_caller(self, tenant: str, user: str, warehouse: str | None) -> None:
-        """Become the catalog of another tenant of the database, edited by a user."""
-        self.store = DefinitionStore(self.store.database, tenant, user)
+    def _adopt_store(self, store: Store, warehouse: str | None) -> None:
+        """Become the catalog of another store of the same database."""
+        self.store, self._tenant, self._known = store, store.tenant, {}
         self._warehouse = warehouse or self._warehouse
-        self._known = {}
 
     def flush(self) -> None:
         """Forget every definition that was read."""

@@ -274,7 +274,9 @@ class Upkeep(TableVerbs):
     def _is_own_place(self, found: TableMetadata) -> bool:
         """Whether a location is one that this catalog gives: no other is ever emptied."""
         place = str(found.location)
-        root = open_storage(self._warehouse or place, self._storage_options).location
+        root = open_storage(
+            self._warehouse or self.store.warehouse or place, self._storage_options
+        ).location
         is_below = place.startswith(f"{root}/{self.store.tenant}/")
         return found.managed and is_below and place.endswith(f"-{found.id[:8]}")
 

@@ -5,23 +5,37 @@ Handlers are plain functions of a `RestRequest`; they open no table and no file.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import msgspec
 
 from projseg.catalog.information_schema import view_of, view_rows
-from projseg.catalog.service.rest_request import RestReply, RestRequest, page_of, unknown
-from projseg.catalog.spec.spec_edits import with_hidden
+from projseg.catalog.service.rest_request import (
+    RestReply,
+    RestRequest,
+    definitions_of,
+    page_of,
+    unknown,
+)
+from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.definition_store import ACTIONS, Action
-from projseg.catalog.store.table_metadata import Name, parse_name
+from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, parse_name
 from projseg.catalog.store.tenant_edits import now_us
 from projseg.catalog.upkeep import DATA, DAY_US, TRASH_DAYS
 from projseg.errors import InvalidInputError
+
+
+class SeenTable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """What a client tells of a definition's table."""
+
+    table_id: str
+    bindings: dict[str, str]
+    stored_schema: dict[str, str]
+    stored_version: int
+
 
 _NAMES_MAX: Final = 10_000
 _SPECS_MAX: Final = 100
@@ -31,12 +45,12 @@ _ACTIONS: Final[dict[str, Action]] = {action.casefold(): action for action in AC
 def create(request: RestRequest) -> RestReply:
     """Write a whole definition."""
     spec, name = _spec_for(request, request.body), request.name
-    action = _ACTIONS.get(request.query.get("action", "New").casefold())
-    if action is None:
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "action is New, IfNew, Replace or Force")
-    is_new = request.catalog.store.find(name) is None
-    version = request.catalog.create(name, spec, action, request.number("version"))
-    return RestReply({"version": version}, 201 if is_new else 200)
+    action = _action(request)
+    version, is_new = request.number("version"), request.catalog.store.find(name) is None
+    return request.edited(
+        lambda catalog: catalog.create(name, spec, action, version),
+        lambda made: RestReply({"version": made}, 201 if is_new else 200),
+    )
 
 
 def register(request: RestRequest) -> RestReply:
@@ -47,28 +61,30 @@ def register(request: RestRequest) -> RestReply:
     text = msgspec.json.encode(spec or {})
     whole = _spec_for(request, text)
     _check_location(location, request.caller.roots)
-    return RestReply({"version": request.catalog.register(request.name, location, whole)}, 201)
+    name, action, place = request.name, _action(request), location.removeprefix("file://")
+    return request.edited(
+        lambda catalog: catalog._register(name, place, whole, action),
+        lambda made: RestReply({"version": made}, 201),
+    )
 
 
 def merge(request: RestRequest) -> RestReply:
     """Merge a part of a spec into a definition."""
     name = _writable(request)
-    part = request.json()
-    return RestReply({"version": request.catalog.merge(name, part, request.number("version"))})
+    part, version = request.json(), request.number("version")
+    return request.edited(lambda catalog: catalog.merge(name, part, version))
 
 
 def spec_of(request: RestRequest) -> RestReply:
     """Return a spec, unless the client has this version."""
     found = request.readable(request.name)
-    if request.known_version in (f'"{found.version}"', f'W/"{found.version}"'):
-        return RestReply(None, 304, found.version)
-    return RestReply(found.spec.to_json(), version=found.version)
+    return request.unless_known(str(found.version), found.spec.to_json)
 
 
 def metadata_of(request: RestRequest) -> RestReply:
     """Return a definition with what the catalog knows of it."""
     found = request.readable(request.name)
-    return RestReply(found.to_json(), version=found.version)
+    return request.unless_known(found.tag, found.to_json)
 
 
 def drop(request: RestRequest) -> RestReply:
@@ -79,34 +95,31 @@ def drop(request: RestRequest) -> RestReply:
     if request.flag("ifExists") and request.catalog.store.find(name) is None:
         return RestReply(None, 204)
     due_us = now_us() + (0 if data == "now" else TRASH_DAYS * DAY_US)
-    request.catalog.store.remove(
-        name, due_us, removes_files=data != "keep", version=request.number("version")
+    version, removes = request.number("version"), data != "keep"
+    return request.edited(
+        lambda catalog: catalog.store.remove(name, due_us, removes_files=removes, version=version),
+        lambda _: RestReply(None, 202 if data == "now" else 204),
     )
-    return RestReply(None, 202 if data == "now" else 204)
 
 
 def move_column(request: RestRequest) -> RestReply:
     """Move a declared column."""
     column, where, anchor = request.fields("column", "where", "anchor")
     name = _writable(request)
-    return RestReply({"version": request.catalog.move_column(name, column, where, anchor)})
+    return request.edited(lambda catalog: catalog.move_column(name, column, where, anchor))
 
 
 def drop_columns(request: RestRequest) -> RestReply:
     """Declare columns no longer."""
-    return RestReply(
-        {"version": request.catalog.drop_columns(_writable(request), _texts(request.json()))}
-    )
+    name, columns = _writable(request), _texts(request.json())
+    return request.edited(lambda catalog: catalog.drop_columns(name, columns))
 
 
 def hide_columns(request: RestRequest) -> RestReply:
     """Hide columns, and show others again, in one edit."""
     hide, unhide = (_texts(found or []) for found in request.fields("hide", "unhide"))
     name = _writable(request)
-    version = request.catalog.store.change(
-        name, lambda found: with_hidden(found.spec, hide, unhide)
-    )
-    return RestReply({"version": version})
+    return request.edited(lambda catalog: catalog.store.change(name, hide_of(hide, unhide)))
 
 
 def rename(request: RestRequest) -> RestReply:
@@ -114,15 +127,13 @@ def rename(request: RestRequest) -> RestReply:
     source, target = (parse_name(one) for one in request.fields("source", "target"))
     request.require("WRITE", source)
     request.require("WRITE", target)
-    return RestReply({"version": request.catalog.rename(source, target)})
+    return request.edited(lambda catalog: catalog.rename(source, target))
 
 
 def history(request: RestRequest) -> RestReply:
     """Return who changed a definition."""
     found = request.readable(request.name)
-    return RestReply(
-        {"changes": [_change(row) for row in request.catalog.store.changes(-1, found.id)]}
-    )
+    return RestReply({"changes": [_change(row) for row in request.catalog.store.history(found)]})
 
 
 def changes(request: RestRequest) -> RestReply:
@@ -154,15 +165,19 @@ def table_names(request: RestRequest) -> RestReply:
 
 def tables(request: RestRequest) -> RestReply:
     """Return definitions of a namespace, a page at a time."""
-    names, token = page_of(request, _SPECS_MAX)
-    found = (request.catalog.store.find(name) for name in names)
-    rows = [json.loads(one.to_json()) for one in found if one is not None]
+    found, token = definitions_of(request, _SPECS_MAX)
+    rows = [msgspec.Raw(one.to_json().encode()) for one in found]
     return RestReply({"tables": rows, "nextPageToken": token})
 
 
 def schema_names(request: RestRequest) -> RestReply:
     """Return the names of all namespaces."""
     return RestReply({"names": request.catalog.namespaces(), "nextPageToken": None})
+
+
+def schemas(request: RestRequest) -> RestReply:
+    """Return all namespaces."""
+    return RestReply({"schemas": request.catalog.store.namespaces()})
 
 
 def schema_of(request: RestRequest) -> RestReply:
@@ -178,15 +193,20 @@ def create_schema(request: RestRequest) -> RestReply:
     """Make a namespace."""
     request.require_admin()
     comment, properties = request.fields("comment", "properties")
-    version = request.catalog.create_namespace(request.path["ns"], comment, properties)
-    return RestReply({"version": version}, 201)
+    name = request.path["ns"]
+    return request.edited(
+        lambda catalog: catalog.create_namespace(name, comment, properties),
+        lambda made: RestReply({"version": made}, 201),
+    )
 
 
 def drop_schema(request: RestRequest) -> RestReply:
     """Drop a namespace."""
     request.require_admin()
-    request.catalog.drop_namespace(request.path["ns"], request.flag("cascade"))
-    return RestReply(None, 204)
+    name, cascade = request.path["ns"], request.flag("cascade")
+    return request.edited(
+        lambda catalog: catalog.drop_namespace(name, cascade), lambda _: RestReply(None, 204)
+    )
 
 
 def trash(request: RestRequest) -> RestReply:
@@ -197,8 +217,10 @@ def trash(request: RestRequest) -> RestReply:
             "name": str(found.full_name),
             "deletedAt": found.updated_us // 1000,
             "dueAt": due // 1000,
+            "removesFiles": removes,
+            "table": msgspec.Raw(found.to_json().encode()),
         }
-        for found, due, _ in request.catalog.store.trash()
+        for found, due, removes in request.catalog.store.trash()
         if request.may_read(found.full_name)
     ]
     return RestReply({"items": items, "nextPageToken": None})
@@ -206,12 +228,32 @@ def trash(request: RestRequest) -> RestReply:
 
 def undrop(request: RestRequest) -> RestReply:
     """Bring a dropped definition back."""
-    id_ = request.path["id"]
-    for found, _, _ in request.catalog.store.trash():
-        if found.id == id_ and request.may_read(found.full_name):
-            name = request.require("WRITE", found.full_name)
-            return RestReply({"version": request.catalog.undrop(name, id_)})
-    raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "the trash holds no such definition")
+    name, id_ = _dropped(request), request.path["id"]
+    return request.edited(lambda catalog: catalog.undrop(name, id_))
+
+
+def begin_removal(request: RestRequest) -> RestReply:
+    """Mark a dropped definition whose files the client is about to remove."""
+    _dropped(request)
+    return RestReply({"begun": request.catalog.store.begin_removal(request.path["id"])})
+
+
+def forget(request: RestRequest) -> RestReply:
+    """Remove a dropped definition whose files are gone, or stay."""
+    _dropped(request)
+    request.catalog.store.forget(request.path["id"])
+    return RestReply(None, 204)
+
+
+def record(request: RestRequest) -> RestReply:
+    """Write what a client saw of a definition's table; the definition's version stays."""
+    found = request.own_store.find_id(request.path["id"])
+    if found is None or not request.may_read(found.full_name):
+        raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "there is no such definition")
+    request.require("WRITE", found.full_name)
+    seen = request.record(SeenTable)
+    request.catalog.store.record(found.id, **msgspec.structs.asdict(seen))
+    return RestReply(None, 204)
 
 
 def config(request: RestRequest) -> RestReply:
@@ -222,7 +264,7 @@ def config(request: RestRequest) -> RestReply:
             "tenant": caller.tenant,
             "principal": caller.principal,
             "admin": caller.is_admin,
-            "warehouse": caller.warehouse,
+            "warehouse": request.catalog._warehouse,
             "head": request.catalog.store.head(),
         }
     )
@@ -234,9 +276,7 @@ def information_schema(request: RestRequest) -> RestReply:
     found: Iterable[Any] = request.catalog.store.namespaces()
     token = None
     if view != "schemata":
-        names, token = page_of(request, _SPECS_MAX)
-        loaded = map(request.catalog.store.find, names)
-        found = [one for one in loaded if one is not None]
+        found, token = definitions_of(request, _SPECS_MAX)
     rows = list(view_rows(view, request.caller.tenant, found))
     return RestReply({"rows": rows, "nextPageToken": token})
 
@@ -244,55 +284,6 @@ def information_schema(request: RestRequest) -> RestReply:
 def flush(request: RestRequest) -> RestReply:
     """Forget what was read."""
     request.catalog.flush()
-    return RestReply(None, 204)
-
-
-def listed_access(what: str) -> Callable[[RestRequest], RestReply]:
-    """Return the handler that lists `principals`, `tokens` or `grants`."""
-
-    def listed(request: RestRequest) -> RestReply:
-        return RestReply(
-            {"items": request.access.listed_access(what, request.query.get("principal"))}
-        )
-
-    return listed
-
-
-def create_principal(request: RestRequest) -> RestReply:
-    """Make a principal."""
-    name, admin = request.fields("name", "admin")
-    request.access.create_principal(str(name), is_admin=admin is True)
-    return RestReply({"name": name}, 201)
-
-
-def drop_principal(request: RestRequest) -> RestReply:
-    """Drop a principal with its tokens and grants."""
-    request.access.drop_principal(request.path["id"])
-    return RestReply(None, 204)
-
-
-def create_token(request: RestRequest) -> RestReply:
-    """Make a token, the only time that it is seen."""
-    principal, expires = request.fields("principal", "expires")
-    if expires is not None and not isinstance(expires, int):
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "expires is a time in milliseconds")
-    expires_us = None if expires is None else expires * 1000
-    id_, token = request.access.create_token(str(principal), expires_us)
-    return RestReply({"id": id_, "token": token}, 201)
-
-
-def create_grant(request: RestRequest) -> RestReply:
-    """Grant an action on the definitions that a pattern matches."""
-    principal, action, pattern, kind = request.fields(
-        "principal", "action", "pattern", "externalType"
-    )
-    id_ = request.access.grant(str(principal), str(action), str(pattern), kind)
-    return RestReply({"id": id_}, 201)
-
-
-def revoke(request: RestRequest) -> RestReply:
-    """Take a token or a grant away."""
-    request.access.revoke(request.path["id"])
     return RestReply(None, 204)
 
 
@@ -304,6 +295,13 @@ def _spec_for(request: RestRequest, body: bytes) -> TableSpec:
     return spec
 
 
+def _action(request: RestRequest) -> Action:
+    found = _ACTIONS.get(request.query.get("action", "New").casefold())
+    if found is None:
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "action is New, IfNew, Replace or Force")
+    return found
+
+
 def _writable(request: RestRequest) -> Name:
     """Return the name of a definition to be edited; of files it needs more than WRITE."""
     name = request.require("WRITE", request.name)
@@ -313,6 +311,14 @@ def _writable(request: RestRequest) -> Name:
     if found.type != "table":
         request.require("EXTERNAL", name, found.type)
     return name
+
+
+def _dropped(request: RestRequest) -> Name:
+    """Return the name of a dropped definition that the caller may edit."""
+    for found, _, _ in request.catalog.store.trash():
+        if found.id == request.path["id"] and request.may_read(found.full_name):
+            return request.require("WRITE", found.full_name)
+    raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "the trash holds no such definition")
 
 
 def _texts(found: Any) -> list[str]:
@@ -329,7 +335,7 @@ def _change(row: Mapping[str, Any]) -> dict[str, Any]:
         "kind": row["kind"],
         "at": row["at_us"] // 1000,
         "by": row["by"],
-        "spec": None if spec is None else json.loads(spec),
+        "spec": None if spec is None else msgspec.Raw(spec.encode()),
     }
 
 

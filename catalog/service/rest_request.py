@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from projseg.catalog.store.access_store import Access, Caller
+from projseg.catalog.store.definition_store import DefinitionStore
+from projseg.catalog.store.kept_replies import KeptContent, KeptReply, RequestKey
 from projseg.catalog.store.table_metadata import Name, TableMetadata, parse_name
 from projseg.errors import InvalidInputError, PermissionDeniedError
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
 
 _PAGE: Final = 1000
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,9 @@ class RestRequest:
     body : bytes
         As it was sent.
     known_version : str or None
-        The definition's version that the client has, of `If-None-Match`.
+        The version of the reply that the client has, of `If-None-Match`.
+    key : RequestKey or None
+        By which the request is known again, of `Idempotency-Key`.
     """
 
     catalog: Catalog
@@ -44,6 +50,7 @@ class RestRequest:
     query: Mapping[str, str]
     body: bytes
     known_version: str | None = None
+    key: RequestKey | None = None
 
     @property
     def name(self) -> Name:
@@ -54,8 +61,38 @@ class RestRequest:
     def access(self) -> Access:
         """The tenant's principals, for admins alone."""
         self.require_admin()
+        return self.own_store.access()
+
+    def edited(
+        self, edit: Callable[[Catalog], T], reply: Callable[[T], RestReply] | None = None
+    ) -> RestReply:
+        """Do the request's one edit, and keep the reply with it if the request has a key.
+
+        Parameters
+        ----------
+        edit : callable
+            Given the catalog.
+        reply : callable or None
+            From the edit's result; None: it is a version.
+        """
+        made = reply or (lambda result: RestReply({"version": result}))
+        if self.key is not None:
+            kept = KeptReply(self.key, lambda result: made(result).kept())
+            self.catalog.store = replace(self.own_store, kept=kept)
+        return made(edit(self.catalog))
+
+    @property
+    def own_store(self) -> DefinitionStore:
+        """The definitions of the caller's tenant, in the server's database."""
         store = self.catalog.store
-        return Access(store.database, store.tenant, store.user)
+        assert isinstance(store, DefinitionStore), "a server has a database"
+        return store
+
+    def unless_known(self, tag: str, content: Callable[[], str]) -> RestReply:
+        """Return a JSON text with its tag, or that the client has it."""
+        if self.known_version in (f'"{tag}"', f'W/"{tag}"'):
+            return RestReply(None, 304, tag)
+        return RestReply(content(), tag=tag)
 
     def json(self) -> Any:
         """Return the body's value."""
@@ -63,6 +100,13 @@ class RestRequest:
             return msgspec.json.decode(self.body or b"{}")
         except (msgspec.MsgspecError, RecursionError) as error:
             raise InvalidInputError("PROJSEG_BAD_SPEC", f"$: {str(error)[:200]}") from error
+
+    def record(self, form: type[R]) -> R:
+        """Return the body as a record of a form."""
+        try:
+            return msgspec.json.decode(self.body, type=form)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"$: {str(error)[:200]}") from error
 
     def fields(self, *names: str) -> list[Any]:
         """Return fields of the body, an object without others."""
@@ -140,13 +184,19 @@ class RestReply:
         JSON's values, or a JSON text.
     status : int
         Of HTTP.
-    version : int or None
-        Of the definition, for `ETag`.
+    tag : str or None
+        What differs whenever the content does, for `ETag`.
     """
 
     content: Any = None
     status: int = 200
-    version: int | None = None
+    tag: str | None = None
+
+    def kept(self) -> KeptContent:
+        """Return it as it is kept."""
+        if self.content is None:
+            return KeptContent(self.status, None)
+        return KeptContent(self.status, msgspec.json.encode(self.content).decode())
 
 
 def unknown(name: Name) -> InvalidInputError:
@@ -156,18 +206,38 @@ def unknown(name: Name) -> InvalidInputError:
 
 def page_of(request: RestRequest, most: int) -> tuple[list[Name], str | None]:
     """Return a page of readable names, and the token of the next; a token is the last key."""
-    size = min(request.number("pageSize") or _PAGE, most)
+    size, after, namespace = _page(request, most)
+    return _paged(_names(request, namespace, after, size + 1), size, lambda name: name)
+
+
+def definitions_of(request: RestRequest, most: int) -> tuple[list[TableMetadata], str | None]:
+    """Return a page of readable definitions, and the token of the next."""
+    size, after, namespace = _page(request, most)
+    found = request.catalog.store.listed(namespace, page=size + 1, after=after)
+    readable = (one for one in found if request.may_read(one.full_name))
+    return _paged(readable, size, lambda one: one.full_name)
+
+
+def _page(request: RestRequest, most: int) -> tuple[int, tuple[str, str], str | None]:
+    """Return a page's size, the key before it, and the namespace that it is of."""
+    size = max(1, min(request.number("pageSize") or _PAGE, most))
     after, namespace = _key(request.query.get("pageToken")), request.path.get("ns")
     if namespace is not None:
         known = (one.casefold() for one in request.catalog.namespaces())
         if namespace.casefold() not in known:
             raise InvalidInputError("PROJSEG_UNKNOWN_NAMESPACE", "there is no such namespace")
-    found: list[Name] = []
-    for name in _names(request, namespace, after, size + 1):
+    return size, after, namespace
+
+
+def _paged(
+    rows: Iterator[T], size: int, name_of: Callable[[T], Name]
+) -> tuple[list[T], str | None]:
+    found: list[T] = []
+    for row in rows:
         if len(found) == size:
-            last = json.dumps(found[-1].folded).encode()
+            last = json.dumps(name_of(found[-1]).folded).encode()
             return found, base64.urlsafe_b64encode(last).decode()
-        found.append(name)
+        found.append(row)
     return found, None
 
 

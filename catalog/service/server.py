@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -14,16 +15,20 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from projseg.catalog.service import handlers
+from projseg.catalog.service import access_handlers, handlers
 from projseg.catalog.service.rest_request import RestReply, RestRequest
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX
 from projseg.catalog.store.access_store import Caller, caller_of
+from projseg.catalog.store.databases import Database
+from projseg.catalog.store.definition_store import DefinitionStore
+from projseg.catalog.store.kept_replies import RepeatedRequestError, RequestKey
 from projseg.errors import (
     CatalogConflictError,
     CatalogError,
     InvalidInputError,
     PermissionDeniedError,
     ProjsegError,
+    UnsupportedFeatureError,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +48,7 @@ _STATUS: Final = {
     "PROJSEG_PRINCIPAL_EXISTS": 409,
     "PROJSEG_CATALOG_CONFLICT": 409,
     "PROJSEG_UNKNOWN_VERSION": 410,
+    "PROJSEG_KEY_REUSED": 422,
     "PROJSEG_CATALOG_UNAVAILABLE": 503,
     "PROJSEG_CATALOG_BUSY": 503,
     "PROJSEG_CATALOG_STATE_UNKNOWN": 503,
@@ -59,31 +65,36 @@ _ROUTES: Final[tuple[tuple[str, str, Callable[[RestRequest], RestReply]], ...]] 
     ("POST", "/tables/{ns}/{name}/hideColumns", handlers.hide_columns),
     ("POST", "/tables/{ns}/{name}/register", handlers.register),
     ("GET", "/tables/{ns}/{name}/history", handlers.history),
+    ("PUT", "/definitions/{id}/seen", handlers.record),
     ("GET", "/list/schemas/names", handlers.schema_names),
     ("GET", "/list/tables/names", handlers.table_names),
     ("GET", "/schemas/{ns}/names", handlers.table_names),
     ("GET", "/schemas/{ns}/tables", handlers.tables),
     ("GET", "/schemas/{ns}/sync", handlers.tables),
     ("GET", "/schemas/{ns}/tables/{name}", handlers.metadata_of),
+    ("GET", "/schemas", handlers.schemas),
     ("GET", "/schemas/{ns}", handlers.schema_of),
     ("POST", "/schemas/{ns}", handlers.create_schema),
     ("DELETE", "/schemas/{ns}", handlers.drop_schema),
     ("GET", "/information_schema/{view}", handlers.information_schema),
     ("GET", "/trash", handlers.trash),
     ("POST", "/trash/{id}/undrop", handlers.undrop),
+    ("POST", "/trash/{id}/removal", handlers.begin_removal),
+    ("DELETE", "/trash/{id}", handlers.forget),
     ("GET", "/changes", handlers.changes),
     ("GET", "/config", handlers.config),
     ("POST", "/flush", handlers.flush),
-    ("GET", "/principals", handlers.listed_access("principals")),
-    ("POST", "/principals", handlers.create_principal),
-    ("DELETE", "/principals/{id}", handlers.drop_principal),
-    ("GET", "/tokens", handlers.listed_access("tokens")),
-    ("POST", "/tokens", handlers.create_token),
-    ("DELETE", "/tokens/{id}", handlers.revoke),
-    ("GET", "/grants", handlers.listed_access("grants")),
-    ("POST", "/grants", handlers.create_grant),
-    ("DELETE", "/grants/{id}", handlers.revoke),
+    ("GET", "/principals", access_handlers.listed_access("principals")),
+    ("POST", "/principals", access_handlers.create_principal),
+    ("DELETE", "/principals/{id}", access_handlers.drop_principal),
+    ("GET", "/tokens", access_handlers.listed_access("tokens")),
+    ("POST", "/tokens", access_handlers.create_token),
+    ("DELETE", "/tokens/{id}", access_handlers.revoke),
+    ("GET", "/grants", access_handlers.listed_access("grants")),
+    ("POST", "/grants", access_handlers.create_grant),
+    ("DELETE", "/grants/{id}", access_handlers.revoke),
 )
+_KEY_CHARACTERS_MAX: Final = 200
 _THREADS: Final = 12
 """Requests at once: as many as connections of the database's pool."""
 
@@ -95,7 +106,13 @@ def application(catalog: Catalog) -> Starlette:
     ----------
     catalog : Catalog
         Its database is used; its tenant, user and external places are not.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_STORAGE if it is behind a server itself.
     """
+    _database(catalog)
     limiter: list[anyio.CapacityLimiter] = []
 
     async def run(function: Callable[..., Any], *given: Any) -> Any:
@@ -185,7 +202,14 @@ def _handled(
 ) -> Response:
     request: RestRequest | None = None
     try:
-        caller = caller_of(catalog.store.database, _token(http))
+        database = _database(catalog)
+        caller = caller_of(database, _token(http))
+        key = _key(http, body, caller)
+        if key is not None:
+            with database.reading() as connection:
+                kept = key.reply(connection)
+            if kept is not None:
+                return _response(RestReply(kept.content, kept.status))
         request = RestRequest(
             _catalog_of(catalog, caller),
             caller,
@@ -193,12 +217,30 @@ def _handled(
             http.query_params,
             body,
             http.headers.get("if-none-match"),
+            key,
         )
         return _response(handler(request))
+    except RepeatedRequestError as repeated:
+        return _response(RestReply(repeated.reply.content, repeated.reply.status))
     except ProjsegError as error:
-        return _error(_without_names(error), version=_version_of(error, request))
+        shown = error if request is not None and request.caller.is_admin else _without_names(error)
+        return _error(shown, version=_version_of(error, request))
     except UnicodeDecodeError:
         return _error(InvalidInputError("PROJSEG_BAD_SPEC", "$: the body is not UTF-8"))
+
+
+def _key(http: HttpRequest, body: bytes, caller: Caller) -> RequestKey | None:
+    """Return by what an edit is known again, with a digest of all that it says."""
+    key = http.headers.get("idempotency-key")
+    if key is None or http.method == "GET":
+        return None
+    if not key or len(key) > _KEY_CHARACTERS_MAX or not key.isprintable():
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"an Idempotency-Key has 1 to {_KEY_CHARACTERS_MAX} printable characters",
+        )
+    said = "\n".join((http.method, http.url.path, http.url.query)).encode() + b"\n" + body
+    return RequestKey(caller.tenant, caller.principal, key, hashlib.sha256(said).hexdigest())
 
 
 def _token(http: HttpRequest) -> str:
@@ -211,12 +253,29 @@ def _token(http: HttpRequest) -> str:
 def _catalog_of(catalog: Catalog, caller: Caller) -> Catalog:
     """Return the catalog of a caller's tenant, with the same connections."""
     own = copy.copy(catalog)
-    own._adopt_caller(caller.tenant, caller.principal, caller.warehouse)
+    store = DefinitionStore(_database(catalog), caller.tenant, caller.principal)
+    own._adopt_store(store, caller.warehouse)
     return own
 
 
+def _database(catalog: Catalog) -> Database:
+    """Return the database of a catalog that is served, which is behind no server itself.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_STORAGE.
+    """
+    if not isinstance(catalog.store, DefinitionStore):
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_STORAGE",
+            f"catalog {catalog.store.database} has no database that could be served",
+        )
+    return catalog.store.database
+
+
 def _response(reply: RestReply) -> Response:
-    headers = {} if reply.version is None else {"ETag": f'"{reply.version}"'}
+    headers = {} if reply.tag is None else {"ETag": f'"{reply.tag}"'}
     if reply.content is None:
         return Response(status_code=reply.status, headers=headers)
     is_text = isinstance(reply.content, str)
@@ -233,7 +292,7 @@ def _without_names(error: ProjsegError) -> ProjsegError:
 
 def _version_of(error: ProjsegError, request: RestRequest | None) -> int | None:
     """Return the version that an edit in conflict met."""
-    if request is None or not isinstance(error, CatalogConflictError):
+    if not isinstance(error, CatalogConflictError) or request is None or "ns" not in request.path:
         return None
     found = request.catalog.store.find(request.name)
     return None if found is None else found.version
@@ -243,7 +302,13 @@ def _error(error: ProjsegError, status: int | None = None, version: int | None =
     found = status or _STATUS.get(error.code) or (400 if isinstance(error, ValueError) else 500)
     if found == 500:
         LOGGER.error("a request failed: %s", error)
-    content = {"code": error.code, "message": error.message, "status": found, "version": version}
+    content = {
+        "code": error.code,
+        "type": type(error).__name__,
+        "message": error.message,
+        "status": found,
+        "version": version,
+    }
     headers = {"Retry-After": "1"} if found == 503 else {}
     if found == 401:
         headers["WWW-Authenticate"] = "Bearer"

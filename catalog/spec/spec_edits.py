@@ -1,9 +1,13 @@
-"""Edits of specs: parts merged into them, and columns moved, dropped, hidden and renamed."""
+"""Edits of specs: parts merged into them, and columns moved, dropped, hidden and renamed.
+
+A `SpecEdit` is one of them as a function, and as the request that asks a server for it.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +18,52 @@ from projseg.catalog.spec.table_spec import ColumnSpec, SpecLike, TableSpec, bad
 from projseg.errors import InvalidInputError, did_you_mean
 
 PLACES: Final = ("first", "last", "before", "after")
+
+
+@dataclass(frozen=True)
+class SpecEdit:
+    """One edit of a spec.
+
+    Parameters
+    ----------
+    apply : callable
+        From the newest spec to the one that is wanted; it raises what is wrong.
+    route : str or None
+        What follows the definition's address in the request for it; None: there is none.
+    body : object
+        Of that request, JSON's values.
+    kind : str
+        What the history calls it.
+    """
+
+    apply: Callable[[TableSpec], TableSpec]
+    route: str | None = None
+    body: Any = None
+    kind: str = "edit"
+
+
+def merge_of(part: SpecLike) -> SpecEdit:
+    """Return the edit that `merged` does."""
+    body = part.to_dict() if isinstance(part, TableSpec) else _decoded(part)
+    return SpecEdit(lambda spec: merged(spec, body), "", body, "merge")
+
+
+def move_of(column: str, where: str, anchor: str | None) -> SpecEdit:
+    """Return the edit that `moved` does."""
+    body = {"column": column, "where": where, "anchor": anchor}
+    return SpecEdit(lambda spec: moved(spec, column, where, anchor), "/moveColumn", body)
+
+
+def drop_of(names: Iterable[str]) -> SpecEdit:
+    """Return the edit that `without_columns` does."""
+    columns = _listed(names)
+    return SpecEdit(lambda spec: without_columns(spec, columns), "/dropColumn", columns)
+
+
+def hide_of(hide: Iterable[str] = (), unhide: Iterable[str] = ()) -> SpecEdit:
+    """Return the edit that `with_hidden` does."""
+    body = {"hide": _listed(hide), "unhide": _listed(unhide)}
+    return SpecEdit(lambda spec: with_hidden(spec, **body), "/hideColumns", body)
 
 
 def merged(spec: TableSpec, part: SpecLike) -> TableSpec:

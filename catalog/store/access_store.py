@@ -249,7 +249,7 @@ class Access(TenantEdits):
             raise _bad(f"a pattern has at most {_PATTERN_CHARACTERS_MAX} characters")
         id_ = uuid.uuid4().hex
 
-        def work(edit: Edit) -> None:
+        def work(edit: Edit) -> str:
             self._require_principal(edit, principal)
             edit.connection.execute(
                 _GRANTS.insert().values(
@@ -262,9 +262,9 @@ class Access(TenantEdits):
                 )
             )
             self._list_anew(edit, principal)
+            return id_
 
-        self.edit(work)
-        return id_
+        return self.edit(work)
 
     def revoke(self, id_: str) -> None:
         """Take a token or a grant away; one that is not there stays away."""

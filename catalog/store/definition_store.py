@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 
+from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.access_store import Access
 from projseg.catalog.store.namespace_store import Namespaces
-from projseg.catalog.store.table_metadata import ACTIVE, Name, TableMetadata, metadata_of
+from projseg.catalog.store.table_metadata import (
+    ACTIVE,
+    Action,
+    Name,
+    TableMetadata,
+    check_action,
+    metadata_of,
+)
 from projseg.catalog.store.tenant_edits import (
     DEFINITIONS,
     PAGE,
@@ -22,14 +32,21 @@ from projseg.catalog.store.tenant_edits import (
     now_us,
 )
 from projseg.catalog.store.trash import Trash
-from projseg.errors import InvalidInputError, did_you_mean
-
-Action = Literal["new", "ifNew", "replace", "force"]
-ACTIONS: Final = ("new", "ifNew", "replace", "force")
+from projseg.errors import InvalidInputError
 
 
 class DefinitionStore(Namespaces, Trash):
     """The definitions of a tenant in a database."""
+
+    warehouse: ClassVar[str | None] = None  # whoever opens the catalog says where tables lie
+
+    def of_tenant(self, tenant: str) -> DefinitionStore:
+        """Return the definitions of another tenant of the database."""
+        return replace(self, tenant=tenant)
+
+    def access(self) -> Access:
+        """Principals, tokens and grants, for whoever has the database."""
+        return Access(self.database, self.tenant, self.user, self.kept)
 
     def load(self, name: Name) -> TableMetadata:
         """Return the definition of a name.
@@ -59,6 +76,7 @@ class DefinitionStore(Namespaces, Trash):
         page: int = PAGE,
         *,
         among: tuple[Collection[str] | None, Collection[str] | None] = (None, None),
+        after: tuple[str, str] = ("", ""),
     ) -> Iterator[TableMetadata]:
         """Yield the definitions in the order of their names, page by page.
 
@@ -70,8 +88,10 @@ class DefinitionStore(Namespaces, Trash):
             Definitions that are read at a time.
         among : (collection of str or None, collection of str or None)
             Only those of some namespaces, and of some names, in any case; None: of all.
+        after : (str, str)
+            Only those after this key, which `Name.folded` is.
         """
-        table, after = DEFINITIONS.c, ("", "")
+        table = DEFINITIONS.c
         while True:
             asked = (
                 sa.select(*ROW)
@@ -94,6 +114,16 @@ class DefinitionStore(Namespaces, Trash):
             if len(found) < page:
                 return
             after = found[-1].full_name.folded
+
+    def find_id(self, definition: str) -> TableMetadata | None:
+        """Return the definition with an id, or None if it has no name now."""
+        table = DEFINITIONS.c
+        asked = sa.select(*ROW).where(
+            table.tenant == self.tenant, table.id == definition, table.state == ACTIVE
+        )
+        with self.database.reading() as connection:
+            row = connection.execute(asked).first()
+        return None if row is None else metadata_of(row)
 
     def names(self, namespace: str | None, after: tuple[str, str], most: int) -> list[Name]:
         """Return names of definitions, in order, after a key that `Name.folded` is."""
@@ -148,7 +178,7 @@ class DefinitionStore(Namespaces, Trash):
         CatalogConflictError
             PROJSEG_CATALOG_CONFLICT.
         """
-        _check_action(action)
+        check_action(action)
         text = spec.to_json()
 
         def work(edit: Edit) -> int:
@@ -179,18 +209,17 @@ class DefinitionStore(Namespaces, Trash):
     def change(
         self,
         name: Name,
-        function: Callable[[TableMetadata], TableSpec],
+        change: SpecEdit,
         version: int | None = None,
-        kind: str = "edit",
     ) -> int:
-        """Apply a function to the newest spec of a definition, in one transaction.
+        """Apply an edit to the newest spec of a definition, in one transaction.
 
         An edit that changes nothing keeps the version. Returns the version after it.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_UNKNOWN_TABLE, and what the function raises.
+            PROJSEG_UNKNOWN_TABLE, and what the edit raises.
         CatalogConflictError
             PROJSEG_CATALOG_CONFLICT.
         """
@@ -200,7 +229,7 @@ class DefinitionStore(Namespaces, Trash):
         def work(edit: Edit) -> int:
             present = self._require(edit.connection, name)
             check_version(present, version)
-            return self._rewrite(edit, present, function(present).to_json(), kind)
+            return self._rewrite(edit, present, change.apply(present.spec).to_json(), change.kind)
 
         return self.edit(work)
 
@@ -247,7 +276,9 @@ class DefinitionStore(Namespaces, Trash):
 
         def work(edit: Edit) -> None:
             edit.connection.execute(
-                DEFINITIONS.update().where(DEFINITIONS.c.id == definition).values(**values)
+                DEFINITIONS.update()
+                .where(DEFINITIONS.c.tenant == self.tenant, DEFINITIONS.c.id == definition)
+                .values(**values)
             )
 
         self.edit(work)
@@ -283,12 +314,3 @@ class DefinitionStore(Namespaces, Trash):
             )
         )
         return version
-
-
-def _check_action(action: str) -> None:
-    if action not in ACTIONS:
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT",
-            f"action '{action}' is none of {', '.join(ACTIONS)}"
-            f"{did_you_mean(str(action), ACTIONS)}",
-        )

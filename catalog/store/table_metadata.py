@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.layout.format_limits import name_problem
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -21,6 +22,8 @@ DELETING: Final = "DELETING"
 _NAME_BYTES_MAX: Final = 200
 _NOT_IN_NAMES: Final = "/\\:#%"
 
+Action = Literal["new", "ifNew", "replace", "force"]
+ACTIONS: Final = ("new", "ifNew", "replace", "force")
 NameLike: TypeAlias = str | Sequence[str]
 """`"namespace.name"`, `"name"` in `default`, or the two as a pair, whose parts may hold dots."""
 
@@ -91,6 +94,22 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_action(action: str) -> None:
+    """Refuse what is no action.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    """
+    if action not in ACTIONS:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"action '{action}' is none of {', '.join(ACTIONS)}"
+            f"{did_you_mean(str(action), ACTIONS)}",
+        )
+
+
 class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """A definition with what the catalog knows of it.
 
@@ -148,8 +167,9 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return Name(self.namespace, self.name)
 
     def to_json(self) -> str:
-        """Return it as JSON text: the user's part, and times in milliseconds."""
+        """Return it as JSON text, as the REST interface has it: times in milliseconds."""
         found = {
+            "definition": self.id,
             "id": {"schema": self.namespace, "name": self.name},
             "creationTime": self.created_us // 1000,
             "updateTime": self.updated_us // 1000,
@@ -159,9 +179,68 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
             "updatedBy": self.updated_by,
             "location": self.location,
             "managed": self.managed,
-            "spec": self.spec.to_dict(),
+            "spec": msgspec.Raw(self.spec.to_json().encode()),
+            "tableId": self.table_id,
+            "bindings": self.bindings,
+            "storedSchema": self.stored_schema,
+            "storedVersion": self.stored_version,
         }
-        return json.dumps(found, ensure_ascii=False)
+        return msgspec.json.encode(found).decode()
+
+    @property
+    def tag(self) -> str:
+        """What differs whenever `to_json` does: the version, and a digest of what was recorded."""
+        seen = (self.table_id, self.bindings, self.stored_schema, self.stored_version, self.state)
+        return f"{self.version}-{hashlib.sha256(repr(seen).encode()).hexdigest()[:12]}"
+
+
+def metadata_of_json(content: bytes) -> TableMetadata:
+    """Return the definition that `TableMetadata.to_json` wrote.
+
+    Raises
+    ------
+    msgspec.MsgspecError
+        If it is another text.
+    """
+    found = msgspec.json.decode(content, type=_MetadataJson)
+    spec = TableSpec.of(bytes(found.spec).decode())
+    return TableMetadata(
+        id=found.definition,
+        namespace=found.id["schema"],
+        name=found.id["name"],
+        type=spec.type,
+        state=found.state,
+        version=found.version,
+        created_us=found.creationTime * 1000,
+        updated_us=found.updateTime * 1000,
+        owner=found.owner,
+        updated_by=found.updatedBy,
+        location=found.location,
+        managed=found.managed,
+        table_id=found.tableId,
+        bindings=found.bindings,
+        stored_schema=found.storedSchema,
+        stored_version=found.storedVersion,
+        spec=spec,
+    )
+
+
+class _MetadataJson(msgspec.Struct):
+    definition: str
+    id: dict[str, str]
+    creationTime: int
+    updateTime: int
+    version: int
+    state: str
+    owner: str | None
+    updatedBy: str | None
+    location: str | None
+    managed: bool
+    spec: msgspec.Raw
+    tableId: str | None
+    bindings: dict[str, str]
+    storedSchema: dict[str, str]
+    storedVersion: int | None
 
 
 COLUMNS: Final = tuple(TableMetadata.__struct_fields__)

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 
 from projseg.catalog.store.databases import Database
+from projseg.catalog.store.kept_replies import KeptReply
 from projseg.catalog.store.table_metadata import (
     ACTIVE,
     COLUMNS,
@@ -120,11 +121,14 @@ class TenantEdits:
         Whose they are; nothing of another is seen.
     user : str or None
         Who edits, for the history.
+    kept : KeptReply or None
+        What is kept of the edit in its own transaction, so that it is never done twice.
     """
 
     database: Database
     tenant: str = "default"
     user: str | None = None
+    kept: KeptReply | None = None
 
     def head(self) -> int:
         """Return the version of the newest edit; 0 if there was none."""
@@ -157,6 +161,10 @@ class TenantEdits:
             )
         return [dict(row) for row in rows]
 
+    def history(self, found: TableMetadata) -> list[Mapping[str, Any]]:
+        """Return the changes of one definition that are kept, oldest first."""
+        return self.changes(-1, found.id)
+
     def edit(self, work: Callable[[Edit], T]) -> T:
         """Do work in one transaction that holds the lock of the tenant's row.
 
@@ -164,12 +172,19 @@ class TenantEdits:
         ------
         CatalogError, CatalogUnavailableError, CatalogStateUnknownError
             As of `Database.edit`.
+        RepeatedRequestError
+            If a request with the store's key was done before.
         """
         request_id = uuid.uuid4().hex
 
         def locked(connection: sa.Connection) -> T:
             self._lock(connection)
-            return work(Edit(connection, self.tenant, self.user, request_id))
+            if self.kept is not None:
+                self.kept.check(connection)
+            result = work(Edit(connection, self.tenant, self.user, request_id))
+            if self.kept is not None:
+                self.kept.keep(connection, result)
+            return result
 
         def has_landed(connection: sa.Connection) -> bool:
             asked = sa.select(CHANGES.c.version).where(

@@ -86,6 +86,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_PERMISSION_DENIED": "No grant lets a principal do what it asked for.",
     "PROJSEG_UNKNOWN_PRINCIPAL": "A tenant has no principal of that name.",
     "PROJSEG_PRINCIPAL_EXISTS": "A tenant has a principal of that name.",
+    "PROJSEG_KEY_REUSED": "A catalog's server got an Idempotency-Key with another request.",
     "PROJSEG_SEALED_TABLE": "A column to be written is not declared, and the table is sealed.",
     "PROJSEG_HIDDEN_COLUMN": "A column to be written is hidden by the table's definition.",
     "PROJSEG_UNKNOWN_PARAMETER": "An argument is no parameter of an external definition.",

@@ -1,7 +1,10 @@
-"""Catalogs in a SQLite file and in a PostgreSQL server that the tests start themselves."""
+"""Catalogs in a SQLite file, in PostgreSQL, and behind a server; the tests start both servers."""
 
 import os
+import socket
 import tempfile
+import threading
+import time
 import uuid
 import warnings
 
@@ -31,28 +34,93 @@ def postgres():
     server.cleanup()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def uri(request, tmp_path):
-    """The address of a database, for each kind."""
-    if request.param == "sqlite":
-        return str(tmp_path / "house.db")
-    return request.getfixturevalue("postgres")
+@pytest.fixture(scope="session")
+def served(tmp_path_factory):
+    """A catalog in a file whose server runs for all tests."""
+    pytest.importorskip("starlette")
+    folder = tmp_path_factory.mktemp("rest")
+    with projseg.Catalog(folder / "house.db", warehouse=folder / "warehouse") as made:
+        made.init()
+        yield made
+
+
+@pytest.fixture(scope="session")
+def port(served):
+    """The port of 127.0.0.1 at which `served` answers."""
+    uvicorn = pytest.importorskip("uvicorn")
+    from projseg.catalog.service.server import application
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = free.getsockname()[1]
+    config = uvicorn.Config(
+        application(served), host="127.0.0.1", port=number, log_level="error", ws="none"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield number
+    server.should_exit = True
+    thread.join()
+
+
+class Doors:
+    """How clients of one kind of catalog are opened: `options` are those of `Catalog`."""
+
+    def __init__(self, kind, request, folder):
+        self.kind, self.folder, self.opened, self.tokens = kind, folder, [], {}
+        self.tenant = uuid.uuid4().hex
+        if kind == "rest":
+            self.served = request.getfixturevalue("served")
+            self.uri = f"http://127.0.0.1:{request.getfixturevalue('port')}"
+        else:
+            postgres = kind == "postgres"
+            self.uri = request.getfixturevalue(kind) if postgres else str(folder / "house.db")
+
+    def options(self, tenant=None, user=None, **more):
+        """Return what opens a client; through a server a user is an admin with a token."""
+        tenant = tenant or self.tenant
+        given = {"uri": self.uri, "tenant": tenant, **more}
+        if self.kind == "rest":
+            return {**given, "token": self._token(tenant, user or "root")}
+        return {"warehouse": str(self.folder / "warehouse"), "user": user, **given}
+
+    def _token(self, tenant, user):
+        if (tenant, user) not in self.tokens:
+            beside = projseg.Catalog(self.served.store.database.uri, tenant=tenant)
+            if all(tenant != known for known, _ in self.tokens):
+                beside.admin.create_tenant(tenant, str(self.folder / "warehouse"), ["/"])
+            beside.admin.create_principal(user, admin=True)
+            self.tokens[tenant, user] = beside.admin.create_token(user)[1]
+            beside.close()
+        return self.tokens[tenant, user]
+
+    def open(self, **options):
+        """Open a client of the catalog, which is empty at first."""
+        self.opened.append(projseg.Catalog(**self.options(**options)))
+        if self.kind != "rest":
+            self.opened[-1].init()
+        return self.opened[-1]
+
+    def close(self):
+        for one in self.opened:
+            one.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres", "rest"])
+def doors(request, tmp_path):
+    """One catalog of each kind, which is empty."""
+    made = Doors(request.param, request, tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def open_catalog(uri, tmp_path):
+def open_catalog(doors):
     """Opens clients of one catalog that is empty."""
-    opened, tenant = [], uuid.uuid4().hex
-
-    def client(**options):
-        options = {"tenant": tenant, "warehouse": str(tmp_path / "warehouse"), **options}
-        opened.append(projseg.Catalog(uri, **options))
-        opened[-1].store.database.make()
-        return opened[-1]
-
-    yield client
-    for one in opened:
-        one.close()
+    return doors.open
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Definitions in SQLite and in PostgreSQL: one suite for both."""
+"""Definitions in SQLite, in PostgreSQL and behind a server: one suite for all."""
 
 import json
 import pickle
@@ -202,8 +202,8 @@ def test_export_and_load_give_equal_definitions(open_catalog, tmp_path):
         other.load(tmp_path / "out")
 
 
-def _edits(uri, tenant, index, count):
-    catalog = projseg.Catalog(uri, tenant=tenant, warehouse="/nowhere")
+def _edits(options, index, count):
+    catalog = projseg.Catalog(**options)
     for number in range(count):
         name = f"c{index}_{number}"
         catalog.edit(
@@ -215,11 +215,10 @@ def _edits(uri, tenant, index, count):
     return count
 
 
-def test_edits_of_several_processes_are_all_applied(uri, catalog):
+def test_edits_of_several_processes_are_all_applied(doors, catalog):
     catalog.create("t", {})
-    tenant = catalog.store.tenant
     catalog.close()
-    run_processes(_edits, [(uri, tenant, index, 8) for index in range(3)])
+    run_processes(_edits, [(doors.options(), index, 8) for index in range(3)])
     found = [column.name for column in catalog.spec("t").columns]
     assert sorted(found) == sorted(f"c{i}_{n}" for i in range(3) for n in range(8))
     versions = catalog.history("t")["version"].to_pylist()
@@ -251,17 +250,17 @@ def test_a_lost_answer_is_looked_up(catalog, monkeypatch):
     assert catalog.history("t")["kind"].to_pylist() == ["create", "merge"], "and not done twice"
 
 
+@pytest.mark.parametrize("doors", ["sqlite", "postgres"], indirect=True)
 @pytest.mark.parametrize("verb", ["create", "merge", "rename", "drop", "hide", "move"])
-def test_a_kill_before_the_commit_leaves_nothing(uri, open_catalog, verb):
+def test_a_kill_before_the_commit_leaves_nothing(doors, verb):
     import os
     import signal
 
     from projseg.catalog.store.tenant_edits import Edit
 
-    catalog = open_catalog()
+    catalog = doors.open()
     catalog.create("t", COLUMNS)
     before = [one.to_json() for one in catalog.tables()], catalog.changes().to_pylist()
-    tenant = catalog.store.tenant
     catalog.close()
     verbs = {
         "create": lambda c: c.create("u", {}),
@@ -273,7 +272,7 @@ def test_a_kill_before_the_commit_leaves_nothing(uri, open_catalog, verb):
     }
 
     def dies():
-        child = projseg.Catalog(uri, tenant=tenant, warehouse="/nowhere")
+        child = projseg.Catalog(**doors.options())
         real = Edit.note
 
         def note(self, *arguments):

@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import json
-import socket
 import threading
 import time
 
@@ -14,7 +13,7 @@ import projseg
 from projseg.errors import InvalidInputError
 
 pytest.importorskip("starlette")
-uvicorn = pytest.importorskip("uvicorn")
+pytest.importorskip("uvicorn")
 
 SPEC = {"columns": [{"name": "a", "sqlType": "bigint"}, {"name": "b"}]}
 
@@ -38,43 +37,15 @@ class Client:
         return found["error"] if status >= 400 else found
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rest")
-    with projseg.Catalog(folder / "house.db", warehouse=folder / "warehouse") as made:
-        made.init()
-        yield made
-
-
-@pytest.fixture(scope="module")
-def port(house):
-    from projseg.catalog.service.server import application
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number = free.getsockname()[1]
-    config = uvicorn.Config(
-        application(house), host="127.0.0.1", port=number, log_level="error", ws="none"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield number
-    server.should_exit = True
-    thread.join()
-
-
 @pytest.fixture
-def client(house, port):
+def client(served, port):
     """Makes clients of principals of new tenants."""
     with contextlib.ExitStack() as held:
         opened = {}
 
         def made(principal, *grants, tenant="t", admin=False):
             name = f"{tenant}{id(opened)}"
-            own = projseg.Catalog(house.store.database.uri, tenant=name, warehouse="/w")
+            own = projseg.Catalog(served.store.database.uri, tenant=name, warehouse="/w")
             held.callback(own.close)
             if name not in opened:
                 own.admin.create_tenant(name, "/warehouse", ["/data/ours", "s3://bucket/ours"])
@@ -383,4 +354,4 @@ def test_a_first_schema_is_migrated(tmp_path):
         assert catalog.migrate()
         catalog.create("t", SPEC)
         catalog.admin.create_principal("ada")
-        assert (tmp_path / "house.db.before-2").exists()
+        assert (tmp_path / "house.db.before-3").exists()

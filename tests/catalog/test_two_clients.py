@@ -1,8 +1,6 @@
 """Two clients of one catalog against a dictionary: versions, ABA, merges, moves, the trash."""
 
-import tempfile
 import uuid
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scale import tries
 
-import projseg
 from projseg.errors import CatalogConflictError, ProjsegError
 
 NAMES = st.sampled_from(["t", "u", "T"])
@@ -19,14 +16,12 @@ CLIENTS = st.integers(0, 1)
 
 
 class TwoClients(RuleBasedStateMachine):
-    uri = None
+    doors = None
 
     def __init__(self):
         super().__init__()
-        tenant, folder = uuid.uuid4().hex, tempfile.mkdtemp()
-        address = self.uri or str(Path(folder) / "house.db")
-        self.clients = [projseg.Catalog(address, tenant=tenant, warehouse=folder) for _ in range(2)]
-        self.clients[0].store.database.make()
+        self.doors.tenant = uuid.uuid4().hex
+        self.clients = [self.doors.open() for _ in range(2)]
         self.model = {}  # folded name -> (name, columns, hidden)
         self.trash = {}  # folded name -> list of what was dropped, the newest last
         self.seen = [{}, {}]  # of each client: folded name -> version that it read
@@ -193,18 +188,11 @@ class TwoClients(RuleBasedStateMachine):
             assert found == self.model
 
 
-def test_two_clients_in_a_file():
+def test_two_clients(doors):
     from hypothesis.stateful import run_state_machine_as_test
 
+    lives, steps = (6, 20) if doors.kind == "sqlite" else (2, 12)
     run_state_machine_as_test(
-        TwoClients, settings=settings(max_examples=tries(6), stateful_step_count=20, deadline=None)
-    )
-
-
-def test_two_clients_of_a_server(postgres):
-    from hypothesis.stateful import run_state_machine_as_test
-
-    machine = type("OnServer", (TwoClients,), {"uri": postgres})
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=tries(2), stateful_step_count=12, deadline=None)
+        type("TwoClientsOfOne", (TwoClients,), {"doors": doors}),
+        settings=settings(max_examples=tries(lives), stateful_step_count=steps, deadline=None),
     )

@@ -26,7 +26,8 @@ LAYERS = [
     {"declarations", "explain"},
     {"spark_datasource"},
     {"table"},
-    {"query_pool", "spark_engine", "catalog"},
+    {"query_pool", "catalog"},
+    {"spark_engine"},
     {"benchmarks"},
     {"cli"},
 ]
@@ -38,7 +39,7 @@ HOMES = {
     "alembic": ("catalog/store/",),
     "starlette": ("catalog/service/",),
     "uvicorn": ("catalog/service/",),
-    "urllib3": ("catalog/external/", "benchmarks/scenarios/"),
+    "urllib3": ("catalog/external/", "catalog/store/", "benchmarks/scenarios/"),
     "numba": ("kernels/",),
     "pyspark": (
         "spark_datasource/",

@@ -29,6 +29,8 @@ SMALL = 60
 SEAMS = {
     "projseg.catalog.store.migrations.env": "alembic runs it by its name",
     "projseg.catalog.store.migrations.versions.access_second": "alembic runs it by its place",
+    "projseg.catalog.store.migrations.versions.replies_third": "alembic runs it by its place",
+    "projseg.catalog.store.open_store": "the seam where other packages offer stores",
     "projseg.__main__": "Python runs it by this name",
     "projseg.aggregation.states.extreme_texts": "its mutants are not settled, its importer's are",
 }

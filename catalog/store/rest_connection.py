@@ -1,0 +1,269 @@
+"""Requests to a catalog's server: sent again after a lost connection, and errors as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from projseg.errors import (
+    CatalogError,
+    CatalogStateUnknownError,
+    CatalogUnavailableError,
+    InvalidInputError,
+    PermissionDeniedError,
+    ProjsegError,
+    UnsupportedFeatureError,
+    error_class,
+)
+from projseg.extras import require
+
+if TYPE_CHECKING:
+    import urllib3
+
+BASE: Final = "/v1/catalog"
+TOKEN_ENVIRONMENT: Final = "PROJSEG_CATALOG_TOKEN"  # noqa: S105 - a name
+_RANDOM: Final = random.SystemRandom()
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+_TIMEOUT_SECONDS_MAX: Final = 3600  # far below the day for which the server keeps replies
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_SENT_AGAIN: Final = (502, 503, 504)
+_Query = Mapping[str, str | int | None]
+
+
+class Received(NamedTuple):
+    """A reply: its status, its body, and the tag of that."""
+
+    status: int
+    content: bytes
+    tag: str | None
+
+    def json(self) -> Any:
+        """Return the body's value."""
+        return msgspec.json.decode(self.content)
+
+
+class RestConnection:
+    """The connections to one server; picklable, without them.
+
+    Parameters
+    ----------
+    uri : str
+        `https://host[:port][/path]`; `http://` only of this machine, as the token is in clear.
+    token : str or None
+        Who asks; None: that of the environment.
+    timeout : float
+        Seconds to wait for the server, over all repetitions; at most an hour.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    MissingPackageError
+        Without `urllib3`.
+    """
+
+    path: Path | None = None
+    is_missing = False
+
+    def __init__(self, uri: str, token: str | None, timeout: float) -> None:
+        require("urllib3", "a catalog behind a server")
+        parts = urlsplit(uri)
+        token = os.environ.get(TOKEN_ENVIRONMENT) if token is None else token
+        if parts.username or parts.password or parts.query or parts.fragment or not parts.hostname:
+            raise _bad("a server's address is https://host[:port][/path], without a password")
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            raise _bad(f"the token would reach {parts.hostname} in clear; use https://")
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise _bad(f"a server asks for a token; give one, or set {TOKEN_ENVIRONMENT}")
+        self.uri, self.timeout = uri, min(timeout, _TIMEOUT_SECONDS_MAX)
+        self._address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}{BASE}"
+        self._token = token
+        self._pool: tuple[int, urllib3.PoolManager] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}
+
+    def __repr__(self) -> str:
+        return self.uri
+
+    def close(self) -> None:
+        """Close all connections; the next request opens others."""
+        if self._pool is not None and self._pool[0] == os.getpid():
+            self._pool[1].clear()
+        self._pool = None
+
+    def make(self) -> None:
+        """Ask whether the server is there: the catalog is its own affair.
+
+        Raises
+        ------
+        CatalogError
+            As of `ask`.
+        """
+        self.ask("GET", "/config")
+
+    def migrate(self) -> bool:
+        """Refuse what is done beside the server."""
+        raise self._beside_the_server()
+
+    def copy_to(self, path: Path) -> None:
+        """Refuse what is done beside the server."""
+        raise self._beside_the_server()
+
+    def restore_from(self, path: Path) -> None:
+        """Refuse what is done beside the server."""
+        raise self._beside_the_server()
+
+    def _beside_the_server(self) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_STORAGE",
+            f"catalog {self} is behind a server; do it with the address of the server's database",
+        )
+
+    def ask(
+        self,
+        verb: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: _Query | None = None,
+        tag: str | None = None,
+    ) -> Received:
+        """Send a request until it is answered; an edit is known again, so it is done once.
+
+        Parameters
+        ----------
+        verb, path : str
+            Of HTTP; the path below the interface's base, quoted.
+        body : object
+            JSON's values, or JSON as bytes.
+        query : mapping or None
+            Parameters; None of one: it is left out.
+        tag : str or None
+            Of the reply that is known, which 304 confirms.
+
+        Raises
+        ------
+        ProjsegError
+            As the server raised it.
+        CatalogUnavailableError
+            If it does not answer; nothing was changed.
+        CatalogStateUnknownError
+            If an edit was sent, and none of its repetitions had an answer.
+        """
+        import urllib3
+
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        if tag is not None:
+            headers["If-None-Match"] = tag
+        if verb != "GET":
+            headers["Idempotency-Key"] = uuid.uuid4().hex
+        content = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
+        given = {key: text for key, text in (query or {}).items() if text is not None}
+        address = f"{self._address}{path}{'?' if given else ''}{urlencode(given)}"
+        deadline, tries, may_be_done = time.monotonic() + self.timeout, 0, False
+        while True:
+            left = max(0.05, deadline - time.monotonic())
+            try:
+                found = self._own_pool().request(
+                    verb,
+                    address,
+                    body=content,
+                    headers=headers,
+                    retries=False,
+                    redirect=False,
+                    timeout=left,
+                )
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                was_sent = not isinstance(error, _not_sent())
+                may_be_done = may_be_done or (was_sent and verb != "GET")
+                problem: ProjsegError = self._unanswered(_cause(error), may_be_done)
+            else:
+                if found.status not in _SENT_AGAIN:
+                    return self._answered(found)
+                problem = self._problem(found.status, found.data)
+                if isinstance(problem, CatalogStateUnknownError):
+                    may_be_done = True
+                elif may_be_done:
+                    problem = self._unanswered(problem.message, may_be_done)
+            tries += 1
+            pause = _RANDOM.uniform(0, min(_LONGEST_PAUSE_SECONDS, 0.02 * 2**tries))
+            if time.monotonic() + pause > deadline:
+                raise problem
+            time.sleep(pause)
+
+    def _answered(self, found: Any) -> Received:
+        if found.status < 300 or found.status == 304:
+            return Received(found.status, found.data, found.headers.get("ETag"))
+        raise self._problem(found.status, found.data)
+
+    def _problem(self, status: int, content: bytes) -> ProjsegError:
+        """Return the error that a reply is, of the class that the server raised."""
+        try:
+            stated = json.loads(content)["error"]
+            code, message, name = (str(stated[key]) for key in ("code", "message", "type"))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return CatalogUnavailableError(
+                "PROJSEG_CATALOG_UNAVAILABLE",
+                f"{self} answered {status}, and not as a catalog's server does; check the address",
+            )
+        made = error_class(name)
+        is_expected = made is not None and issubclass(made, _EXPECTED)
+        return (made if is_expected and made else CatalogError)(code, message)
+
+    def _unanswered(self, cause: str, may_be_done: bool) -> CatalogError:
+        if may_be_done:
+            return CatalogStateUnknownError(
+                "PROJSEG_CATALOG_STATE_UNKNOWN",
+                f"catalog {self} got an edit and did not answer ({cause}); read the definition "
+                "before you edit it again",
+            )
+        return CatalogUnavailableError(
+            "PROJSEG_CATALOG_UNAVAILABLE",
+            f"catalog {self} does not answer: {cause}; tables can be used by path",
+        )
+
+    def _own_pool(self) -> urllib3.PoolManager:
+        """Return this process's connections: none is for a forked child."""
+        import urllib3
+
+        if self._pool is None or self._pool[0] != os.getpid():
+            self._pool = (os.getpid(), urllib3.PoolManager(num_pools=1, maxsize=8))
+        return self._pool[1]
+
+
+_EXPECTED: Final = (CatalogError, InvalidInputError, PermissionDeniedError, UnsupportedFeatureError)
+
+
+def _not_sent() -> tuple[type[Exception], ...]:
+    """Return the errors after which a server certainly has nothing of a request."""
+    from urllib3 import exceptions
+
+    return (
+        exceptions.NewConnectionError,
+        exceptions.NameResolutionError,
+        exceptions.ConnectTimeoutError,
+        exceptions.SSLError,
+    )
+
+
+def quoted(*parts: str) -> str:
+    """Return names as parts of a path."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _bad(problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_ARGUMENT", problem)
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]

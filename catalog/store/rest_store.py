@@ -1,0 +1,387 @@
+"""The definitions of a tenant behind a server: the store of SQL, asked by REST."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from projseg.catalog.spec.spec_edits import SpecEdit
+from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.rest_access import RestAccess
+from projseg.catalog.store.rest_connection import Received, RestConnection, quoted
+from projseg.catalog.store.table_metadata import (
+    Action,
+    Name,
+    TableMetadata,
+    check_action,
+    metadata_of_json,
+)
+from projseg.errors import (
+    CatalogConflictError,
+    CatalogUnavailableError,
+    InvalidInputError,
+    PermissionDeniedError,
+)
+
+_RANDOM: Final = random.SystemRandom()
+_KNOWN_MAX: Final = 10_000
+_EDIT_TRIES: Final = 200
+_SPECS: Final = 100
+_NAMES: Final = 10_000
+_UNKNOWN: Final = ("PROJSEG_UNKNOWN_TABLE", "PROJSEG_UNKNOWN_NAMESPACE")
+
+
+class _Change(msgspec.Struct):
+    version: int
+    name: str
+    kind: str
+    at: int
+    by: str | None
+    spec: msgspec.Raw
+
+
+class _Changes(msgspec.Struct):
+    changes: list[_Change]
+
+
+class _Tables(msgspec.Struct):
+    tables: list[msgspec.Raw]
+    nextPageToken: str | None
+
+
+class _Dropped(msgspec.Struct):
+    dueAt: int
+    removesFiles: bool
+    table: msgspec.Raw
+
+
+class _Trash(msgspec.Struct):
+    items: list[_Dropped]
+
+
+class RestStore:
+    """The definitions that a token may read, and the edits that it may make.
+
+    What was read is kept with its tag, and a request that meets nothing new is answered by 304.
+
+    Parameters
+    ----------
+    uri : str
+        The server's address.
+    token : str or None
+        As of `RestConnection`.
+    timeout : float
+        As of `RestConnection`.
+    tenant : str or None
+        The tenant that the token must be of; None: whichever it is of.
+    """
+
+    user: str | None = None
+
+    def __init__(self, uri: str, token: str | None, timeout: float, tenant: str | None) -> None:
+        self.database = RestConnection(uri, token, timeout)
+        self._wanted = tenant
+        self._config: dict[str, Any] | None = None
+        self._known: dict[tuple[str, str], tuple[str, TableMetadata]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}
+
+    @property
+    def tenant(self) -> str:
+        """Whose definitions: the token's."""
+        return str(self._configured()["tenant"])
+
+    @property
+    def warehouse(self) -> str | None:
+        """Where the server puts managed tables."""
+        found = self._configured()["warehouse"]
+        return None if found is None else str(found)
+
+    def of_tenant(self, tenant: str) -> RestStore:
+        """Return this store: nobody sees another tenant through a server."""
+        return self
+
+    def access(self) -> RestAccess:
+        """Principals, tokens and grants, for admins."""
+        return RestAccess(self._ask)
+
+    def head(self) -> int:
+        """Return the version of the newest edit."""
+        return int(self._ask("GET", "/config").json()["head"])
+
+    def load(self, name: Name) -> TableMetadata:
+        """Return the definition of a name, as of `DefinitionStore`."""
+        known = self._known.get(name.folded)
+        try:
+            reply = self._ask(
+                "GET",
+                f"/schemas{quoted(name.namespace)}/tables{quoted(name.name)}",
+                tag=None if known is None else known[0],
+            )
+        except InvalidInputError:
+            self._known.pop(name.folded, None)
+            raise
+        if reply.status == 304 and known is not None:
+            return known[1]
+        found: TableMetadata = _decoded(reply.content, metadata_of_json)
+        self._keep(found, reply.tag)
+        return found
+
+    def find(self, name: Name) -> TableMetadata | None:
+        """Return the definition of a name, or None."""
+        try:
+            return self.load(name)
+        except InvalidInputError as error:
+            if error.code in _UNKNOWN:
+                return None
+            raise
+
+    def listed(
+        self,
+        namespace: str | None = None,
+        type: str | None = None,
+        page: int = _SPECS,
+        *,
+        among: tuple[Collection[str] | None, Collection[str] | None] = (None, None),
+        after: tuple[str, str] = ("", ""),
+    ) -> Iterator[TableMetadata]:
+        """Yield the definitions in the order of their names, page by page."""
+        schemas, names = (
+            None if some is None else {one.casefold() for one in some} for some in among
+        )
+        for schema in sorted(found["name"].casefold() for found in self.namespaces()):
+            if schema < after[0] or (schemas is not None and schema not in schemas):
+                continue
+            if namespace is not None and schema != namespace.casefold():
+                continue
+            for found in self._of_namespace(schema, names, page):
+                is_after = found.full_name.folded > after
+                if is_after and (type is None or found.type == type):
+                    yield found
+
+    def _of_namespace(
+        self, schema: str, names: Collection[str] | None, page: int
+    ) -> Iterator[TableMetadata]:
+        if names is not None:
+            loaded = (self.find(Name(schema, name)) for name in sorted(names))
+            yield from (one for one in loaded if one is not None)
+            return
+        token: str | None = ""
+        while token is not None:
+            query = {"pageSize": min(page, _SPECS), "pageToken": token}
+            try:
+                reply = self._ask("GET", f"/schemas{quoted(schema)}/tables", query=query)
+            except InvalidInputError as error:
+                if error.code in _UNKNOWN:
+                    return  # dropped since it was listed
+                raise
+            content = _decoded(reply.content, lambda text: msgspec.json.decode(text, type=_Tables))
+            for text in content.tables:
+                yield _decoded(bytes(text), metadata_of_json)
+            token = content.nextPageToken
+
+    def names(self, namespace: str | None, after: tuple[str, str], most: int) -> list[Name]:
+        """Return names of definitions, in order, after a key that `Name.folded` is."""
+        found: list[Name] = []
+        for schema in self.namespaces():
+            own = str(schema["name"])
+            if namespace is not None and own.casefold() != namespace.casefold():
+                continue
+            token: str | None = ""
+            while token is not None:
+                query = {"pageSize": _NAMES, "pageToken": token}
+                page = self._ask("GET", f"/schemas{quoted(own)}/names", query=query).json()
+                found += [Name(own, name) for name in page["names"]]
+                token = page["nextPageToken"]
+        return [name for name in sorted(found, key=lambda one: one.folded) if name.folded > after][
+            :most
+        ]
+
+    def put(
+        self,
+        name: Name,
+        spec: TableSpec,
+        action: Action = "new",
+        version: int | None = None,
+        *,
+        location: Callable[[str], str | None] = lambda _: None,
+        is_managed: bool = True,
+    ) -> int:
+        """Write a whole definition, as of `DefinitionStore`; the server places managed tables."""
+        check_action(action)
+        address, text = f"/tables{quoted(*name)}", spec.to_json().encode()
+        query = {"action": action, "version": version}
+        if is_managed:
+            return self._version(self._ask("POST", address, text, query=query))
+        body = {"location": location(""), "spec": msgspec.Raw(text)}
+        return self._version(self._ask("POST", f"{address}/register", body, query=query))
+
+    def change(self, name: Name, change: SpecEdit, version: int | None = None) -> int:
+        """Apply an edit to the newest spec; what has no request is written if nobody is faster."""
+        address = f"/tables{quoted(*name)}"
+        if change.route == "":
+            query = {"version": version}
+            return self._version(self._ask("PUT", address, change.body, query=query))
+        if change.route is not None and version is None:
+            return self._version(self._ask("POST", f"{address}{change.route}", change.body))
+        for tries in range(_EDIT_TRIES):
+            found = self.load(name)
+            try:
+                return self.put(name, change.apply(found.spec), "replace", version or found.version)
+            except CatalogConflictError:
+                if version is not None or tries == _EDIT_TRIES - 1:
+                    raise
+            time.sleep(_RANDOM.uniform(0, min(0.25, 0.005 * 2**tries)))
+        raise AssertionError("the last try returns or raises")
+
+    def rename(self, old: Name, new: Name) -> int:
+        """Give a definition another name; its location stays. Returns the version."""
+        body = {"source": list(old), "target": list(new)}
+        return self._version(self._ask("POST", "/tables/rename", body))
+
+    def remove(
+        self, name: Name, due_us: int, *, removes_files: bool, version: int | None = None
+    ) -> TableMetadata:
+        """Put a definition into the trash, and return it as it was; the server says until when."""
+        found = self.load(name)
+        data = "keep" if not removes_files else "trash"
+        query = {"data": "now" if due_us <= time.time_ns() // 1000 else data, "version": version}
+        self._ask("DELETE", f"/tables{quoted(*name)}", query=query)
+        return found
+
+    def bring_back(self, name: Name, definition: str | None = None) -> int:
+        """Bring the newest dropped definition of a name back, or one by its id."""
+        wanted = [
+            found.id
+            for found, _, _ in self.trash()
+            if found.id == definition
+            or (definition is None and found.full_name.folded == name.folded)
+        ]
+        if not wanted:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_TABLE",
+                f"the trash holds no definition '{definition or name}'; it may have been due",
+            )
+        return self._version(self._ask("POST", f"/trash{quoted(wanted[-1])}/undrop"))
+
+    def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
+        """Return dropped definitions, when they are due, and whether their files go then."""
+        reply = self._ask("GET", "/trash")
+        content = _decoded(reply.content, lambda text: msgspec.json.decode(text, type=_Trash))
+        found = [
+            (_decoded(bytes(one.table), metadata_of_json), one.dueAt * 1000, one.removesFiles)
+            for one in content.items
+        ]
+        return [one for one in found if due_us is None or one[1] <= due_us]
+
+    def begin_removal(self, definition: str) -> bool:
+        """Mark a definition in the trash whose files are going; False if it was brought back."""
+        try:
+            return bool(self._ask("POST", f"/trash{quoted(definition)}/removal").json()["begun"])
+        except InvalidInputError as error:
+            if error.code in _UNKNOWN:
+                return False
+            raise
+
+    def forget(self, definition: str) -> None:
+        """Remove the row of a definition whose files are gone, or stay."""
+        self._ask("DELETE", f"/trash{quoted(definition)}")
+
+    def prune_changes(self, before_us: int) -> None:
+        """Leave that to the `gc` of whoever runs the server."""
+
+    def record(self, definition: str, **facts: Any) -> None:
+        """Tell the server what was seen of a definition's table, where that is allowed."""
+        body = {
+            "tableId": facts["table_id"],
+            "bindings": dict(facts["bindings"]),
+            "storedSchema": dict(facts["stored_schema"]),
+            "storedVersion": facts["stored_version"],
+        }
+        try:
+            self._ask("PUT", f"/definitions{quoted(definition)}/seen", body)
+        except PermissionDeniedError:
+            return  # whoever may write tells it
+        except InvalidInputError as error:
+            if error.code not in _UNKNOWN:
+                raise
+
+    def changes(self, since: int) -> list[Mapping[str, Any]]:
+        """Return the changes after a version, in order."""
+        return _changes(self._ask("GET", "/changes", query={"since": max(since, 0)}))
+
+    def history(self, found: TableMetadata) -> list[Mapping[str, Any]]:
+        """Return the changes of one definition that are kept, oldest first."""
+        return _changes(self._ask("GET", f"/tables{quoted(*found.full_name)}/history"))
+
+    def namespaces(self) -> list[dict[str, Any]]:
+        """Return the namespaces by name; `default` is always one."""
+        return list(self._ask("GET", "/schemas").json()["schemas"])
+
+    def put_namespace(
+        self, name: str, comment: str | None, properties: Mapping[str, str] | None
+    ) -> int:
+        """Make a namespace."""
+        body = {"comment": comment, "properties": dict(properties or {})}
+        return self._version(self._ask("POST", f"/schemas{quoted(name)}", body))
+
+    def remove_namespace(self, name: str, due_us: int, *, cascade: bool) -> int:
+        """Remove a namespace; with `cascade` its definitions go to the trash, their data stays."""
+        query = {"cascade": "true" if cascade else "false"}
+        self._ask("DELETE", f"/schemas{quoted(name)}", query=query)
+        return self.head()
+
+    def _ask(self, verb: str, path: str, body: Any = None, **more: Any) -> Received:
+        self._configured()
+        return self.database.ask(verb, path, body, **more)
+
+    def _configured(self) -> dict[str, Any]:
+        if self._config is None:
+            found = self.database.ask("GET", "/config").json()
+            if self._wanted not in (None, found["tenant"]):
+                raise InvalidInputError(
+                    "PROJSEG_BAD_ARGUMENT",
+                    f"the token is of tenant '{found['tenant']}', and not of '{self._wanted}'",
+                )
+            self._config = found
+        return self._config
+
+    def _keep(self, found: TableMetadata, tag: str | None) -> None:
+        if tag is None:
+            return
+        if len(self._known) >= _KNOWN_MAX:
+            self._known.clear()
+        self._known[found.full_name.folded] = (tag, found)
+
+    def _version(self, reply: Received) -> int:
+        return int(reply.json()["version"])
+
+
+def _decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:
+    try:
+        return decode(content)
+    except msgspec.MsgspecError as error:
+        raise CatalogUnavailableError(
+            "PROJSEG_CATALOG_UNAVAILABLE",
+            f"the catalog's server answered as none of this release does: {str(error)[:200]}",
+        ) from error
+
+
+def _changes(reply: Received) -> list[Mapping[str, Any]]:
+    found = _decoded(reply.content, lambda text: msgspec.json.decode(text, type=_Changes))
+    return [
+        {
+            "version": one.version,
+            "name": one.name,
+            "kind": one.kind,
+            "at_us": one.at * 1000,
+            "by": one.by,
+            "spec": None if bytes(one.spec) == b"null" else bytes(one.spec).decode(),
+        }
+        for one in found.changes
+    ]

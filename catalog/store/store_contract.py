@@ -1,0 +1,170 @@
+"""`Store`: what a catalog asks of the place that keeps its definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from projseg.catalog.spec.spec_edits import SpecEdit
+from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.table_metadata import Action, Name, TableMetadata
+
+
+class StoreDatabase(Protocol):
+    """Where a store's definitions are: its connections, and its upkeep."""
+
+    uri: str
+    path: Path | None
+
+    def close(self) -> None:
+        """Close all connections; the next request opens others."""
+
+    def make(self) -> None:
+        """Make the catalog where it is not there."""
+
+    def migrate(self) -> bool:
+        """Bring it to this release's schema; whether there was anything to do."""
+
+    def copy_to(self, path: Path) -> None:
+        """Copy it, as of one moment."""
+
+    def restore_from(self, path: Path) -> None:
+        """Put a copy in place of everything."""
+
+
+class StoreAccess(Protocol):
+    """Principals, tokens and grants of a store's tenant, as `Access` has them."""
+
+    def create_tenant(self, warehouse: str | None, roots: Sequence[str]) -> None:
+        """Make the tenant, or change where its tables lie."""
+
+    def tenants(self) -> list[Mapping[str, Any]]:
+        """Return all tenants of the database."""
+
+    def create_principal(self, name: str, *, is_admin: bool) -> None:
+        """Make a principal."""
+
+    def drop_principal(self, name: str) -> None:
+        """Drop a principal with its tokens and grants."""
+
+    def create_token(self, principal: str, expires_us: int | None) -> tuple[str, str]:
+        """Make a token, and return its id and itself, which nobody sees again."""
+
+    def grant(
+        self, principal: str, action: str, pattern: str, external_type: str | None = None
+    ) -> str:
+        """Grant an action on all definitions whose `namespace.name` a pattern matches."""
+
+    def revoke(self, id_: str) -> None:
+        """Take a token or a grant away; one that is not there stays away."""
+
+    def listed_access(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
+        """Return `principals`, `tokens` (never themselves) or `grants`."""
+
+
+class Store(Protocol):
+    """The definitions of one tenant; `DefinitionStore` says what each method does and raises."""
+
+    @property
+    def database(self) -> StoreDatabase:
+        """Where the definitions are."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose definitions."""
+
+    @property
+    def user(self) -> str | None:
+        """Who edits, for the history."""
+
+    @property
+    def warehouse(self) -> str | None:
+        """Where the store puts managed tables; None: it leaves that to whoever opens it."""
+
+    def of_tenant(self, tenant: str) -> Store:
+        """Return the store of another tenant of the same database."""
+
+    def access(self) -> StoreAccess:
+        """Return the principals, tokens and grants."""
+
+    def head(self) -> int:
+        """Return the version of the newest edit."""
+
+    def load(self, name: Name) -> TableMetadata:
+        """Return the definition of a name."""
+
+    def find(self, name: Name) -> TableMetadata | None:
+        """Return the definition of a name, or None."""
+
+    def listed(
+        self,
+        namespace: str | None = None,
+        type: str | None = None,
+        page: int = 1000,
+        *,
+        among: tuple[Collection[str] | None, Collection[str] | None] = (None, None),
+        after: tuple[str, str] = ("", ""),
+    ) -> Iterator[TableMetadata]:
+        """Yield the definitions in the order of their names, page by page."""
+
+    def names(self, namespace: str | None, after: tuple[str, str], most: int) -> list[Name]:
+        """Return names of definitions, in order, after a key that `Name.folded` is."""
+
+    def put(
+        self,
+        name: Name,
+        spec: TableSpec,
+        action: Action = "new",
+        version: int | None = None,
+        *,
+        location: Callable[[str], str | None] = ...,
+        is_managed: bool = True,
+    ) -> int:
+        """Write a whole definition; return its version, 0 if one was left."""
+
+    def change(self, name: Name, change: SpecEdit, version: int | None = None) -> int:
+        """Apply an edit to the newest spec, and return the version."""
+
+    def rename(self, old: Name, new: Name) -> int:
+        """Give a definition another name; its location stays. Returns the version."""
+
+    def remove(
+        self, name: Name, due_us: int, *, removes_files: bool, version: int | None = None
+    ) -> TableMetadata:
+        """Put a definition into the trash, and return it as it was."""
+
+    def bring_back(self, name: Name, definition: str | None = None) -> int:
+        """Bring the newest dropped definition of a name back, or one by its id."""
+
+    def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
+        """Return dropped definitions, when they are due, and whether their files go then."""
+
+    def begin_removal(self, definition: str) -> bool:
+        """Mark a definition in the trash whose files are going; False if it was brought back."""
+
+    def forget(self, definition: str) -> None:
+        """Remove the row of a definition whose files are gone, or stay."""
+
+    def prune_changes(self, before_us: int) -> None:
+        """Forget changes that are older; the feed then begins after them."""
+
+    def record(self, definition: str, **facts: Any) -> None:
+        """Write what was seen of a definition's table; its version stays."""
+
+    def changes(self, since: int) -> list[Mapping[str, Any]]:
+        """Return the changes after a version, in order."""
+
+    def history(self, found: TableMetadata) -> list[Mapping[str, Any]]:
+        """Return the changes of one definition that are kept, oldest first."""
+
+    def namespaces(self) -> list[dict[str, Any]]:
+        """Return the namespaces by name; `default` is always one."""
+
+    def put_namespace(
+        self, name: str, comment: str | None, properties: Mapping[str, str] | None
+    ) -> int:
+        """Make a namespace."""
+
+    def remove_namespace(self, name: str, due_us: int, *, cascade: bool) -> int:
+        """Remove a namespace; with `cascade` its definitions go to the trash, their data stays."""
