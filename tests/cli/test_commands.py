@@ -180,6 +180,30 @@ def test_inspect_fits_a_terminal_and_gives_columns_as_csv(location, capsys, monk
         assert max(map(len, printed.splitlines())) <= 120 or chosen == "csv"
 
 
+def test_inspect_describes_a_bloom_file(shell, location, tmp_path, capsys, monkeypatch):
+    shell("add-index", location, "words", "--column", "channel", "--kind", "token", "--materialize")
+    (path,) = Path(location, "data").glob("*.pblm")
+    file, band, segment, other = shell("inspect", path)
+    assert (file["kind"], file["column"], file["type"]) == ("token", "channel", "string")
+    assert (file["segments"], file["keys"], file["bytes"]) == (2, 3, path.stat().st_size)
+    assert (band["part"], band["blocks"], band["segments"]) == ("bands", 1, 2)
+    listed = {row["segment"] for row in shell("segments", location)}
+    assert {segment["segment"], other["segment"]} == listed
+    assert (segment["status"], segment["keys"], other["slot"]) == ("built", 2, 1)
+    for chosen, told in (("table", "bits_per_key"), ("csv", f"{segment['segment']},built,2,0,0")):
+        monkeypatch.setattr(sys, "argv", ["projseg", "inspect", str(path), "-o", chosen])
+        with pytest.raises(SystemExit):
+            main()
+        assert told in capsys.readouterr().out
+    content = bytearray(path.read_bytes())
+    content[40] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(bytes(content))
+    shell("inspect", path, exits=1)
+    assert "band of 1 blocks, page 0" in shell.error
+    assert shell("verify", location, exits=3)[0]["segment"] == f"data/{path.name}"
+
+
 def test_verify_passes_and_finds_damage(shell, location, tmp_path):
     assert shell("verify", location, "--deep")[0]["problems"] == 0
     segment = shell("segments", location)[0]["segment"]

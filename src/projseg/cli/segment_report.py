@@ -1,4 +1,7 @@
-"""The verb `inspect`: a segment file's tables, columns and dictionaries, and their bytes."""
+"""The verb `inspect`: a segment file's tables, columns and dictionaries, and their bytes.
+
+Of a Bloom file, `bloom_report.py` makes the rows.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Annotated, Any, Final
 import pyarrow as pa
 import typer
 
+from projseg.cli.bloom_report import ReadRange, bloom_report, is_bloom_file
 from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows
 from projseg.cli.shared_arguments import Output
 from projseg.errors import InvalidInputError
@@ -26,30 +30,42 @@ _WIDE_FIELDS: Final = frozenset({"kind", "role", "nulls", "raw_bytes", "definiti
 
 
 def inspect(
-    file: Annotated[str, typer.Argument(help="A segment file (.pseg).")],
+    file: Annotated[str, typer.Argument(help="A segment file (.pseg) or a Bloom file (.pblm).")],
     output: Output = None,
 ) -> None:
     """Show a segment's tables, columns, encodings, dictionaries and what each takes.
 
-    As JSON, each line says in `part` what it describes; as CSV, only the columns are printed.
+    Of a Bloom file: what it indexes, its bands and its segments. As JSON, each line says in `part`
+    what it describes; as CSV, only the columns, or the Bloom file's segments, are printed.
     """
-    segment = describe_file(file)
-    parts: dict[str, list[dict[str, Any]]] = {
-        "tables": table_rows(segment),
-        "columns": column_rows(segment),
-        "dictionaries": dictionary_rows(segment),
-    }
+    read_range, byte_count = opened(file)
     chosen = chosen_format(output)
+    is_bloom = is_bloom_file(read_range, byte_count)
+    if is_bloom:
+        totals, parts = bloom_report(read_range, byte_count, file)
+    else:
+        totals, parts = _segment_report(describe_segment(read_range, byte_count, file))
     if chosen is OutputFormat.CSV:
-        print_rows(parts["columns"], chosen)
+        print_rows(parts["segments" if is_bloom else "columns"], chosen)
         return
-    totals = summary(segment)
     is_json = chosen is OutputFormat.JSON
-    print_fields({"part": "segment", **totals} if is_json else totals, chosen)
+    part = "bloom_file" if is_bloom else "segment"
+    print_fields({"part": part, **totals} if is_json else totals, chosen)
     for part, rows in parts.items():
         if rows:
             shown = [{"part": part, **row} for row in rows] if is_json else _narrowed(rows)
             print_rows(shown, chosen, title=part)
+
+
+def _segment_report(
+    segment: SegmentDescription,
+) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+    parts = {
+        "tables": table_rows(segment),
+        "columns": column_rows(segment),
+        "dictionaries": dictionary_rows(segment),
+    }
+    return summary(segment), parts
 
 
 def _narrowed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -62,7 +78,17 @@ def _narrowed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def describe_file(path: str) -> SegmentDescription:
-    """Describe any segment file, of a table or on its own.
+    """Describe any segment file, of a table or on its own; errors as of `opened`."""
+    return describe_segment(*opened(path), path)
+
+
+def describe_segment(read_range: ReadRange, byte_count: int, path: str) -> SegmentDescription:
+    """Describe an opened segment file."""
+    return describe(SegmentFile.open(read_range, byte_count, path=path))
+
+
+def opened(path: str) -> tuple[ReadRange, int]:
+    """Return what reads a range (offset, size) of a file, and the file's bytes.
 
     Raises
     ------
@@ -89,7 +115,7 @@ def describe_file(path: str) -> SegmentDescription:
         content: bytes = file.read(size)
         return content
 
-    return describe(SegmentFile.open(read_range, file.size(), path=path))
+    return read_range, file.size()
 
 
 def summary(segment: SegmentDescription) -> dict[str, Any]:
