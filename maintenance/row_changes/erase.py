@@ -1,9 +1,10 @@
 """Erase rows: delete them, write anew what stored them, vacuum, and search what is left.
 
-The search has three parts. The filter is asked of every earlier version that is kept. Every segment
+The search has four parts. The filter is asked of every earlier version that is kept. Every segment
 file is decoded and its texts are compared with those of the erased rows. Snapshots and manifests
-are searched for the same texts. A text that rows of the newest version still have is not looked for
-elsewhere, as it tells nothing of the erased ones.
+are searched for the same texts. Bloom files must not speak of segments that are gone. A text that
+rows of the newest version still have is not looked for elsewhere, as it tells nothing of the erased
+ones.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_bat
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.file.value_search import search_segment
+from projseg.table_layer.contents.index_coverage import open_bloom
 from projseg.table_layer.metadata.checksummed_json import read_sealed
 from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.segment_entry import BloomReference
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import named_schema
 from projseg.table_layer.retention.still_stored import Holders
@@ -88,7 +91,8 @@ class Erased:
     found : pa.Table
         file, versions, tags, what (`rows`: the filter is true for so many; `hidden rows`: deleted
         rows that it cannot be asked of; `texts`; `history`: texts in what describes commits;
-        `unreadable`), count, advice. Empty if nothing is left.
+        `filters`: those of an index, of segments that are gone; `unreadable`), count, advice.
+        Empty if nothing is left.
     """
 
     version: int
@@ -212,6 +216,9 @@ class _Search:
             self._search_segment(file)
         for file in storage.list_names(METADATA_PREFIX):
             self._search_metadata(file)
+        kept = (self.holders.newest, *self.holders.earlier)
+        for listed in {one.name: one for each in kept for one in each.bloom_files}.values():
+            self._search_filters(listed)
         for snapshot in self.holders.others():
             self._ask(snapshot, condition)
 
@@ -274,6 +281,20 @@ class _Search:
         if others := self._count(content):
             is_own = number == self.holders.newest.version
             self._add(file.name, versions, "texts", others, _DECLARED if is_own else "")
+
+    def _search_filters(self, listed: BloomReference) -> None:
+        """Find filters of segments that no version has: they still answer for removed values."""
+        self.file_count += 1
+        self.byte_count += listed.byte_count
+        versions = self.holders.versions_of(listed.name)
+        try:
+            file = open_bloom(self.holders.newest.storage, listed)
+        except (ProjsegError, OSError) as error:
+            self._add(listed.name, versions, "unreadable", 1, str(error))
+            return
+        gone = [one for one in file.footer.segments if not self.holders.versions_of(one.file)]
+        if gone:
+            self._add(listed.name, versions, "filters", len(gone), "")
 
     def _count(self, content: object) -> int:
         """Return how many of the texts are values in decoded JSON, or whole words of them."""

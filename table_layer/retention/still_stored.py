@@ -190,10 +190,12 @@ class Holders:
             for reference in snapshot.file.manifests:
                 for file in (reference.name, *snapshot.load(reference).files()):
                     holders._versions.setdefault(file, []).append(snapshot.version)
+            for listed in snapshot.bloom_files:
+                holders._versions.setdefault(listed.name, []).append(snapshot.version)
         return holders
 
     def versions_of(self, file: str) -> list[int]:
-        """Return the versions that need a segment, a deletion vector or a manifest."""
+        """Return the versions that need a segment, deletion vector, manifest or Bloom file."""
         return self._versions.get(file, [])
 
     def tags_of(self, versions: list[int]) -> list[str]:

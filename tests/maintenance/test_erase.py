@@ -9,6 +9,7 @@ import pytest
 
 import projseg
 from projseg.errors import InvalidInputError
+from projseg.memory.cache import KEPT
 from projseg.table_layer.storage.paths import kept_name, new_write_id, segment_name
 
 SCHEMA = pa.schema(
@@ -199,3 +200,32 @@ def test_a_part_of_a_word_is_not_a_text(table):
     table.append(people("cafe", "dead", "0000", "beef", day=3))
     for name in ("cafe", "dead", "0000", "beef"):
         assert table.erase(f"name = '{name}'").found.to_pylist() == []
+
+
+def test_filters_of_segments_that_were_gone_when_a_tag_was_made_are_told(table):
+    """They still answer for the values that those segments had."""
+    table.add_index(projseg.Index("names", "name"), materialize=True)
+    table.overwrite(people("bob", "carol"), interval="1970-01-01/1970-01-02")  # without alice
+    table.delete("name = 'dave'")
+    table.tag("later")
+    (names,) = {one.name for one in table.snapshot.bloom_files if one.segment_count == 2}
+    told = table.erase(ALICE).found.to_pylist()
+    (filters,) = [one for one in told if one["what"] == "filters"]
+    assert (filters["file"], filters["tags"], filters["count"]) == (names, ["later"], 1)
+    assert filters["advice"] == "drop the tags later and erase again"
+    table.drop_tag("later")
+    assert table.erase(ALICE).found.to_pylist() == []
+    assert not Path(table.location, names).exists()
+    assert table.verify(deep=True) == []
+
+
+def test_a_damaged_bloom_file_of_a_tag_could_not_be_searched(table):
+    table.add_index(projseg.Index("names", "name"), materialize=True)
+    table.tag("first")
+    (listed,) = table.snapshot.bloom_files
+    path = Path(table.location, listed.name)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-1])
+    KEPT.clear()
+    told = table.erase(ALICE).found.to_pylist()
+    assert listed.name in [one["file"] for one in told if one["what"] == "unreadable"]

@@ -34,6 +34,7 @@ from projseg.maintenance.indexes import gather_blooms
 from projseg.maintenance.row_changes import affected_segments, merge_rows
 from projseg.memory.cache import KEPT
 from projseg.reader.plan import index_pruning
+from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.indexes.bloom_file import SegmentFilter, write_filters
 from projseg.segment_format.indexes.text_keys import grams_of
 from projseg.table_layer.commits.commit import commit
@@ -313,6 +314,52 @@ def test_deletes_updates_and_merges_read_the_segments_that_may_match(tmp_path, m
     assert (done.updated_rows, done.inserted_rows) == (3, 1)
     assert len(read) <= 2 + 4
     assert table.verify(deep=True) == []
+
+
+def test_changes_by_a_hundred_keys_open_the_segments_that_hold_them(tmp_path, monkeypatch):
+    """And false ones, of which there are 0.001 for each key and segment."""
+    count, rows_each = 300, 2
+    visits = [f"visit {n * 7919 % 100_003:06}" for n in range(count * rows_each)]
+    table = projseg.Table.create(
+        tmp_path / "t",
+        {"visit": "string", "x": "long"},
+        target_segment_rows=rows_each,
+        indexes=[VISITS],
+        properties={"compactMinSegments": "100000"},
+        data={"visit": visits, "x": range(len(visits))},
+    )
+    assert len(table.snapshot.segments) == count
+    opened_files = set()
+    plain = SegmentFile.open.__func__
+
+    def opening(cls, *given, path, **named):
+        opened_files.add(path)
+        return plain(cls, *given, path=path, **named)
+
+    monkeypatch.setattr(SegmentFile, "open", classmethod(opening))
+    keys = visits[:: 2 * rows_each][:100]
+    false_count = round(0.001 * count * len(keys))
+
+    def assert_few(change, done, expected):
+        KEPT.clear()
+        opened_files.clear()
+        found = change()
+        assert getattr(found, done) == expected
+        assert len(opened_files) <= expected + false_count
+        return found
+
+    listed = ", ".join(f"'{key}'" for key in keys)
+    changed = [{"visit": key, "x": -1} for key in keys]
+    assert_few(lambda: table.merge(changed, on=["visit"]), "updated_rows", 100)
+    assert_few(lambda: table.update({"x": "-2"}, f"visit IN ({listed})"), "updated_rows", 100)
+    found = table.query(columns=["visit"], filter="x = -2")["visit"].to_pylist()
+    assert sorted(found) == sorted(keys)
+    assert_few(lambda: table.delete(f"visit IN ({listed})"), "deleted_rows", 100)
+    absent = [{"visit": f"{key}!", "x": 0} for key in keys]
+    assert_few(
+        lambda: table.merge(absent, on=["visit"], when_not_matched="ignore"), "updated_rows", 0
+    )
+    assert table.query(aggregators="count(*) AS n")["n"].to_pylist() == [len(visits) - 100]
 
 
 TYPES = {
