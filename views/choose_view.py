@@ -8,7 +8,7 @@ the segments that hold such times.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -31,7 +31,8 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, WiderVerdict,
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_schema import named_schema
+from projseg.views.choice.nominated_views import ListedViews, listed_views
+from projseg.views.choice.specs_of_parts import SpecsOfParts
 from projseg.views.cover_test import (
     Coverage,
     among,
@@ -42,7 +43,6 @@ from projseg.views.cover_test import (
 )
 from projseg.views.definition import view_spec
 from projseg.views.part_files import readable
-from projseg.views.specs_of_parts import SpecsOfParts, unstored_join
 from projseg.views.view_records import GROUPS, ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion, check_names, has_views, open_store
 
@@ -52,6 +52,8 @@ _OPENING_COST: Final = 20_000
 """What a segment costs that is opened, beside what is read of it, in the units of a source's."""
 _TRIED_MAX: Final = 64
 """Views that are matched with one query."""
+_TRIED_ALWAYS: Final = 3
+"""So many are matched even where a smaller one answers alone."""
 _REASONS_SHOWN: Final = 3
 
 
@@ -88,14 +90,14 @@ class ViewSources(msgspec.Struct, frozen=True):
         if not context.allows_views:
             return ()
         try:
-            views = self.store.views
+            listed = listed_views(self.store)
         except ProjsegError as error:
             if context.use_view or context.force_views:
                 raise
             _warn(self.store, error)
             return ()
-        check_names(query, views.values(), self.store)
-        choice = _Choice(snapshot, self, query, views)
+        check_names(query, listed.views, self.store)
+        choice = _Choice(snapshot, self, query, listed)
         found = choice.plan()
         if found is None and (context.use_view or context.force_views):
             raise choice.unusable()
@@ -154,6 +156,12 @@ class _Answer(msgspec.Struct, frozen=True):
         """Order among answers: the best first."""
         return (-self.saving, self.view.row_count, self.view.name)
 
+    def is_cheaper_than(self, view: ViewEntry) -> bool:
+        """Whether it needs no segment, and the view has no fewer groups and parts."""
+        is_alone = not (self.left_out or self.edges or self.uncovered)
+        own = self.view
+        return is_alone and view.row_count >= own.row_count and view.part_count >= own.part_count
+
 
 class _Choice:
     """The choice of a view for one query."""
@@ -163,30 +171,32 @@ class _Choice:
         snapshot: Snapshot,
         sources: ViewSources,
         query: QuerySpec,
-        views: Mapping[str, ViewEntry],
+        listed: ListedViews,
     ) -> None:
         self._snapshot, self._store, self._query = snapshot, sources.store, query
         self._for_tasks = sources.for_tasks
-        self._views = sorted(views.values(), key=lambda view: (view.row_count, view.name))
-        self.verdicts: dict[str, WiderVerdict] = {}
+        reasons = listed.reasons(snapshot, query)
+        self._nominated = [
+            view for view, reason in zip(listed.views, reasons, strict=True) if reason is None
+        ]
+        self.verdicts: dict[str, WiderVerdict] = {
+            view.name: WiderVerdict(view.name, 0, 0, 0, reason)
+            for view, reason in zip(listed.views, reasons, strict=True)
+        }
 
     def plan(self) -> QueryPlan | None:
         """Return the plan that reads the best view; None if none is to be read."""
         answers: list[_Answer] = []
-        tried = 0
-        for view in self._views:
+        for tried, view in enumerate(self._nominated):
             check_deadline()
-            reason = self._reason_against(view)
-            if reason is None and tried >= _TRIED_MAX:
-                reason = Reason(ReasonCode.NOT_TRIED)
-            if reason is None:
-                tried += 1
-                found = self._tried(view)
-                if isinstance(found, _Answer):
-                    answers.append(found)
-                    continue
-                reason = found
-            self._refuse(view, reason)
+            if tried >= _TRIED_MAX:
+                self._refuse(view, Reason(ReasonCode.NOT_TRIED))
+            elif tried >= _TRIED_ALWAYS and any(one.is_cheaper_than(view) for one in answers):
+                self._refuse(view, Reason(ReasonCode.OTHER_VIEW_CHOSEN))
+            elif isinstance(found := self._tried(view), _Answer):
+                answers.append(found)
+            else:
+                self._refuse(view, found)
         is_asked = self._query.context.use_view is not None or self._query.context.force_views
         plan: QueryPlan | None = None
         for answer in sorted(answers, key=lambda one: one.rank):
@@ -213,55 +223,6 @@ class _Choice:
 
     def _refuse(self, view: ViewEntry, reason: Reason) -> None:
         self.verdicts[view.name] = WiderVerdict(view.name, 0, 0, 0, reason)
-
-    def _reason_against(self, view: ViewEntry) -> Reason | None:
-        """Return why a view is not even matched."""
-        if (reason := self._ban(view)) is not None:
-            return reason
-        if view.fact.table_id != self._snapshot.properties.table_id:
-            return Reason(ReasonCode.VIEW_BROKEN, "the table is another one")
-        if self._query.is_row_scan:
-            return Reason(ReasonCode.ROW_SCAN)
-        if not view.manifests:
-            return Reason(ReasonCode.VIEW_EMPTY)
-        missing = self._missing_column(view)
-        return missing and unstored_join(view, self._query, missing)
-
-    def _ban(self, view: ViewEntry) -> Reason | None:
-        """Return what the user says against a view; None if nothing."""
-        context = self._query.context
-        excluded = {name.casefold() for name in context.exclude_views}
-        asked = None if context.use_view is None else context.use_view.casefold()
-        if view.name.casefold() in excluded:
-            return Reason(ReasonCode.EXCLUDED, "excludeViews names it")
-        if asked not in (None, view.name.casefold()):
-            return Reason(ReasonCode.EXCLUDED, f"useView names '{context.use_view}'")
-        return None if view.is_enabled else Reason(ReasonCode.VIEW_DISABLED)
-
-    def _missing_column(self, view: ViewEntry) -> Reason | None:
-        """Return the reason of a column that the view mentions nowhere, without binding it."""
-        schema, query = named_schema(self._snapshot.properties), self._query
-        free = {query.time_column}
-        groups, states = {*view.group_columns}, {*view.group_columns, *view.state_columns}
-
-        def is_in(name: str, known: set[str]) -> bool:
-            forms = schema.forms.get(name)
-            stored = (name,) if forms is None else tuple(form.name for form in forms)
-            return name in free or not known.isdisjoint(stored)
-
-        keys = sorted(name for key in query.keys for name in key.expression.columns)
-        for name in keys:
-            if not is_in(name, groups):
-                return Reason(ReasonCode.MISSING_GROUPING_COLUMN, name)
-        for condition in query.conditions:
-            for name in sorted(condition.columns):
-                if not is_in(name, states):
-                    return Reason(ReasonCode.FILTER_COLUMN_NOT_STORED, name)
-        for primitive in query.primitives:
-            for name in sorted({n for one in primitive.arguments for n in one.columns}):
-                if not is_in(name, states):
-                    return Reason(ReasonCode.AGGREGATOR_NOT_STORED, primitive.text)
-        return None
 
     def _tried(self, view: ViewEntry) -> _Answer | Reason:
         """Return how a view answers, or why it cannot; what is wrong with it harms no query."""

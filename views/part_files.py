@@ -173,7 +173,6 @@ class Folder:
     def write(
         self,
         write: StoreWrite,
-        number: int,
         piece: NewPart,
         chunk: int | None,
         names: Sequence[str],
@@ -184,8 +183,6 @@ class Folder:
         ----------
         write : StoreWrite
             The commit that will list it.
-        number : int
-            Of this part among those of the commit.
         piece : NewPart
             What it is to hold.
         chunk : int or None
@@ -199,7 +196,7 @@ class Folder:
             raise LimitExceededError("PROJSEG_LIMIT_EXCEEDED", built.reason)
         grouping = {name: with_values_in_use(v) for name, v in built.grouping.items()}
         built = BuiltProjection(built.spec, built.row_count, grouping, built.states)
-        storage, file = write.store.storage, segment_name(write.write_id, 0, 0, number)
+        storage, file = write.store.storage, segment_name(write.write_id, 0, 0, len(write.files))
         write.files.append(file)
         with new_segment(storage, file, _NO_COLUMNS) as encoder:
             contents = SegmentContents(encoder)

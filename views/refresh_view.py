@@ -257,8 +257,7 @@ class Refresher:
                         merged += 1
                 if piece.groups is not None:
                     names = self._names(piece)
-                    number = len(added)
-                    added.append(self._folder.write(write, number, piece, chunk, names))
+                    added.append(self._folder.write(write, piece, chunk, names))
                     self._folded.update(entry.listed_as for entry in piece.entries)
         self._report(len(chunks), len(chunks))
         if not self._is_known() and self._failure is not None and not added:

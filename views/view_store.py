@@ -85,10 +85,12 @@ class StoreVersion(msgspec.Struct, frozen=True):
         CorruptTableError
             If a list is missing or damaged.
         """
-        found: dict[str, ViewEntry] = {}
-        for views in self.lists():
-            found |= {view.view_id: view for view in views}
-        return found
+        found: dict[str, ViewEntry] = KEPT.get_or_load(
+            ("views", *self.identity),
+            lambda: {view.view_id: view for views in self.lists() for view in views},
+            lambda views: 1024 + 128 * len(views),
+        )
+        return dict(found)
 
     def lists(self) -> list[tuple[ViewEntry, ...]]:
         """Return the views of each list."""
@@ -173,6 +175,8 @@ def check_names(query: QuerySpec, views: Iterable[ViewEntry], store: StoreVersio
     InvalidInputError
         PROJSEG_UNKNOWN_VIEW.
     """
+    if query.context.use_view is None and not query.context.exclude_views:
+        return
     listed = list(views)
     known = {view.name.casefold() for view in listed}
     context = query.context

@@ -11,6 +11,7 @@ from projseg.benchmarks.scenarios.column_sizes import COLUMN_SIZES
 from projseg.benchmarks.scenarios.engine_scenarios import ENGINE_SCENARIOS
 from projseg.benchmarks.scenarios.index_lookups import INDEXES
 from projseg.benchmarks.scenarios.many_segments import MANY_SEGMENTS
+from projseg.benchmarks.scenarios.many_views import MANY_VIEWS
 from projseg.benchmarks.scenarios.new_values import NEW_VALUES
 from projseg.benchmarks.scenarios.object_stores import OBJECT_STORES
 from projseg.benchmarks.scenarios.planning import PLANNING
@@ -37,6 +38,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         OBJECT_STORES,
         MANY_SEGMENTS,
         VIEWS,
+        MANY_VIEWS,
         INDEXES,
         CATALOG,
         PLANNING,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.memory.cache import KEPT
 
 __all__ = ["VIEWS"]
@@ -23,6 +24,17 @@ _VIEW: Final = (
     "SELECT channel, date_trunc('DAY', time) AS day, sum(added) AS added, count(*) AS edits "
     "FROM t GROUP BY ALL"
 )
+_STAR: Final = (
+    "SELECT d.region, date_trunc('DAY', time) AS day, sum(added) AS added "
+    "FROM t JOIN d ON t.channel = d.code GROUP BY ALL"
+)
+_PROJECTION: Final = {
+    "name": "p",
+    "group_by": ["channel", "date_trunc('DAY', time) AS day"],
+    "aggregators": ["sum(added) AS added", "count(added) AS known", "count(*) AS edits"],
+}
+_COUNTED: Final = ("kept", "relabelled", "subtracted", "refolded", "added", "rows_read")
+_APPENDS: Final = 5
 _WARM_RUNS: Final = 15
 _COLD_RUNS: Final = 3
 
@@ -31,14 +43,14 @@ def _run(bench: Bench) -> None:
     """Ask tables of several numbers of segments, with the view and without."""
     for count in bench.numbers("segments"):
         bench.progress(f"{count:,} segments")
-        location = bench.folder / f"t{count}"
+        case, location = f"{count:,} segments", bench.folder / f"t{count}"
         table = _made(location, count, bench["rows"])
         started = time.process_time()
         view = table.create_view("v", _VIEW, chunk=bench["chunk"])
         built = time.process_time() - started
         assert isinstance(view, projseg.View)
         parts = view.parts().num_rows
-        bench.add("build", f"{count:,} segments", "", {"cpu s": built, "parts": parts})
+        bench.add("build", case, "rows", {"cpu s": built, "parts": parts})
         for way, context in (("view", {"forceViews": True}), ("segments", {"noViews": True})):
             cold = [_cold_ms(location, context) for _ in range(_COLD_RUNS)]
             opened = projseg.Table(location)
@@ -46,17 +58,132 @@ def _run(bench: Bench) -> None:
             warm = [_ms(partial(_ask, opened, context)) for _ in range(_WARM_RUNS)]
             medians = [float(np.median(times)) for times in (cold, warm)]
             figure = dict(zip(("cold cpu ms", "warm cpu ms"), medians, strict=True))
-            bench.add("questions", f"{count:,} segments", way, figure)
-        bench.add("refresh", f"{count:,} segments", "after 1 %", _appended(table, count, bench))
+            bench.add("questions", case, way, figure)
+        bench.add("refresh", case, "after 1 %", _appended(table, count, bench))
+        bench.add("refresh", case, "after a row a chunk was deleted", _deleted(table))
+        bench.add("refresh", case, "after a compaction", _compacted(table, bench))
+        for way, figures in _of_dimension(bench.folder / f"d{count}", table, count, bench):
+            bench.add("refresh", case, way, figures)
+        bench.add("append", f"100,000 rows to {case}", "", _append_with_view(table, count))
+    bench.add("build", f"{count:,} segments", "projections", _from_projections(bench, count))
 
 
-def _made(location: Path, count: int, rows: int) -> projseg.Table:
+def _deleted(table: projseg.Table) -> dict[str, Any]:
+    """Return what a refresh takes after one row of each part was deleted."""
+    view = table.view("v")
+    starts = [one["chunk"] for one in view.parts().to_pylist()]
+    view.disable()
+    times = [
+        table.sql(f"SELECT min(time) AS t FROM t WHERE time >= {_timestamp(start)}")["t"][0].as_py()  # noqa: S608
+        for start in starts
+    ]
+    table.delete(f"time IN ({', '.join(map(_timestamp, times))})")
+    taken = _ms(view.enable)
+    return {"refresh cpu ms": taken, **_figures(view)}
+
+
+def _compacted(table: projseg.Table, bench: Bench) -> dict[str, Any]:
+    """Return what a refresh takes after the smallest segments were compacted."""
+    view = table.view("v")
+    view.disable()
+    table.append(_rows(0, 24, max(bench["rows"] // 20, 1)))
+    view.enable()
+    view.disable()
+    table.compact(interval="1970-01-01/1970-01-02")
+    taken = _ms(view.enable)
+    return {"refresh cpu ms": taken, **_figures(view)}
+
+
+def _of_dimension(
+    location: Path, table: projseg.Table, count: int, bench: Bench
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what a refresh of a star's view takes after changes of its dimension."""
+    schema = pa.schema([("code", pa.string()), ("region", pa.string())])
+    names = [*(f"#{n:02}" for n in range(50)), "#rare"]
+    rows = pa.table([names, [f"r{n % 5}" for n in range(51)]], schema)
+    channels = projseg.Table.create(location, schema, data=rows)
+    chunks = [one["chunk"] for one in table.view("v").parts().to_pylist()]
+    table.append(_rare_rows([chunks[0], chunks[-1]]))
+    view = table.create_view("star", _STAR, tables={"d": channels}, chunk=bench["chunk"])
+    assert isinstance(view, projseg.View)
+    view.set_properties({"refresh": "deferred"})
+    new = [f"new{n}" for n in range(10_000)]
+    channels.append(pa.table([new, ["new"] * len(new)], schema))
+    taken = _ms(view.refresh)
+    yield "after 10,000 new dimension rows", {"refresh cpu ms": taken, **_figures(view)}
+    channels.update({"region": "'other'"}, "code = '#rare'")
+    taken = _ms(view.refresh)
+    yield "after a dimension row of two chunks changed", {"refresh cpu ms": taken, **_figures(view)}
+    view.drop()
+
+
+def _rare_rows(times: Sequence[dt.datetime]) -> pa.Table:
+    return pa.table(
+        {
+            "time": pa.array(times, pa.timestamp("us", tz="UTC")),
+            "channel": ["#rare"] * len(times),
+            "added": [1] * len(times),
+        }
+    )
+
+
+def _append_with_view(table: projseg.Table, count: int) -> dict[str, Any]:
+    """Return the seconds of an append of 100,000 rows with a view on commit, and without."""
+    view = table.view("v")
+    taken: dict[str, list[tuple[float, float]]] = {"with": [], "without": []}
+    for turn in range(2 * _APPENDS):
+        way = ("with", "without")[turn % 2]
+        (view.enable if way == "with" else view.disable)()
+        rows = _rows(count + 2 * turn, count + 2 * turn + 2, 50_000)
+        with measured() as spent:
+            table.append(rows)
+        taken[way].append((spent["s"], spent["cpu s"]))
+    view.enable()
+    with_view, without = (np.median(taken[way], axis=0) for way in ("with", "without"))
+    return {
+        "with s": float(with_view[0]), "without s": float(without[0]),
+        "with cpu s": float(with_view[1]), "without cpu s": float(without[1]),
+        "cpu ratio": float(with_view[1] / without[1]),
+    }  # fmt: skip
+
+
+def _from_projections(bench: Bench, count: int) -> dict[str, Any]:
+    """Return what a build from projections takes beside the same group-by with nothing cached."""
+    location = bench.folder / "projected"
+    table = _made(location, count, bench["rows"], projections=[_PROJECTION])
+    asked = []
+    for _ in range(_COLD_RUNS):
+        KEPT.clear()
+        opened = projseg.Table(location)
+        asked.append(_ms(lambda: opened.sql(_VIEW)))  # noqa: B023 - called at once
+    KEPT.clear()
+    table = projseg.Table(location)
+    built = _ms(lambda: table.create_view("v", _VIEW, chunk=bench["chunk"]))
+    rows_read = table.view("v").detail()["last_refresh"]["rows_read"]
+    group_by = float(np.median(asked))
+    return {
+        "build cpu ms": built, "group by cpu ms": group_by, "ratio": built / group_by,
+        "rows read": rows_read,
+    }  # fmt: skip
+
+
+def _figures(view: projseg.View) -> dict[str, int]:
+    done = view.detail()["last_refresh"]
+    return {name: done[name] for name in _COUNTED}
+
+
+def _timestamp(time: dt.datetime) -> str:
+    return f"TIMESTAMP '{time.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}'"
+
+
+def _made(location: Path, count: int, rows: int, **options: Any) -> projseg.Table:
     """Make a table of `count` hours with `rows` rows each."""
     table = projseg.Table.create(
         location,
         {"time": "timestamp", "channel": "string", "added": "bigint"},
         time_column="time",
         segment_granularity="hour",
+        **options,
     )
     for first in range(0, count, 1000):
         table.append(_rows(first, min(first + 1000, count), rows))
@@ -111,7 +238,7 @@ def _ms(act: Callable[[], object]) -> float:
 VIEWS: Final = Scenario(
     name="views",
     measures="a group-by that a view covers, over many segments, and refreshing the view",
-    arguments={"segments": "100,1000,10000", "rows": 2000, "chunk": "month"},
+    arguments={"segments": "100,1000,10000", "rows": 2000, "chunk": "P14D"},
     run=_run,
     small={"segments": "24", "rows": 20, "chunk": "day"},
 )

@@ -54,7 +54,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     covered: CoveredRows | None = None
 
 
-class WiderVerdict(msgspec.Struct, frozen=True):
+class WiderVerdict(msgspec.Struct, frozen=True, gc=False):
     """A candidate of the step above single segments, such as a view.
 
     Parameters

@@ -1,0 +1,155 @@
+"""Which views of a store may answer a query, told by the columns that they mention.
+
+No view is bound for it: for each column there is a row of bits over all views, made once for each
+version of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.memory.cache import KEPT
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
+from projseg.views.choice.specs_of_parts import unstored_join
+from projseg.views.view_records import ViewEntry
+from projseg.views.view_store import StoreVersion
+
+_VIEW_BYTES: Final = 512
+Bits = NDArray[np.bool_]
+
+
+class ListedViews(msgspec.Struct, frozen=True):
+    """The views of one version of a store, smallest first, and what columns they mention.
+
+    Parameters
+    ----------
+    views : tuple of ViewEntry
+        By their groups, then by name.
+    groups, states : dict of str to bool[views]
+        By stored column, which views' groups mention it, and which views' groups or aggregates.
+    is_empty, is_disabled : bool[views]
+        Which views have no part, and which are not to be used.
+    """
+
+    views: tuple[ViewEntry, ...]
+    groups: dict[str, Bits]
+    states: dict[str, Bits]
+    is_empty: Bits
+    is_disabled: Bits
+
+    def reasons(self, snapshot: Snapshot, query: QuerySpec) -> list[Reason | None]:
+        """Return for each view why it is not even matched; None: it may answer."""
+        found: list[Reason | None] = [None] * len(self.views)
+        left = np.ones(len(self.views), np.bool_)
+
+        def refuse(which: Bits, reason: Reason) -> None:
+            nonlocal left
+            for place in np.flatnonzero(which & left).tolist():
+                found[place] = reason
+            left &= ~which
+
+        self._ban(query, refuse)
+        table_id = snapshot.properties.table_id
+        others = (view.fact.table_id != table_id for view in self.views)
+        refuse(_bits(others), Reason(ReasonCode.VIEW_BROKEN, "the table is another one"))
+        if query.is_row_scan:
+            refuse(left, Reason(ReasonCode.ROW_SCAN))
+        refuse(self.is_empty, Reason(ReasonCode.VIEW_EMPTY))
+        known = left.copy()
+        self._refuse_by_columns(named_schema(snapshot.properties), query, refuse)
+        if query.joins:
+            for place in np.flatnonzero(known & ~left).tolist():
+                reason = found[place]
+                found[place] = reason and unstored_join(self.views[place], query, reason)
+        return found
+
+    def _ban(self, query: QuerySpec, refuse: Callable[[Bits, Reason], None]) -> None:
+        """Refuse the views that the user does not want."""
+        context = query.context
+        if context.exclude_views or context.use_view is not None:
+            names = [view.name.casefold() for view in self.views]
+            excluded = {name.casefold() for name in context.exclude_views}
+            is_named = _bits(name in excluded for name in names)
+            refuse(is_named, Reason(ReasonCode.EXCLUDED, "excludeViews names it"))
+            if context.use_view is not None:
+                wanted = context.use_view.casefold()
+                told = f"useView names '{context.use_view}'"
+                is_other = _bits(name != wanted for name in names)
+                refuse(is_other, Reason(ReasonCode.EXCLUDED, told))
+        refuse(self.is_disabled, Reason(ReasonCode.VIEW_DISABLED))
+
+    def _refuse_by_columns(
+        self, schema: TableSchema, query: QuerySpec, refuse: Callable[[Bits, Reason], None]
+    ) -> None:
+        """Refuse the views that mention a column of the query nowhere."""
+        nowhere = np.zeros(len(self.views), np.bool_)
+
+        def lack(name: str, known: dict[str, Bits]) -> Bits:
+            if name == query.time_column:
+                return nowhere
+            forms = schema.forms.get(name)
+            stored = (name,) if forms is None else tuple(form.name for form in forms)
+            has = nowhere
+            for one in stored:
+                has = has | known.get(one, nowhere)
+            return ~has
+
+        for name in sorted(name for key in query.keys for name in key.expression.columns):
+            refuse(lack(name, self.groups), Reason(ReasonCode.MISSING_GROUPING_COLUMN, name))
+        for condition in query.conditions:
+            for name in sorted(condition.columns):
+                refuse(lack(name, self.states), Reason(ReasonCode.FILTER_COLUMN_NOT_STORED, name))
+        for primitive in query.primitives:
+            reason = Reason(ReasonCode.AGGREGATOR_NOT_STORED, primitive.text)
+            for name in sorted({n for one in primitive.arguments for n in one.columns}):
+                refuse(lack(name, self.states), reason)
+
+
+def _bits(values: Iterable[bool]) -> Bits:
+    return np.fromiter(values, np.bool_)
+
+
+def listed_views(store: StoreVersion) -> ListedViews:
+    """Return the views of a version of a store, made ready once while they are kept.
+
+    Raises
+    ------
+    CorruptTableError
+        If a list is missing or damaged.
+    """
+    found: ListedViews = KEPT.get_or_load(
+        ("listed views", *store.identity),
+        lambda: _made_ready(store),
+        lambda made: 1024 + _VIEW_BYTES * len(made.views),
+    )
+    return found
+
+
+def _made_ready(store: StoreVersion) -> ListedViews:
+    views = sorted(store.views.values(), key=lambda view: (view.row_count, view.name))
+    groups: dict[str, Bits] = {}
+    states: dict[str, Bits] = {}
+    for place, view in enumerate(views):
+        for name in view.group_columns:
+            for known in (groups, states):
+                _row(known, name, len(views))[place] = True
+        for name in view.state_columns:
+            _row(states, name, len(views))[place] = True
+    is_empty = _bits(not view.manifests for view in views)
+    is_disabled = _bits(not view.is_enabled for view in views)
+    return ListedViews(tuple(views), groups, states, is_empty, is_disabled)
+
+
+def _row(known: dict[str, Bits], name: str, size: int) -> Bits:
+    found = known.get(name)
+    if found is None:
+        found = known[name] = np.zeros(size, np.bool_)
+    return found
