@@ -31,7 +31,7 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, WiderVerdict,
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.views.choice.nominated_views import ListedViews, listed_views
+from projseg.views.choice.nominated_views import listed_views, nominated_views
 from projseg.views.choice.specs_of_parts import SpecsOfParts
 from projseg.views.cover_test import (
     Coverage,
@@ -90,18 +90,18 @@ class ViewSources(msgspec.Struct, frozen=True):
         if not context.allows_views:
             return ()
         try:
-            listed = listed_views(self.store)
+            listed = listed_views(self.store).views
         except ProjsegError as error:
             if context.use_view or context.force_views:
                 raise
             _warn(self.store, error)
             return ()
-        check_names(query, listed.views, self.store)
-        choice = _Choice(snapshot, self, query, listed)
+        check_names(query, listed, self.store)
+        choice = _Choice(snapshot, self, query)
         found = choice.plan()
         if found is None and (context.use_view or context.force_views):
             raise choice.unusable()
-        return tuple(choice.verdicts.values()) if found is None else found
+        return choice.all_verdicts() if found is None else found
 
 
 def sources_of(snapshot: Snapshot, *, for_tasks: bool = False) -> ViewSources | None:
@@ -171,23 +171,20 @@ class _Choice:
         snapshot: Snapshot,
         sources: ViewSources,
         query: QuerySpec,
-        listed: ListedViews,
     ) -> None:
         self._snapshot, self._store, self._query = snapshot, sources.store, query
         self._for_tasks = sources.for_tasks
-        reasons = listed.reasons(snapshot, query)
-        self._nominated = [
-            view for view, reason in zip(listed.views, reasons, strict=True) if reason is None
-        ]
-        self.verdicts: dict[str, WiderVerdict] = {
-            view.name: WiderVerdict(view.name, 0, 0, 0, reason)
-            for view, reason in zip(listed.views, reasons, strict=True)
-        }
+        self._nominated = nominated_views(sources.store, snapshot, query)
+        self.verdicts: dict[str, WiderVerdict] = {}
+
+    def all_verdicts(self) -> tuple[WiderVerdict, ...]:
+        """Return what was found of each view: first of those that were nominated."""
+        return (*self.verdicts.values(), *self._nominated.refused)
 
     def plan(self) -> QueryPlan | None:
         """Return the plan that reads the best view; None if none is to be read."""
         answers: list[_Answer] = []
-        for tried, view in enumerate(self._nominated):
+        for tried, view in enumerate(self._nominated.views):
             check_deadline()
             if tried >= _TRIED_MAX:
                 self._refuse(view, Reason(ReasonCode.NOT_TRIED))
@@ -206,7 +203,7 @@ class _Choice:
                 self._refuse(answer.view, Reason(ReasonCode.COSTLIER, "than the segments"))
             else:
                 plan = self._planned(answer, is_asked=is_asked)
-        return None if plan is None else replace(plan, wider=tuple(self.verdicts.values()))
+        return None if plan is None else replace(plan, wider=self.all_verdicts())
 
     def unusable(self) -> ProjectionNotUsableError:
         """Return the error of a query that asks for views and cannot be answered from one."""
@@ -214,7 +211,7 @@ class _Choice:
         what = "Force views specified, but none satisfy query"
         if context.use_view is not None:
             what = f"View[{context.use_view}] specified, but does not satisfy query"
-        shown = [f"{v.name}: {v.reason}" for v in self.verdicts.values() if v.reason is not None]
+        shown = [f"{v.name}: {v.reason}" for v in self.all_verdicts() if v.reason is not None]
         asked = [one for one in shown if one.startswith(f"{context.use_view}:")] or shown
         return ProjectionNotUsableError(
             "PROJSEG_VIEW_NOT_USABLE",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from projseg.algebra.planning.source_plan import Reason, ReasonCode
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.memory.cache import KEPT
+from projseg.reader.plan.query_plan import WiderVerdict
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
 from projseg.views.choice.specs_of_parts import unstored_join
@@ -58,8 +59,8 @@ class ListedViews(msgspec.Struct, frozen=True):
 
         self._ban(query, refuse)
         table_id = snapshot.properties.table_id
-        others = (view.fact.table_id != table_id for view in self.views)
-        refuse(_bits(others), Reason(ReasonCode.VIEW_BROKEN, "the table is another one"))
+        is_other = _bits(view.fact.table_id != table_id for view in self.views)
+        refuse(is_other, Reason(ReasonCode.VIEW_BROKEN, "the table is another one"))
         if query.is_row_scan:
             refuse(left, Reason(ReasonCode.ROW_SCAN))
         refuse(self.is_empty, Reason(ReasonCode.VIEW_EMPTY))
@@ -111,6 +112,57 @@ class ListedViews(msgspec.Struct, frozen=True):
             reason = Reason(ReasonCode.AGGREGATOR_NOT_STORED, primitive.text)
             for name in sorted({n for one in primitive.arguments for n in one.columns}):
                 refuse(lack(name, self.states), reason)
+
+
+class Nominated(msgspec.Struct, frozen=True):
+    """The views that may answer a query, smallest first, and why others may not.
+
+    Parameters
+    ----------
+    views : tuple of ViewEntry
+        Those that may.
+    refused : tuple of WiderVerdict
+        Of the others.
+    """
+
+    views: tuple[ViewEntry, ...]
+    refused: tuple[WiderVerdict, ...]
+
+
+def nominated_views(store: StoreVersion, snapshot: Snapshot, query: QuerySpec) -> Nominated:
+    """Return the views that are to be matched; kept for queries that mention the same columns.
+
+    Raises
+    ------
+    CorruptTableError
+        If a list is missing or damaged.
+    """
+    listed = listed_views(store)
+    if query.joins:
+        return _nominated(listed, snapshot, query)
+    context = query.context
+    mentioned = (
+        tuple(tuple(key.expression.columns) for key in query.keys),
+        tuple(tuple(condition.columns) for condition in query.conditions),
+        tuple((p.text, *(tuple(a.columns) for a in p.arguments)) for p in query.primitives),
+    )
+    steered = (query.is_row_scan, query.time_column, context.use_view, context.exclude_views)
+    version = (snapshot.storage.location, snapshot.version, snapshot.file.write_id)
+    found: Nominated = KEPT.get_or_load(
+        ("nominated views", *store.identity, version, mentioned, steered),
+        lambda: _nominated(listed, snapshot, query),
+        lambda made: 1024 + 128 * len(made.refused),
+    )
+    return found
+
+
+def _nominated(listed: ListedViews, snapshot: Snapshot, query: QuerySpec) -> Nominated:
+    reasons = listed.reasons(snapshot, query)
+    both = list(zip(listed.views, reasons, strict=True))
+    return Nominated(
+        tuple(view for view, reason in both if reason is None),
+        tuple(WiderVerdict(v.name, 0, 0, 0, reason) for v, reason in both if reason is not None),
+    )
 
 
 def _bits(values: Iterable[bool]) -> Bits:
