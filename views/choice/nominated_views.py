@@ -1,4 +1,4 @@
-"""Which views of a store may answer a query, told by the columns that they mention.
+"""Which views of a store may answer a query, known by the columns that they mention.
 
 No view is bound for it: for each column there is a row of bits over all views, made once for each
 version of the store.
@@ -82,9 +82,9 @@ class ListedViews(msgspec.Struct, frozen=True):
             refuse(is_named, Reason(ReasonCode.EXCLUDED, "excludeViews names it"))
             if context.use_view is not None:
                 wanted = context.use_view.casefold()
-                told = f"useView names '{context.use_view}'"
+                shown = f"useView names '{context.use_view}'"
                 is_other = _bits(name != wanted for name in names)
-                refuse(is_other, Reason(ReasonCode.EXCLUDED, told))
+                refuse(is_other, Reason(ReasonCode.EXCLUDED, shown))
         refuse(self.is_disabled, Reason(ReasonCode.VIEW_DISABLED))
 
     def _refuse_by_columns(
