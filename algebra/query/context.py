@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from threading import TIMEOUT_MAX
 from typing import Any, Final
@@ -35,6 +36,8 @@ class QueryContext(msgspec.Struct, frozen=True):
         Whether no view may serve; so it is without projections, or with one that is named.
     exclude_views : frozenset of str
         Names of views that must not serve.
+    max_staleness : float or None
+        Seconds by which the answer may be old, where a view answers then; None: not at all.
     no_indexes : bool
         Whether no declared index may leave out segments.
     exclude_indexes : frozenset of str
@@ -56,6 +59,7 @@ class QueryContext(msgspec.Struct, frozen=True):
     force_views: bool = False
     no_views: bool = False
     exclude_views: frozenset[str] = frozenset()
+    max_staleness: float | None = None
     no_indexes: bool = False
     exclude_indexes: frozenset[str] = frozenset()
     timezone: str | None = None
@@ -78,6 +82,10 @@ class QueryContext(msgspec.Struct, frozen=True):
         return not self.no_projections and (
             self.force_projections or self.use_projection is not None
         )
+
+
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+_LENGTH: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(second|minute|hour|day)s?")
 
 
 def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryContext:
@@ -165,6 +173,18 @@ def _read_threads(key: str, value: object) -> int:
     return count
 
 
+def _read_staleness(key: str, value: object) -> float | None:
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        found, unit = re.fullmatch(r"(\d+(?:\.\d*)?)", str(value)), "second"
+    else:
+        found = _LENGTH.fullmatch(str(value).strip().casefold())
+        unit = "" if found is None else found[2]
+    seconds = None if found is None else float(found[1]) * _SECONDS[unit]
+    if seconds is None or seconds > TIMEOUT_MAX:
+        raise _refuse(key, value, "a length of time such as '15 minutes'")
+    return seconds or None
+
+
 def _read_time_limit(key: str, value: object) -> float:
     try:
         seconds = float(str(value))
@@ -184,6 +204,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
     "forceViews": ("force_views", _read_flag),
     "noViews": ("no_views", _read_flag),
     "excludeViews": ("exclude_views", _read_names),
+    "maxStaleness": ("max_staleness", _read_staleness),
     "noIndexes": ("no_indexes", _read_flag),
     "excludeIndexes": ("exclude_indexes", _read_names),
     "timezone": ("timezone", _read_timezone),

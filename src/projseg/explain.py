@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -88,6 +88,8 @@ class Explain:
         code, why not or not for all segments), segments (before), left, files, bytes (of filters to
         read); analysed also false_segments, those of the whole query that were opened and held no
         row.
+    version : int or None
+        The earlier version of the table that `maxStaleness` chose; None: the present one.
     """
 
     segments: pa.Table
@@ -96,6 +98,11 @@ class Explain:
     total_milliseconds: float | None = None
     views: tuple[dict[str, Any], ...] = ()
     indexes: pa.Table = field(default_factory=INDEXES_SCHEMA.empty_table)
+    version: int | None = None
+
+    def of_version(self, version: int) -> Explain:
+        """Return the explanation of a query of an earlier version of its table."""
+        return replace(self, version=version)
 
     @property
     def pruned_segments(self) -> int:
@@ -151,6 +158,8 @@ class Explain:
             "segments": self.named_segments(),
             "views": list(self.views),
         }
+        if self.version is not None:
+            content["version"] = self.version
         if len(self.indexes):
             content["indexes"] = self.indexes.to_pylist()
         if self.total_milliseconds is not None:
@@ -219,6 +228,7 @@ class Explain:
     def _headline(self) -> str:
         took = "" if self.total_milliseconds is None else f"; {self.total_milliseconds:.1f} ms"
         reads = f"{self.figures.rows:,} rows, {self.figures.bytes:,} bytes"
+        took += "" if self.version is None else f"; at version {self.version} (maxStaleness)"
         return (
             f"{self.query}\n"
             f"reads {reads} from {self._sources_text()}; "

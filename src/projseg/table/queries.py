@@ -95,8 +95,8 @@ class TableVersion(ViewedVersion):
             Of a row scan; None is all.
         context : mapping or None
             useProjection, forceProjections, noProjections, excludeProjections, useView, forceViews,
-            noViews, excludeViews, timezone, threads, and timeLimit, the seconds in which the answer
-            must be there.
+            noViews, excludeViews, timezone, threads, timeLimit, the seconds in which the answer must
+            be there, and maxStaleness, how old it may be where a view is behind ('15 minutes').
         args : mapping of str to value, sequence of values, or None
             What stands for `:name`, or for `?`, in the texts: None, bool, int, float, Decimal,
             str, bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz),
@@ -146,7 +146,8 @@ class TableVersion(ViewedVersion):
             joins=joins,
         )
         with answered_within(query.query_context.time_limit):
-            return self._answered(self._plan(query))
+            version, query = self._as_old_as(query)
+            return version._answered(version._plan(query))
 
     @overload
     def sql(
@@ -389,7 +390,9 @@ class TableVersion(ViewedVersion):
             with fixed_instant(), answered_within(parse_context(context).time_limit):
                 return self._selected(group_by, context, args).explain(analyze=analyze)
         query = query_of(group_by, **parts, context=context, args=args)
-        return explain_plan(self._storage, query, self._plan(query), analyze=analyze)
+        version, asked = self._as_old_as(query)
+        found = explain_plan(self._storage, asked, version._plan(asked), analyze=analyze)
+        return found.of_version(version.version) if version is not self else found
 
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)

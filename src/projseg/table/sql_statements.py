@@ -57,12 +57,15 @@ class BoundSelect(msgspec.Struct, frozen=True):
         The question bound to the version's columns, or to those of `source`.
     source : BoundSelect or None
         The SELECT whose rows are asked; None: the version's segments are.
+    is_earlier : bool
+        Whether `maxStaleness` chose the version.
     """
 
     version: ViewedVersion
     selected: SelectedQuery
     query: QuerySpec
     source: BoundSelect | None = None
+    is_earlier: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -97,7 +100,8 @@ class BoundSelect(msgspec.Struct, frozen=True):
         if self.source is not None:
             return self.source.explain(analyze=analyze)
         plan = self.version._planned(self.query)
-        return explain_plan(self.version._storage, self.selected.query, plan, analyze=analyze)
+        found = explain_plan(self.version._storage, self.selected.query, plan, analyze=analyze)
+        return found.of_version(self.version.version) if self.is_earlier else found
 
 
 def snapshot_of(

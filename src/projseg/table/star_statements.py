@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
 from msgspec.structs import replace
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from projseg.explain import Explain
+    from projseg.reader.plan.query_plan import QueryPlan
 
 
 _STAR_BYTES: Final = 8192  # of a statement's query, about
@@ -183,11 +185,9 @@ def bound_statement(
         versions = tuple(map(version_of, selected))
         preferred = "" if fact is None else fact.location
         asked = _Asked(inner, versions, parse_context(context), arguments, preferred)
-        number, found = asked.kept_star()
-        version = asked.versions[number]
-        return BoundSelect(
-            version, found, bound_star(version.snapshot, found.query, version._declared)
-        )
+        bound = asked.bound()
+        seconds = asked.context.max_staleness
+        return bound if seconds is None else asked.as_old_as(bound, seconds)
 
     return bind_select(statement, version_of, context, arguments, star)
 
@@ -200,6 +200,28 @@ class _Asked(NamedTuple):
     context: QueryContext
     arguments: Arguments | None
     preferred: str = ""  # the location of the table that is the fact if it may be
+
+    def bound(self) -> BoundSelect:
+        """Return the statement, bound to its fact."""
+        number, found = self.kept_star()
+        version = self.versions[number]
+        return BoundSelect(
+            version, found, bound_star(version.snapshot, found.query, version._declared)
+        )
+
+    def as_old_as(self, bound: BoundSelect, seconds: float) -> BoundSelect:
+        """Return the statement as it was bound, or bound to one earlier state of all tables."""
+        from projseg.table.earlier_versions import earlier_answer
+
+        def at(name: str, versions: Sequence[ViewedVersion]) -> tuple[BoundSelect, QueryPlan]:
+            context = replace(self.context, use_view=name)
+            asked = self._replace(versions=tuple(versions), context=context)
+            found = replace(asked.bound(), is_earlier=True)
+            return found, found.version._planned(found.query)
+
+        present = partial(bound.version._planned, bound.query)
+        found = earlier_answer(bound.version, self.versions, seconds, present, at)
+        return bound if found is None else found
 
     def kept_star(self) -> tuple[int, SelectedQuery]:
         """Return what `star` does; it is cached by the content of all tables."""

@@ -42,6 +42,11 @@ class ViewedVersion(TableInspection):
         self._store: StoreVersion | UnsetType | None = UNSET
 
     @property
+    def _may_be_older(self) -> bool:
+        """Whether nobody chose the version, so that `maxStaleness` may choose an earlier one."""
+        return False
+
+    @property
     def _has_views(self) -> bool:
         return self._snapshot.properties.has_views
 
@@ -103,6 +108,16 @@ class ViewedVersion(TableInspection):
 
             return self._planned(bound_star(self._snapshot, query, self._declared))
         return plan_asked(self._snapshot, query, self._declared, self._view_sources())
+
+    def _as_old_as(self, query: Query) -> tuple[ViewedVersion, Query]:
+        """Return the version of which a query is asked, and what: an earlier one if it may be."""
+        seconds = query.query_context.max_staleness
+        if seconds is None or not self._may_be_older or not self._has_views:
+            return self, query
+        # Imported here, so that a process that asks for no old answer starts without it.
+        from projseg.table.earlier_versions import earlier_query
+
+        return earlier_query(self, query, seconds)
 
     def _planned(self, query: QuerySpec) -> QueryPlan:
         """Return the plan of a query that is bound to the version's columns."""

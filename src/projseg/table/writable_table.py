@@ -31,6 +31,10 @@ class WritableTable(TableVersion):
         self._is_pinned = is_pinned
         self._note = CommitNote()
 
+    @property
+    def _may_be_older(self) -> bool:
+        return not self._is_pinned
+
     def refresh(self) -> Self:
         """Move to the newest version, which may be written to, and return this table.
 
