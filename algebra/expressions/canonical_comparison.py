@@ -22,6 +22,7 @@ from projseg.algebra.expressions.literals import (
     scalar_literal,
     without_negative_zero,
 )
+from projseg.algebra.expressions.parameters.arguments import Argument
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import EvaluationError
 
@@ -74,7 +75,11 @@ def recast(constant: Literal, wanted: pa.DataType) -> Literal | None:
         return None
     try:
         there = _cast(constant, wanted)
-        return there if _cast(there, constant.type) == constant else None
+        if _cast(there, constant.type) != constant:
+            return None
+        if isinstance(constant, Argument) and is_integral(constant.type) and is_integral(wanted):
+            return Argument(wanted, there.value, constant.parameter)  # so that plans keep its slot
+        return there
     except EvaluationError:
         return None
 

@@ -19,7 +19,7 @@ from projseg.algebra.planning.choose_source import BaseRows, SegmentOffers
 from projseg.algebra.planning.interval_cover import data_interval
 from projseg.algebra.planning.separable_conditions import SeparatedQuery
 from projseg.algebra.planning.shared_matching import MatchedGroup, SharedMatching
-from projseg.algebra.planning.source_cost import base_shape
+from projseg.algebra.planning.source_cost import ReadShape, base_shape
 from projseg.algebra.planning.source_plan import Known, Reason, ReasonCode, SourceChoice, SourcePlan
 from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.algebra.projection.spec import ProjectionSpec
@@ -242,6 +242,11 @@ class Planner:
         plans = tuple(map(self._under_asked_name, choice.plans))
         rejected = group.by_every_name(choice.rejected)
         return replace(choice, plans=plans, rejected=rejected)
+
+    def shape_of_rows(self, facts: SegmentFacts) -> ReadShape:
+        """Return what an answer from the base rows of a segment reads and computes."""
+        conditions, _ = simplify(self._query.conditions, ZoneSets(facts))
+        return self._base_rows(conditions).shape
 
     def _under_asked_name(self, plan: SourcePlan) -> SourcePlan:
         """Return a plan whose projection has the name that the query asks for it by."""

@@ -59,6 +59,11 @@ class SharedMatching:
         """The columns of the conditions that the queries may differ in."""
         return self._query.names
 
+    @property
+    def has_separated_interval(self) -> bool:
+        """Whether the queries may differ in their intervals."""
+        return self._query.has_interval
+
     def group(self, facts: SegmentFacts) -> MatchedGroup:
         """Return what segments with the projections of this one share."""
         deleted = "deleted" if facts.deleted_row_count and facts.has_base_rows else ""

@@ -16,19 +16,23 @@ class Meaning(NamedTuple):
 
     Parameters
     ----------
-    text : str
-        All that is said in texts.
+    outputs : str
+        All that is said in texts but for the rows that are asked for.
+    rows : str
+        The filter and the interval.
     arguments : Arguments or None
         The values of the parameters in them.
     """
 
-    text: str
+    outputs: str
+    rows: str
     arguments: Arguments | None
 
     @property
     def byte_count(self) -> int:
         """About how much memory it takes."""
-        return len(self.text) + (0 if self.arguments is None else self.arguments.byte_count)
+        text_count = len(self.outputs) + len(self.rows)
+        return text_count + (0 if self.arguments is None else self.arguments.byte_count)
 
 
 def meaning_of(query: Query) -> Meaning:
@@ -46,7 +50,8 @@ def meaning_of(query: Query) -> Meaning:
         # Datetimes have zones of any kind, and the table's time column says whose clock counts.
         zones = ("UTC", query.query_context.zone)
         interval = [Interval.parse(interval, zone) for zone in zones]
-    return Meaning(repr((_output_parts(query), query.filter, interval)), arguments_of(query))
+    rows = repr((query.filter, interval))
+    return Meaning(repr(_output_parts(query)), rows, arguments_of(query))
 
 
 def meaning_of_outputs(query: Query) -> Meaning:
@@ -58,7 +63,7 @@ def meaning_of_outputs(query: Query) -> Meaning:
     if given is not None:
         names = frozenset[str]().union(*map(parameter_names, output_texts(query)))
         given = given.only(names)
-    return Meaning(repr(_output_parts(query)), given)
+    return Meaning(repr(_output_parts(query)), "", given)
 
 
 def depends_on_instant(query: Query) -> bool:

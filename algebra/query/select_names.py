@@ -28,15 +28,15 @@ _OVER_COLUMNS: Final = frozenset((*ALIASES, "filter", "grouping", "grouping_id")
 """What else than an aggregate has arguments over columns of the table, wherever it stands."""
 
 
-def warn_of_names(quoted: tuple[str, ...], schema: pa.Schema) -> None:
-    """Warn of texts in double quotes that are the names of columns."""
-    names = {name.casefold(): name for name in schema.names}
+def warn_of_names(quoted: tuple[str, ...], *schemas: pa.Schema, callers: int = 2) -> None:
+    """Warn the caller so many calls above of texts in double quotes that are names of columns."""
+    names = {name.casefold(): name for schema in schemas for name in schema.names}
     for text in quoted:
         if name := names.get(text.casefold()):
             warnings.warn(
                 f'"{text}" is a text in Spark\'s SQL, not the column of that name; write `{name}` '
                 f"for the column, or '{text}' for the text",
-                stacklevel=4,
+                stacklevel=callers + 2,
             )
 
 

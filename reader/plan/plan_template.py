@@ -2,56 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from msgspec.structs import replace
-from sqlglot import exp
 
 from projseg.algebra.expressions.canonical import canonical, conjuncts
 from projseg.algebra.expressions.coercion import is_integral
-from projseg.algebra.expressions.parameters.argument_values import ArgumentValue
-from projseg.algebra.expressions.parameters.arguments import Argument, Arguments
-from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
-from projseg.algebra.expressions.text.dialect import parse_sql
+from projseg.algebra.expressions.parameters.arguments import Arguments
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.planning.interval_cover import covers_all_rows, data_interval, share_of
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.shared_matching import SharedMatching
+from projseg.algebra.planning.source_cost import ReadShape
 from projseg.algebra.planning.source_plan import SourceChoice, SourcePlan
 from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.request import Query, output_texts
+from projseg.algebra.query.request import Query
+from projseg.algebra.query.time_bounds import intersection
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.errors import ProjsegError
+from projseg.reader.plan.time_slots import TimeSlots
+from projseg.reader.plan.value_slots import ValueSlot, literals_of, slots_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
-_COMPARISONS: Final = frozenset(("=", "<", "<=", ">", ">="))
-_COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In)
 SEGMENTS_MAX: Final = 1024
 """The most segments of which a template keeps facts and choices."""
 _OUTCOMES_MAX: Final = 8  # of which choices are kept for each segment
 _NO_ROWS: Final = SourceChoice(())
-
-ValueKinds = tuple[tuple[str, Hashable], ...]
-
-
-class _Slot(NamedTuple):
-    """A condition that compares a column with the value, or the values, of one parameter."""
-
-    column: Column
-    function: str
-    parameter: str
+# What is computed of a query, whatever the constants of its conditions.
+_ALIKE: Final = ("joins", "columns_read", "output_schema")
 
 
 class _Choice(NamedTuple):
     """A choice, and for each plan the positions of the query's conditions in its filter.
 
-    None stands for a part of the filter that has no slot.
+    None stands for a part of the filter that has no slot. The shape is of base rows of which an
+    interval leaves out some; None: the interval leaves out none.
     """
 
     choice: SourceChoice
     origins: tuple[tuple[int | None, ...], ...]
+    shape: ReadShape | None = None
 
 
 class _Segment(NamedTuple):
@@ -61,39 +57,73 @@ class _Segment(NamedTuple):
     ----------
     facts, zones
         As of the planner.
+    data : Interval or None
+        `data_interval` of the segment.
+    keeps_time : bool
+        Whether a projection can answer for some of the times.
     choices : dict of tuple of bool to _Choice, or None
-        By whether each slot's condition is left to check; None: a choice may depend on values.
+        By whether each slot's condition is left to check, and what the interval leaves out; None:
+        a choice may depend on values.
     """
 
     facts: SegmentFacts
     zones: ZoneSets
+    data: Interval | None
+    keeps_time: bool
     choices: dict[tuple[bool, ...], _Choice] | None
+    ranges: dict[int, _Range | None]
+
+    def outcome(self, index: int, condition: Expression) -> bool | None:
+        """Return whether a slot's condition is true of all rows, or of none; None: of some."""
+        assert isinstance(condition, Call)
+        if index not in self.ranges:
+            self.ranges[index] = _range(self.facts, condition.children[0])
+        if (known := self.ranges[index]) is not None and len(condition.arguments) == 2:
+            constant = condition.arguments[1]
+            assert isinstance(constant, Literal)
+            return known.outcome(condition.function, constant.value)
+        found = outcomes(condition, self.zones)
+        return (True if found.is_always_true else None) if found.true else False
 
 
-def kinds_of_values(arguments: Arguments) -> ValueKinds | None:
-    """Return what templates need to know of values beside a query's text; None: there is none.
+class _Range(NamedTuple):
+    """The least and the greatest value of a column in a segment, and whether it has nulls."""
 
-    Texts and whole numbers compare with a column of their type in one way, whatever the value.
+    least: Any
+    greatest: Any
+    has_null: bool
+
+    def outcome(self, function: str, value: Any) -> bool | None:
+        """Return whether a comparison is true of all rows, or of none; None: of some."""
+        least, greatest = self.least, self.greatest
+        if function in ("=", "in"):
+            some = least <= value <= greatest
+            every = least == value == greatest
+        elif function[0] == "<":
+            some, every = least < value, greatest < value
+            if function == "<=":
+                some, every = least <= value, greatest <= value
+        else:
+            some, every = value < greatest, value < least
+            if function == ">=":
+                some, every = value <= greatest, value <= least
+        if not some:
+            return False
+        return True if every and not self.has_null else None
+
+
+def _range(facts: SegmentFacts, column: Expression) -> _Range | None:
+    """Return the range of a column's values; None if it is not known, or values have no order.
+
+    Python orders texts and whole numbers as Spark does.
     """
-    found: list[tuple[str, Hashable]] = []
-    for name, value in arguments.values.items():
-        literals = _literals(value)
-        if not literals:
-            return None
-        first = literals[0].type
-        if not (first == pa.string() or is_integral(first)):
-            return None
-        if any(one.value is None or one.type != first for one in literals):
-            return None
-        found.append((name, (first, isinstance(value, tuple))))
-    return tuple(found)
-
-
-def _literals(value: ArgumentValue) -> tuple[Literal, ...]:
-    """Return the constants that a parameter stands for; none for a length of time."""
-    if isinstance(value, tuple):
-        return value
-    return (value,) if isinstance(value, Literal) else ()
+    assert isinstance(column, Column)
+    found = facts.columns.get(column.name)
+    if not (column.type == pa.string() or is_integral(column.type)) or found is None:
+        return None
+    if found.minimum is None or found.maximum is None or found.null_count >= facts.row_count:
+        return None
+    return _Range(found.minimum, found.maximum, found.null_count > 0)
 
 
 class PlanTemplate:
@@ -102,28 +132,42 @@ class PlanTemplate:
     A slot's condition depends on a column that nothing else in the query or in a projection
     depends on (`separable_conditions`). So a value decides only whether its condition is true of
     all rows of a segment, of none or of some: for each outcome, one choice of a source serves all
-    values. Several threads may use a template at once.
+    values. Of an interval the same is true where no projection keeps time. Several threads may use
+    a template at once.
 
     Parameters
     ----------
     query : QuerySpec
         The first of the queries.
-    slots : dict of int to _Slot
+    slots : dict of int to ValueSlot
         By the position of their conditions.
+    times : TimeSlots or None
+        The bounds whose values are parameters; None: the table has no time column.
     matching : SharedMatching
         The matching of all of them.
     """
 
-    def __init__(self, query: QuerySpec, slots: dict[int, _Slot], matching: SharedMatching) -> None:
+    def __init__(
+        self,
+        query: QuerySpec,
+        slots: dict[int, ValueSlot],
+        times: TimeSlots | None,
+        matching: SharedMatching,
+    ) -> None:
         self._query = query
         self._slots = slots
+        self._times = times
         self._matching = matching
         self._columns = frozenset(slot.column.name for slot in slots.values())
         self._segments: dict[str, _Segment] = {}
 
     @staticmethod
     def of(
-        query: Query, bound: QuerySpec, arguments: Arguments, matching: SharedMatching
+        query: Query,
+        bound: QuerySpec,
+        interval: Interval | None,
+        arguments: Arguments | None,
+        matching: SharedMatching,
     ) -> PlanTemplate | None:
         """Return the template of a query; None if a value may decide more than its condition.
 
@@ -131,40 +175,61 @@ class PlanTemplate:
         ----------
         query, bound
             The query, whose parameters all have names, and what it is over the table's columns.
-        arguments : Arguments
+        interval : Interval or None
+            The query's own, without the bounds of its filter.
+        arguments : Arguments or None
             Its values, all of `kinds_of_values`.
         matching : SharedMatching
             What it shares with queries of other values.
         """
-        if any(map(parameter_names, output_texts(query))) or not _is_plain_text(query.filter):
+        slots = slots_of(query, bound, arguments)
+        times = slots.times
+        if slots.without_slot or (arguments is None and interval is None):
             return None
-        slots = {
-            index: slot
-            for index, condition in enumerate(bound.conditions)
-            if (slot := _slot(condition, arguments)) is not None
-        }
-        columns = [slot.column.name for slot in slots.values()]
-        if {slot.parameter for slot in slots.values()} != arguments.values.keys():
+        is_timed = bound.interval is not None
+        if is_timed and (times is None or not matching.has_separated_interval):
             return None
-        others = (c for index, c in enumerate(bound.conditions) if index not in slots)
+        if times is not None and times.has_others and interval is not None:
+            return None
+        columns = [slot.column.name for slot in slots.conditions.values()]
+        others = (c for index, c in enumerate(bound.conditions) if index not in slots.conditions)
         taken = frozenset[str]().union(*(condition.columns for condition in others))
         is_apart = len(set(columns)) == len(columns) and taken.isdisjoint(columns)
         if not is_apart or not matching.separated_names.issuperset(columns):
             return None
-        return PlanTemplate(bound, slots, matching)
+        found = PlanTemplate(bound, slots.conditions, times, matching)
+        return found if found.filled(interval, arguments) == bound else None
 
-    def filled(self, arguments: Arguments) -> QuerySpec | None:
-        """Return the query with other values; None if a condition takes another form by them."""
+    def filled(self, interval: Interval | None, arguments: Arguments | None) -> QuerySpec | None:
+        """Return the query with other values; None if a condition takes another form by them.
+
+        Parameters
+        ----------
+        interval : Interval or None
+            Of the query itself.
+        arguments : Arguments or None
+            The values.
+        """
         conditions = list(self._query.conditions)
         for index, (column, function, parameter) in self._slots.items():
-            literals = _literals(arguments.values[parameter])
-            if literals[0].type != column.type:
-                literals = tuple(Literal(column.type, one.value) for one in literals)
-            made = canonical(Call(pa.bool_(), function, (column, *literals)))
-            if not isinstance(made, Call) or made.function != function:
+            assert arguments is not None
+            made = _compared(column, function, literals_of(arguments.values[parameter]))
+            if made is None:
                 return None
             conditions[index] = made
-        return self._query.among(_all_of(conditions), self._query.interval)
+        times = self._times
+        if times is None or times.has_others:
+            within = self._query.interval
+        else:
+            try:
+                within = intersection(interval, times.interval(arguments))
+            except (ProjsegError, ValueError):
+                return None
+        found = self._query.among(_all_of(conditions), within)
+        found.__dict__["conditions"] = tuple(conditions)
+        for name in _ALIKE:
+            found.__dict__[name] = getattr(self._query, name)
+        return found
 
     def chooser(
         self, query: QuerySpec, facts_of: Callable[[SegmentEntry], SegmentFacts]
@@ -198,82 +263,68 @@ class PlanTemplate:
         varies = any(spec.holds_rows for spec in specs) or not all(
             map(self._columns.isdisjoint, computed)
         )
-        return _Segment(facts, ZoneSets(facts), None if varies else {})
+        keeps_time = any(self._query.time_column in one.columns for one in grouping)
+        zones = ZoneSets(facts)
+        choices: dict[tuple[bool, ...], _Choice] | None = None if varies else {}
+        return _Segment(facts, zones, data_interval(facts), keeps_time, choices, {})
 
     def _choice(self, query: QuerySpec, planner: Planner, segment: _Segment) -> SourceChoice:
-        if segment.choices is None:
+        if query.interval is not None and not _overlaps(query.interval, segment):
+            return _NO_ROWS
+        cut = _is_cut(query, segment)
+        if segment.choices is None or (cut and segment.keeps_time):
             return planner.choose(segment.facts)
         is_left = []
         for index in self._slots:
-            found = outcomes(query.conditions[index], segment.zones)
-            if not found.true:
+            found = segment.outcome(index, query.conditions[index])
+            if found is False:
                 return _NO_ROWS
-            is_left.append(not found.is_always_true)
-        key = tuple(is_left)
+            is_left.append(found is None)
+        key = (cut, *_sides(query.interval), *is_left)
         if (known := segment.choices.get(key)) is not None:
-            return _with_values(known, query)
+            return _with_values(known, query, segment)
         choice = planner.choose(segment.facts)
-        origins = _origins(choice, query, list(compress(self._slots, key)))
+        origins = _origins(choice, query, list(compress(self._slots, is_left)))
+        shape = planner.shape_of_rows(segment.facts) if cut else None
+        if cut and [plan.source for plan in choice.plans] != [None]:
+            return choice
         if origins is not None and len(segment.choices) < _OUTCOMES_MAX:
-            segment.choices[key] = _Choice(choice, origins)
+            segment.choices[key] = _Choice(choice, origins, shape)
         return choice
 
 
-def _is_plain_text(text: str | None) -> bool:
-    """Whether each parameter is once compared with a column that nothing else mentions.
+def _compared(column: Column, function: str, literals: tuple[Literal, ...]) -> Call | None:
+    """Return a condition in canonical form; None if it has another form with these constants."""
+    if literals[0].type != column.type:
+        most = 1 << (column.type.bit_width - 1)  # both are whole numbers
+        if not all(-most <= one.value < most for one in literals):
+            return None
+        literals = tuple(Literal(column.type, one.value) for one in literals)
+    made = Call(pa.bool_(), function, (column, *literals))
+    if function != "in":
+        return made  # constants of the column's own type are compared as they are
+    found = canonical(made)
+    return found if isinstance(found, Call) and found.function == function else None
 
-    Only the text tells: binding may drop a comparison that the present values decide.
-    """
-    if text is None:
+
+def _overlaps(interval: Interval, segment: _Segment) -> bool:
+    return segment.data is not None and interval.overlaps(segment.data)
+
+
+def _sides(interval: Interval | None) -> tuple[bool, bool]:
+    """Return which ends an interval has."""
+    if interval is None:
+        return False, False
+    return interval.start_us > MIN_MICROS, interval.end_us < MAX_MICROS
+
+
+def _is_cut(query: QuerySpec, segment: _Segment) -> bool:
+    """Whether the interval of a query leaves out a row of a segment."""
+    if query.interval is None:
         return False
-    tree = parse_sql(text)
-    columns = [column.name.casefold() for column in tree.find_all(exp.Column)]
-    names = []
-    for parameter in tree.find_all(exp.Placeholder):
-        comparison: Any = parameter.parent
-        if type(comparison) not in _COMPARING:
-            return False
-        sides = [side for side in comparison.iter_expressions() if side is not parameter]
-        is_with_column = len(sides) == 1 and isinstance(sides[0], exp.Column)
-        if not is_with_column or columns.count(sides[0].name.casefold()) > 1:
-            return False
-        outer: Any = comparison
-        while outer is not tree:
-            outer = outer.parent
-            if not isinstance(outer, exp.And | exp.Paren):
-                return False
-        names.append(parameter.name)
-    return len(set(names)) == len(names)
-
-
-def _slot(condition: Expression, arguments: Arguments) -> _Slot | None:
-    """Return the slot that a condition is; None of one that is more than a comparison."""
-    column, *constants = condition.children or (condition,)
-    if not isinstance(condition, Call) or not isinstance(column, Column):
-        return None
-    name = None
-    if condition.function == "in":
-        name = _name_of_list(constants, arguments)
-    elif condition.function in _COMPARISONS and isinstance(constants[0], Argument):
-        name = constants[0].parameter if _is_plain(column.type, constants[0], arguments) else None
-    return None if name is None else _Slot(column, condition.function, name)
-
-
-def _is_plain(column_type: pa.DataType, constant: Argument, arguments: Arguments) -> bool:
-    """Whether a constant is a parameter's value, at most widened to the type of a column."""
-    given = arguments.values[constant.parameter]
-    if not isinstance(given, Literal) or given.value != constant.value:
-        return False
-    is_number = is_integral(column_type) and is_integral(given.type)
-    return constant.type == column_type and (is_number or given.type == column_type)
-
-
-def _name_of_list(constants: list[Expression], arguments: Arguments) -> str | None:
-    """Return the parameter whose values are all of some constants, as the same objects."""
-    for name, values in arguments.values.items():
-        if isinstance(values, tuple) and set(map(id, constants)) <= set(map(id, values)):
-            return name if frozenset(constants) == frozenset(values) else None
-    return None
+    time = segment.facts.columns.get(query.time_column or "")
+    has_null_time = time is not None and time.null_count > 0
+    return not covers_all_rows(query.interval, segment.data, has_null_time=has_null_time)
 
 
 def _origins(
@@ -304,9 +355,16 @@ def _origin(part: Expression, query: QuerySpec, left: list[int]) -> int | None:
     return None
 
 
-def _with_values(known: _Choice, query: QuerySpec) -> SourceChoice:
+def _with_values(known: _Choice, query: QuerySpec, segment: _Segment) -> SourceChoice:
     each = zip(known.choice.plans, known.origins, strict=True)
-    return replace(known.choice, plans=tuple(_filled(*one, query) for one in each))
+    plans = tuple(_filled(*one, query) for one in each)
+    if known.shape is not None and query.interval is not None and segment.data is not None:
+        facts, share = segment.facts, share_of(query.interval, segment.data)
+        sizes = facts.column_bytes
+        cost = known.shape.cost(facts.row_count, sizes, sum(sizes.values()), share)
+        count = round(facts.row_count * share)
+        plans = (replace(plans[0], interval=query.interval, row_count=count, cost=cost),)
+    return replace(known.choice, plans=plans)
 
 
 def _filled(plan: SourcePlan, origins: tuple[int | None, ...], query: QuerySpec) -> SourcePlan:
@@ -324,7 +382,8 @@ def _filled(plan: SourcePlan, origins: tuple[int | None, ...], query: QuerySpec)
     return replace(plan, filter=_all_of(parts))
 
 
-def _all_of(conditions: list[Expression]) -> Expression:
-    """Return the AND of canonical conditions over different columns."""
-    only = conditions[0]
-    return only if len(conditions) == 1 else Call(pa.bool_(), "and", tuple(conditions))
+def _all_of(conditions: list[Expression]) -> Expression | None:
+    """Return the AND of canonical conditions over different columns; None of none."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return Call(pa.bool_(), "and", tuple(conditions))

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.planning.planner import Planner, check_excluded, check_forced
-from projseg.algebra.planning.separable_conditions import separated
-from projseg.algebra.planning.shared_matching import SharedMatching
 from projseg.algebra.planning.source_plan import Reason, SourceChoice
 from projseg.algebra.projection.spec import definition_name
 from projseg.algebra.proofs.index_keys import IndexUse, KeyTree
-from projseg.algebra.query.binding import bind_outputs, bind_query, bind_rows
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.cache_key import (
-    Meaning,
     depends_on_instant,
     meaning_of,
-    meaning_of_outputs,
 )
-from projseg.algebra.query.declared_columns import DeclaredColumns, bind_declared
-from projseg.algebra.query.request import Query, with_named_parameters
+from projseg.algebra.query.declared_columns import DeclaredColumns
+from projseg.algebra.query.request import Query
 from projseg.errors import ProjectionNotUsableError
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.deadline import check_deadline
 from projseg.memory.forks import cached_property
-from projseg.reader.plan.plan_template import SEGMENTS_MAX, PlanTemplate, kinds_of_values
+from projseg.reader.plan.bind_template import (
+    PLAN_BYTES,
+    SEGMENT_PLAN_BYTES,
+    bind_asked,
+    bound_by_template,
+    matching_of,
+    plan_key,
+)
+from projseg.reader.plan.plan_template import PlanTemplate
 from projseg.reader.plan.version_facts import CoveredRows, VersionFacts
 from projseg.reader.sources.combined_sources import Stack, stacked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
@@ -136,11 +139,6 @@ def combined_sources_of(segments: Iterable[SegmentPlan]) -> Iterator[Stack]:
     return stacked((one.entry, source) for one in segments for source in one.choice.plans)
 
 
-# Approximate memory of a plan, and of each segment in it beyond what the manifests hold.
-_PLAN_BYTES: Final = 8192
-_SEGMENT_PLAN_BYTES: Final = 2048
-
-
 def plan_query(
     snapshot: Snapshot,
     query: QuerySpec,
@@ -172,7 +170,7 @@ def plan_query(
         return _plan(snapshot, query, entries, len(entries))
     if keys is not None:
         return _plan_of_all(snapshot, query, keys)
-    key = _above(_key("plan", snapshot, query), wider)
+    key = _above(plan_key("plan", snapshot, query), wider)
     plan: QueryPlan | None = KEPT.get(key)
     if plan is None:
         plan = _plan_above(snapshot, query, wider)
@@ -208,65 +206,20 @@ def plan_asked(
         As of `bind_query`, `bind_declared` and `plan_query`.
     """
     meaning = meaning_of(query)
-    key = _key("plan", snapshot, meaning if declared is None else (meaning, declared))
+    key = plan_key("plan", snapshot, meaning if declared is None else (meaning, declared))
     key = _above(key, wider)
     plan: QueryPlan | None = KEPT.get(key)
     if plan is not None:
         return plan
-    if depends_on_instant(query):
-        return _plan_above(snapshot, bind_asked(snapshot, query, declared), wider)
-    if declared is not None:
-        plan = _plan_above(snapshot, bind_asked(snapshot, query, declared), wider)
-        KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
-        return plan
-    bound, template = _bound_by_template(snapshot, query, meaning)
+    template = None
+    if declared is not None or (query.filter is None and query.interval is None):
+        bound = bind_asked(snapshot, query, declared)
+    else:
+        bound, template = bound_by_template(snapshot, query, meaning)
     plan = _plan_above(snapshot, bound, wider, None if wider else template)
-    _keep(key, plan, meaning.byte_count)
+    if template is not None or not depends_on_instant(query):
+        _keep(key, plan, meaning.byte_count)
     return plan
-
-
-def _bound_by_template(
-    snapshot: Snapshot, query: Query, meaning: Meaning
-) -> tuple[QuerySpec, PlanTemplate | None]:
-    """Return a query bound, and the template of its plan; None: its values decide more."""
-    given = meaning.arguments
-    kinds = None if given is None else kinds_of_values(given)
-    key = _key("template", snapshot, (meaning.text, kinds))
-    found: PlanTemplate | None = None if kinds is None else KEPT.get(key)
-    if found is not None and given is not None and (filled := found.filled(given)) is not None:
-        return filled, found
-    properties = snapshot.properties
-    query = with_named_parameters(query)
-    outputs: QuerySpec = KEPT.get_or_load(
-        _key("outputs", snapshot, meaning_of_outputs(query)),
-        lambda: bind_outputs(properties.schema, properties.time_column, query),
-        lambda _: _PLAN_BYTES,
-    )
-    bound = bind_rows(outputs, properties.schema, query)
-    if given is None or kinds is None:
-        return bound, None
-    matching = _matching(snapshot, VersionFacts(snapshot), bound)
-    made = PlanTemplate.of(query, bound, given, matching)
-    if made is None:
-        return bound, None
-    byte_count = _PLAN_BYTES + 2 * _SEGMENT_PLAN_BYTES * min(len(snapshot.segments), SEGMENTS_MAX)
-    return bound, KEPT.put(key, made, byte_count + len(meaning.text))
-
-
-def bind_asked(
-    snapshot: Snapshot, query: Query, declared: DeclaredColumns | None = None
-) -> QuerySpec:
-    """Return a query bound to a snapshot's columns, or to those that a definition declares.
-
-    Raises
-    ------
-    ProjsegError
-        As of `bind_query` and `bind_declared`.
-    """
-    schema, time_column = snapshot.properties.schema, snapshot.properties.time_column
-    if declared is None:
-        return bind_query(schema, time_column, query)
-    return bind_declared(declared, schema, time_column, query)
 
 
 def _above(key: CacheKey, wider: WiderSources | None) -> CacheKey:
@@ -293,18 +246,8 @@ def _keep(key: CacheKey, plan: QueryPlan, byte_count: int = 0) -> None:
         KEPT.put(key, plan, _byte_count(plan) + byte_count)
 
 
-def _key(
-    kind: str,
-    snapshot: Snapshot,
-    what: Hashable = None,
-) -> CacheKey:
-    """Return the key of what is cached of a version, which names it by its commit."""
-    location, write_id = snapshot.storage.location, snapshot.file.write_id
-    return (kind, location, snapshot.version, write_id, what)
-
-
 def _byte_count(plan: QueryPlan) -> int:
-    return _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments)
+    return PLAN_BYTES + SEGMENT_PLAN_BYTES * len(plan.segments)
 
 
 def _plan_of_all(
@@ -350,7 +293,7 @@ def _plan(
 ) -> QueryPlan:
     facts = VersionFacts(snapshot)
     if template is None:
-        planner = Planner(query, matching=_matching(snapshot, facts, query))
+        planner = Planner(query, matching=matching_of(snapshot, facts, query))
         planned = (_segment_plan(entry, planner.choose(facts.of(entry))) for entry in entries)
     else:
         choose = template.chooser(query, facts.of)
@@ -360,22 +303,6 @@ def _plan(
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
     pruned_count = entry_count - len(to_read)
     return QueryPlan(query, named_schema(snapshot.properties), to_read, pruned_count)
-
-
-def _matching(snapshot: Snapshot, facts: VersionFacts, query: QuerySpec) -> SharedMatching:
-    """Return the matching that a query shares with those that ask for other values."""
-    decided: frozenset[str] = KEPT.get_or_load(
-        _key("decided", snapshot), facts.decided_columns, lambda _: _SEGMENT_PLAN_BYTES
-    )
-    common = separated(query, decided)
-    if common.is_whole:
-        return SharedMatching(common, facts.declared_specs())
-    found: SharedMatching = KEPT.get_or_load(
-        _key("matching", snapshot, common),
-        lambda: SharedMatching(common, facts.declared_specs()),
-        lambda _: _PLAN_BYTES,
-    )
-    return found
 
 
 def _segment_plan(entry: SegmentEntry, choice: SourceChoice) -> SegmentPlan:

@@ -4,16 +4,20 @@ import functools
 import gc
 import math
 import random
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 from support.scale import tries
 
 import projseg
+from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.planning import match_projections
 from projseg.algebra.planning.planner import Planner
+from projseg.algebra.query.text_literals import lifted_literals
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 
@@ -259,6 +263,161 @@ def test_no_answer_depends_on_what_is_kept(table, seed):
     answered = sum(isinstance(one, tuple) for one in found)
     assert answered > len(found) // 3
     assert sum("base" not in str(one[1]) for one in found if isinstance(one, tuple)) > 5
+
+
+COLUMNS_OF_LITERALS = ["text", "other", "code", "big", "tiny", "day", "price", "amount"]
+TIMES = [
+    "t >= TIMESTAMP '{a}' AND t < TIMESTAMP '{b}'",
+    "t >= '{a}' AND t < '{b}'",
+    "t BETWEEN '{a}' AND '{b}'",
+    "t > TIMESTAMP '{a}' + INTERVAL 90 MINUTES",
+    "t >= TIMESTAMP '{a}' AND t < TIMESTAMP '{a}' + INTERVAL 1 DAY",
+    "t >= CAST('{a}' AS TIMESTAMP) - INTERVAL 2 HOURS AND text > 'a'",
+    "t >= DATE '{d}'",
+    "t = '{a}'",
+    "to_date(t) = '{d}'",
+    "t >= '{a}' OR code = 1",
+    "date_trunc('HOUR', t) >= '{a}'",
+    "t <= TIMESTAMP '2024-05-02 03:00:00' AND code >= {n}",
+    "t > :a",
+    "t >= :a AND t < :a + INTERVAL 26 HOURS",
+    "t >= :a - INTERVAL 1 MONTH AND t < '{b}'",
+]
+ZONES = [None, None, {"timezone": "Europe/Berlin"}]
+
+
+def written_question(rng):
+    """Return a maker of one question with constants in its text, which gives them new values."""
+    columns = rng.sample(COLUMNS_OF_LITERALS, rng.randint(0, 2))
+    forms = [
+        *("{} = {}", "{} = {}", "{} < {}", "{} >= {}", "{} IN ({}, {})", "{} = {} OR code = 1"),
+        *("{} > {} AND code = 2", "{} BETWEEN {} AND {}", "coalesce({}, {}) = {}", "{} != {}"),
+    ]
+    chosen = [(column, rng.choice(forms)) for column in columns]
+    times = rng.sample(TIMES, rng.choice([0, 1, 1]))
+    output = dict(rng.choice([one for one in OUTPUTS if ":{" not in str(one)]))
+    output["context"] = rng.choice(ZONES)
+    has_interval = not times or rng.random() < 0.3
+
+    def ask():
+        first = START + timedelta(minutes=rng.choice([0, 30, 60, 31 * 40, 1440, 1441, -99, 3000]))
+        last = first + timedelta(minutes=rng.choice([0, 29, 60, 1440, 2000, 9000]))
+        texts = []
+        for column, form in chosen:
+            known = [*VALUES[column], *VALUES[column], None]
+            given = [projseg.literal(rng.choice(known)) for _ in range(form.count("{}") - 1)]
+            texts.append(form.format(column, *given))
+        a, b = (f"{one:%Y-%m-%d %H:%M:%S}" for one in (first, last))
+        texts += [one.format(a=a, b=b, d=a[:10], n=rng.choice([-1, 0, 2, 9])) for one in times]
+        asked = {**output, "filter": " AND ".join(f"({one})" for one in texts) or None}
+        if has_interval:
+            asked["interval"] = rng.choice([(first, last), f"{a[:10]}/P1D", f"{a[:10]}/P2D"])
+        return asked, {"a": first} if ":a" in str(times) else None
+
+    return ask
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_answer_depends_on_the_constants_of_an_earlier_text(table, seed):
+    rng = random.Random(f"written {seed}")
+    asking = [written_question(rng) for _ in range(tries(30))]
+    cases = [ask() for ask in asking for _ in range(6)]
+    rng.shuffle(cases)
+    forget()
+    found = [asked(table, parts, args) for parts, args in cases]
+    for (parts, args), kept in zip(cases, found, strict=True):
+        forget()
+        assert asked(table, parts, args) == kept, (parts, args)
+    assert sum(isinstance(one, tuple) for one in found) > len(found) // 4
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        [{"filter": f"text = '{value}' AND code > {n}"} for n, value in enumerate("ab")],
+        [{"filter": f"tiny = 0 AND other in ('x' , '{value}')"} for value in "bz"],
+        [{"filter": f"code = -{n} AND (text <= '{n}')"} for n in (1, 2)],
+        [{"filter": f"code = {n} AND big / 2 > {n}"} for n in (0, 0)],
+        [{"filter": f"t >= TIMESTAMP '2024-05-01 00:0{n}:00' AND text = 'a'"} for n in (1, 2)],
+        [{"filter": f"t >= '2024-05-01 00:00:0{n}' AND t < '2024-05-01 02'"} for n in (1, 2)],
+        [{"filter": "t > :a", "args": {"a": START + timedelta(seconds=n)}} for n in (1, 2)],
+        [{"interval": (START, START + timedelta(minutes=n))} for n in (1, 2)],
+        [{"interval": f"2024-05-01T00:00:0{n}/P1D", "filter": f"text = '{n}'"} for n in (1, 2)],
+    ],
+)
+def test_constants_of_a_text_and_times_have_slots(tmp_path, monkeypatch, questions):
+    table = projseg.Table.create(
+        tmp_path / "t", SCHEMA, time_column="t", projections=[projseg.Projection(**TEXTS[0])]
+    )
+    for hour in range(2):
+        given = [
+            {
+                "t": START + timedelta(hours=hour, minutes=n),
+                "text": text,
+                "code": n - 2,
+                "other": text,
+            }
+            for n, text in enumerate("abz12")
+        ]
+        table.append(pa.Table.from_pylist([{"tiny": n, **one} for n in (0, 1) for one in given]))
+    chosen = []
+    choose = Planner.choose
+    monkeypatch.setattr(
+        Planner, "choose", lambda self, facts: chosen.append(facts.name) or choose(self, facts)
+    )
+    forget()
+    counts = []
+    for parts in [questions[0], *questions]:
+        table.query("text", "count(*) AS n", **parts)
+        counts.append(len(chosen))
+    assert counts[0] > 0
+    assert counts[2] == counts[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("code = 1 -- 'a'", "text = 'a' 'b'", "text = 'it''s'", r"text = 'a\'b'", "code = 1L"),
+        *("code = 1.5", "text LIKE 'a%'", "text <=> 'a'", "substr(text, 1, 2) = 'ab'"),
+        *("text = r'a'", "code - 5 = 3", "code = 5 -3", 'text = "a"', "`code` = 1", "code = 1e3"),
+        *("text = :literal_text_0", "code = '1' /* */", "big = 1234567890123456789012"),
+    ],
+)
+def test_a_constant_that_is_more_than_a_plain_one_stays_in_the_text(text):
+    assert lifted_literals(text) is None
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_text_with_parameters_has_the_tree_of_the_text(count):
+    rng = random.Random(count)
+    words = (
+        "code text t = < >= AND OR NOT ( ) , - 'a' '2024-05-01' DATE TIMESTAMP BETWEEN 5 17 + ::"
+    )
+    words = [*words.split(), "IN (", "LIKE", "INTERVAL", "DAY", "x1", "CASE", "WHEN"]
+    words += [":p", "[", "]", "COLLATE", "''", ".", "r"]
+    found = 0
+    for _ in range(tries(4000)):
+        text = " ".join(rng.choice(words) for _ in range(rng.randint(3, 9)))
+        text = text.replace(" ", rng.choice([" ", " ", ""]))
+        if rng.random() < 0.5:
+            text = f"code = 1 AND {text}"
+        lifted = lifted_literals(text)
+        if lifted is None:
+            continue
+        found += 1
+        tree = parse_sql(lifted.text)
+        for name, value in lifted.values.items():
+            given = value if isinstance(value, tuple) else (value,)
+            for one in [one for one in tree.find_all(exp.Placeholder) if one.name == name]:
+                parts = [parse_sql(projseg.literal(item.value)) for item in given]
+                if isinstance(value, tuple):
+                    one.parent.set("expressions", parts)
+                else:
+                    one.replace(parts[0])
+        # A typed constant becomes a cast of its text.
+        written = re.sub(r"\b(DATE|TIMESTAMP) ?('[^']*')", r"CAST(\2 AS \1)", text)
+        assert tree == parse_sql(written), text
+    assert found > 10
 
 
 @pytest.mark.parametrize(

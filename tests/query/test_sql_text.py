@@ -273,6 +273,37 @@ def test_statements_tell_of_the_table(table):
     assert table.sql("SHOW COLUMNS IN t").to_pylist()[0] == {"col_name": "time"}
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["EXPLAIN SELECT count(*) FROM t", "DESCRIBE T", "desc table `t`", "SHOW PROJECTIONS FROM t"],
+)
+def test_statements_over_named_tables_tell_of_one(table, statement):
+    found = projseg.sql(statement, {"other": table, "t": table})
+    assert found == table.sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("DESCRIBE nosuch", "'nosuch' is none of the tables given"),
+        ("SHOW PROJECTIONS", "names none of several tables"),
+        ("EXPLAIN DELETE FROM t", "is no statement that projseg knows"),
+        ("SHOW TABLES", "'SHOW TABLES' is no statement that projseg knows"),
+        ("DROP TABLE t", "is a SELECT, EXPLAIN, DESCRIBE or SHOW"),
+    ],
+)
+def test_what_tells_of_no_table_is_refused(table, statement, message):
+    with pytest.raises(projseg.ProjsegError, match=message) as caught:
+        projseg.sql(statement, {"other": table, "t": table})
+    assert caught.value.code == "PROJSEG_BAD_SQL"
+
+
+def test_a_text_that_is_the_name_of_a_column_warns_over_named_tables(table):
+    with pytest.warns(UserWarning, match="write `channel` for the column") as caught:
+        projseg.sql('SELECT count(*) AS n FROM t WHERE "channel" = 1 OR TRUE', {"t": table})
+    assert caught[0].filename == __file__
+
+
 def test_a_text_that_is_the_name_of_a_column_warns(table):
     with pytest.warns(UserWarning, match="write `channel` for the column, or 'Channel' for the"):
         found = table.sql(

@@ -22,7 +22,8 @@ from projseg.algebra.query.request import (
 )
 from projseg.errors import InvalidInputError
 from projseg.memory.deadline import answered_within
-from projseg.reader.plan.query_plan import bind_asked, plan_query
+from projseg.reader.plan.bind_template import bind_asked
+from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.scan.row_scan import scan
 from projseg.table.view_answers import ViewedVersion
 

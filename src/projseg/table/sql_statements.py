@@ -20,9 +20,10 @@ from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
+from projseg.errors import InvalidInputError, did_you_mean
 from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer_over
-from projseg.reader.plan.query_plan import bind_asked
+from projseg.reader.plan.bind_template import bind_asked
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table.inspection import TableInspection
 from projseg.table.view_answers import ViewedVersion
@@ -35,9 +36,9 @@ _STATEMENT: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NAME: Final = r"(?:`[^`]+`|[\w.]+)"
-_DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?{_NAME}\s*;?\s*", re.IGNORECASE)
+_DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?(?P<table>{_NAME})\s*;?\s*", re.IGNORECASE)
 _SHOW: Final = re.compile(
-    rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+{_NAME})?\s*;?\s*",
+    rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+(?P<table>{_NAME}))?\s*;?\s*",
     re.IGNORECASE,
 )
 _VersionOf: TypeAlias = Callable[[SelectedTable], ViewedVersion]
@@ -177,13 +178,13 @@ def _as_named(source: BoundSelect) -> QuerySpec:
     )
 
 
-def described(version: TableInspection, text: str, explained: _Explained) -> pa.Table:
+def described(version: TableInspection | None, text: str, explained: _Explained) -> pa.Table:
     """Return the answer of EXPLAIN, DESCRIBE or SHOW.
 
     Parameters
     ----------
-    version : TableInspection
-        What it tells of.
+    version : TableInspection or None
+        What DESCRIBE and SHOW tell of.
     text : str
         The statement.
     explained : function
@@ -199,10 +200,10 @@ def described(version: TableInspection, text: str, explained: _Explained) -> pa.
     if found and verb == "EXPLAIN" and is_select(rest):
         analyze = (found["mode"] or "").upper() == "ANALYZE"
         return pa.table({"plan": [str(explained(rest, analyze))]})
-    if verb in ("DESCRIBE", "DESC") and _DESCRIBE.fullmatch(rest):
+    if version is not None and verb in ("DESCRIBE", "DESC") and _DESCRIBE.fullmatch(rest):
         return _columns(version)
     shown = _SHOW.fullmatch(rest) if verb == "SHOW" else None
-    if shown is None:
+    if version is None or shown is None:
         raise bad_sql(
             f"'{text.strip()}' is no statement that projseg knows; write EXPLAIN [ANALYZE] SELECT "
             "..., DESCRIBE t, SHOW PROJECTIONS, SHOW COLUMNS or SHOW SEGMENTS"
@@ -211,6 +212,59 @@ def described(version: TableInspection, text: str, explained: _Explained) -> pa.
     if what == "COLUMNS":
         return pa.table({"col_name": pa.array(version.schema.names, pa.string())})
     return version.projections() if what == "PROJECTIONS" else version.segments()
+
+
+def described_table(text: str) -> str | None:
+    """Return the name of the table that DESCRIBE or SHOW tells of; "" if it names none.
+
+    None of a statement that is not known.
+    """
+    found = _STATEMENT.fullmatch(text)
+    rest = found["rest"] if found else ""
+    named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None
+    named = named or _SHOW.fullmatch(rest)
+    return None if named is None else (named["table"] or "").strip("`")
+
+
+def table_named(name: str, tables: Mapping[str, TableInspection]) -> ViewedVersion:
+    """Return the table that a statement names; the only one if it names none.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SQL, PROJSEG_BAD_ARGUMENT.
+    """
+    by_name = tables_by_name(tables)
+    if not name and len(by_name) == 1:
+        return next(iter(by_name.values()))
+    if not name:
+        raise bad_sql("the statement names none of several tables; write FROM and one of them")
+    found = by_name.get(name.casefold())
+    if found is None:
+        raise bad_sql(f"'{name}' is none of the tables given{did_you_mean(name, tables)}")
+    return found
+
+
+def tables_by_name(tables: Mapping[str, TableInspection]) -> dict[str, ViewedVersion]:
+    """Return the tables that a caller gives by their folded names.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT if a name is no text, two are the same, or a value is no table.
+    """
+    known = tables.items() if isinstance(tables, Mapping) else [("", tables)]
+    by_name = {
+        name.casefold(): table
+        for name, table in known
+        if isinstance(name, str) and isinstance(table, ViewedVersion)
+    }
+    if len(by_name) < len(known):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            "tables takes names, which differ in more than case, and tables: {'edits': edits, ...}",
+        )
+    return by_name
 
 
 def _columns(version: TableInspection) -> pa.Table:

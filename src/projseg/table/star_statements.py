@@ -17,7 +17,8 @@ from projseg.algebra.expressions.parameters.arguments import (
 )
 from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
-from projseg.algebra.query.request import Query, is_select, texts_of
+from projseg.algebra.query.request import Query, is_described, is_select, texts_of
+from projseg.algebra.query.select_names import warn_of_names
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.select_table import SelectedTable
@@ -32,12 +33,20 @@ from projseg.algebra.query.stars.star import (
 )
 from projseg.algebra.query.stars.star_names import NamedTable, StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
-from projseg.errors import InvalidInputError, LimitExceededError, ProjsegError, did_you_mean
+from projseg.errors import LimitExceededError, ProjsegError, did_you_mean
 from projseg.memory.cache import KEPT
 from projseg.memory.deadline import answered_within
 from projseg.reader.dimensions import TableDimension, bound_star, joined_table
 from projseg.table.inspection import TableInspection
-from projseg.table.sql_statements import BoundSelect, bind_select, snapshot_of
+from projseg.table.sql_statements import (
+    BoundSelect,
+    bind_select,
+    described,
+    described_table,
+    snapshot_of,
+    table_named,
+    tables_by_name,
+)
 from projseg.table.view_answers import ViewedVersion
 
 if TYPE_CHECKING:
@@ -91,7 +100,8 @@ def sql(
     text : str
         `SELECT ... FROM edits JOIN places d ON country = d.code ...`: INNER, LEFT, RIGHT, LEFT SEMI
         and LEFT ANTI JOIN, with ON or USING; commas, with the equalities in WHERE; and
-        `x IN (SELECT y FROM d)`.
+        `x IN (SELECT y FROM d)`. Or EXPLAIN, DESCRIBE and SHOW as of `Table.sql`, of the table that
+        they name.
     tables : mapping of str to Table
         The tables by their names in FROM, each at its version; VERSION AS OF and TIMESTAMP AS OF
         read another.
@@ -120,13 +130,47 @@ def sql(
     ProjsegError
         As of `Table.query`.
     """
-    if not is_select(text):
-        raise bad_sql(f"a statement over several tables is a SELECT, found {text!r:.80}")
     with fixed_instant(), answered_within(parse_context(context).time_limit):
-        named, arguments = with_arguments(text, args)
-        statement = parse_select(named, with_joins=True)
-        selected = bound_statement(statement, tables, None, context, arguments)
+        if isinstance(text, str) and is_described(text):
+            return _described(text, tables, context, args)
+        if not is_select(text):
+            raise bad_sql(
+                "a statement over tables is a SELECT, EXPLAIN, DESCRIBE or SHOW, found "
+                f"{text!r:.80}"
+            )
+        selected = _selected(text, tables, context, args)
         return selected.explain() if explain else selected.rows()
+
+
+def _selected(
+    text: str,
+    tables: Mapping[str, TableInspection],
+    context: Mapping[str, Any] | None,
+    args: ArgumentsLike | None,
+) -> BoundSelect:
+    named, arguments = with_arguments(text, args)
+    statement = parse_select(named, with_joins=True)
+    found = bound_statement(statement, tables, None, context, arguments)
+    warn_of_names(statement.quoted, *(table.schema for table in tables.values()))
+    return found
+
+
+def _described(
+    text: str,
+    tables: Mapping[str, TableInspection],
+    context: Mapping[str, Any] | None,
+    args: ArgumentsLike | None,
+) -> pa.Table:
+    """Return what EXPLAIN tells of a SELECT, or DESCRIBE and SHOW of the table that they name."""
+    is_explain = text.lstrip()[:7].upper() == "EXPLAIN"
+    if not is_explain:
+        with_arguments("", args)
+    name = None if is_explain else described_table(text)
+    return described(
+        None if name is None else table_named(name, tables),
+        text,
+        lambda select, analyze: _selected(select, tables, context, args).explain(analyze=analyze),
+    )
 
 
 def bound_statement(
@@ -157,17 +201,7 @@ def bound_statement(
     ProjsegError
         As of `sql`.
     """
-    known = tables.items() if isinstance(tables, Mapping) else [("", tables)]
-    by_name = {
-        name.casefold(): table
-        for name, table in known
-        if isinstance(name, str) and isinstance(table, ViewedVersion)
-    }
-    if len(by_name) < len(known):
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT",
-            "tables takes names, which differ in more than case, and tables: {'edits': edits, ...}",
-        )
+    by_name = tables_by_name(tables)
 
     def version_of(table: SelectedTable) -> ViewedVersion:
         found = by_name.get(table.written.casefold(), otherwise)
