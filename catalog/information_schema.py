@@ -23,9 +23,14 @@ from projseg.catalog.declared_table import UNTYPED
 from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE, TableMetadata
 from projseg.catalog.table_verbs import TableVerbs, innermost_select, table_of
+from projseg.declarations import declare_properties
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.segment_format.layout.logical_types import parse_type_name, type_name
 from projseg.table import Table
+from projseg.table_layer.commits.commit import create_table
+from projseg.table_layer.storage.local_storage import LocalStorage
+from projseg.table_layer.storage.paths import new_write_id
+from projseg.writer.table_writer import write_segments
 
 if TYPE_CHECKING:
     from projseg.explain import Explain
@@ -97,6 +102,18 @@ VIEWS: Final = {
 """The views and their columns."""
 
 
+class _View(Table):
+    """A table of its own gives a view all the SQL that tables have; it outlives no question."""
+
+    def __init__(
+        self, storage: LocalStorage, schema: pa.Schema, rows: Iterator[pa.RecordBatch]
+    ) -> None:
+        write_id, properties = new_write_id(), declare_properties(schema)
+        made = write_segments(rows, properties, storage, write_id=write_id, threads=1)
+        snapshot = create_table(storage, properties, entries=tuple(made), write_id=write_id)
+        super(Table, self).__init__(storage, snapshot, is_pinned=False)
+
+
 class InformationSchema(TableVerbs):
     """SELECT over a catalog's tables, and over its own description."""
 
@@ -138,19 +155,21 @@ class InformationSchema(TableVerbs):
                 "PROJSEG_UNSUPPORTED_FEATURE", "information_schema is read whole; leave explain out"
             )
         view = view_of(parts[1])
-        if view == "schemata":
-            found: Iterable[Any] = self.store.namespaces()
-        else:
-            among: tuple[_Names, _Names] = (None, None)
-            if _IS_SELECT.match(text):
-                among = _named_tables(text, VIEWS[view], context, args)
-            found = self.store.listed(among=among)
-        batches = _batches(VIEWS[view], view_rows(view, self.store.tenant, found))
+        among: tuple[_Names, _Names] = (None, None)
+        if view != "schemata" and _IS_SELECT.match(text):
+            among = _named_tables(text, VIEWS[view], context, args)
+        batches = self._view_batches(view, among)
         with tempfile.TemporaryDirectory(prefix="projseg-") as folder:
-            # A table of its own gives the views all the SQL that tables have.
-            rows = pa.RecordBatchReader.from_batches(VIEWS[view], batches)
-            made = Table.create(folder + "/view", VIEWS[view], data=rows)
+            made = _View(LocalStorage(folder, is_durable=False), VIEWS[view], batches)
             return made.sql(text, context=context, args=args)
+
+    def _view_batches(
+        self, view: str, among: tuple[_Names, _Names] = (None, None)
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a view, of definitions among some."""
+        found: Iterable[Any]
+        found = self.store.namespaces() if view == "schemata" else self.store.listed(among=among)
+        return _batches(VIEWS[view], view_rows(view, self.store.tenant, found))
 
 
 def view_of(name: str) -> str:

@@ -9,6 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from projseg.catalog.spec.spec_rules import checked
+from projseg.catalog.spec.table_spec import SpecLike, TableSpec
 from projseg.catalog.store.table_metadata import NameLike, TableMetadata, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError, ProjsegError
@@ -150,7 +152,7 @@ class Upkeep(TableVerbs):
             self.flush()
 
     def gc(self, dry_run: bool = True) -> pa.Table:
-        """Remove dropped definitions that are due, with the files that go with them.
+        """Remove dropped definitions that are due, and those that were never finished, with files.
 
         Nothing is found by listing folders: only locations that a row names and that the catalog
         can compute again are emptied, and only of files with projseg's names.
@@ -172,10 +174,14 @@ class Upkeep(TableVerbs):
         """
         now = time.time_ns() // 1000
         due = self.store.trash(now)
+        abandoned = self.store.staged(now - DAY_US)
         if not dry_run:
+            for found in abandoned:
+                self._abandon(found)
             for found, _, removes_files in due:
                 self._remove(found, removes_files=removes_files)
             self.store.prune_changes(now - CHANGE_DAYS * DAY_US)
+        due += [(found, now, True) for found in abandoned]
         locations = [one.location if removes else None for one, _, removes in due]
         return pa.table(
             {
@@ -262,6 +268,25 @@ class Upkeep(TableVerbs):
                 "problem": pa.array(texts, pa.string()),
             }
         )
+
+    def _stage(self, name: NameLike, spec: SpecLike) -> TableMetadata:
+        """Make a definition that gets its name once its first rows are there."""
+        parsed, whole = parse_name(name), checked(TableSpec.of(spec))
+        return self.store.stage(parsed, whole, lambda id_: self._location(parsed, id_))
+
+    def _publish(self, definition: str, *, replace: bool) -> int:
+        """Give a staged definition its name; one that it replaces goes to the trash."""
+        due_us = time.time_ns() // 1000 + TRASH_DAYS * DAY_US
+        try:
+            return self.store.publish(definition, due_us, replace=replace)
+        finally:
+            self.flush()
+
+    def _abandon(self, found: TableMetadata) -> None:
+        """Remove what was written for a staged definition, then its row."""
+        if found.location is not None and self._is_own_place(found):
+            self._empty(found.location)
+        self.store.discard(found.id)
 
     def _remove(self, found: TableMetadata, *, removes_files: bool) -> None:
         """Remove a dropped definition for good; a kill in between leaves a row for `gc`."""

@@ -16,7 +16,12 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from projseg.spark_datasource.option_record import ROW_CHANGE, ROW_NUMBERS, WORK_OPTION
+from projseg.spark_datasource.option_record import (
+    EXTERNAL_FILES,
+    ROW_CHANGE,
+    ROW_NUMBERS,
+    WORK_OPTION,
+)
 from projseg.spark_datasource.plain_errors import in_one_line
 
 if TYPE_CHECKING:
@@ -76,6 +81,10 @@ class ProjsegDataSource(DataSource):
             from projseg.spark_datasource.reads.rewrite_runner import WorkReader
 
             return WorkReader(self.options)
+        if EXTERNAL_FILES in self.options:
+            from projseg.spark_datasource.reads.external_reader import ExternalReader
+
+            return ExternalReader(self.options, schema)
         from projseg.spark_datasource.reads.batch_reader import ProjsegReader
         from projseg.spark_datasource.reads.read_request import parse_read_request
 

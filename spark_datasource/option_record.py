@@ -17,6 +17,10 @@ ROW_NUMBER: Final = "__projseg_row"
 """The column that it returns them in."""
 ROW_CHANGE: Final = "projseg.change"
 """What the extension sets for a write that changes rows by their numbers."""
+WRITE_PLAN: Final = "projseg.plan"
+"""What the extension sets for a write by the name that a catalog gives a table."""
+EXTERNAL_FILES: Final = "projseg.external"
+"""What the extension sets for a read of files from outside."""
 # Beside these that the version it names is pinned, and what hints say.
 ADDED_BY_EXTENSION: Final = frozenset(
     {
@@ -25,6 +29,8 @@ ADDED_BY_EXTENSION: Final = frozenset(
         COMPACT_SINCE,
         ROW_CHANGE,
         ROW_NUMBERS,
+        WRITE_PLAN,
+        EXTERNAL_FILES,
         "projseg.hint.useprojection",
         "projseg.hint.forceprojections",
         "projseg.hint.noprojections",

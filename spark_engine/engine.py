@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from projseg.algebra.time.time_zones import zone_name, zone_rules
 from projseg.errors import ProjsegError
 from projseg.spark_engine.catalog_tables import TABLES
+from projseg.spark_engine.definition_requests import DEFINITIONS
 from projseg.spark_engine.index_requests import INDEXES
 from projseg.spark_engine.query_replies import (
     answered,
@@ -123,6 +124,7 @@ _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     **INDEXES,
     **VIEWS,
     **TABLES,
+    **DEFINITIONS,
 }
 
 if __name__ == "__main__":

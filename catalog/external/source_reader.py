@@ -6,12 +6,13 @@ Every door reads by this one reader, so quotes, nulls and dates have one meaning
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
@@ -269,3 +270,36 @@ def _renamed(error: InvalidInputError, one: _Input) -> InvalidInputError:
 
 def _ignore(_: int) -> None:
     pass
+
+
+def parts_of(spec: TableSpec, places: AllowedPlaces) -> list[TableSpec]:
+    """Return a complete definition for each of its files, so that tasks can share them.
+
+    Raises
+    ------
+    InvalidInputError
+        As of `read_source`, before any file is read.
+    """
+    found = spec.properties
+    if isinstance(found, FilesSpec):
+        base, names = str(found.base_dir), found.files or None
+        root = os.path.realpath(base)
+        paths = places.files(base, names, found.file_pattern or None)
+        each: list[FilesSpec | HttpSpec] = [
+            replace(found, files=(os.path.relpath(path, root),), file_pattern=UNSET)
+            for path in paths
+        ]
+    elif isinstance(found, HttpSpec):
+        for uri in found.uris or ():
+            places.address(uri)
+        each = [replace(found, uris=(uri,)) for uri in found.uris or ()]
+    else:
+        return [spec]
+    return [replace(spec, properties=one) for one in each]
+
+
+def read_part(
+    text: str, roots: Sequence[str], hosts: Sequence[str], timezone: str
+) -> pa.RecordBatchReader:
+    """Return the rows of one of `parts_of`, as JSON text, with what the reader allows."""
+    return read_source(TableSpec.of(text), AllowedPlaces(tuple(roots), tuple(hosts)), timezone)

@@ -22,7 +22,7 @@ from projseg.catalog.service.rest_request import (
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, parse_name
+from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, TableMetadata, parse_name
 from projseg.catalog.store.tenant_edits import now_us
 from projseg.catalog.upkeep import DATA, DAY_US, TRASH_DAYS
 from projseg.errors import InvalidInputError
@@ -232,6 +232,28 @@ def undrop(request: RestRequest) -> RestReply:
     return request.edited(lambda catalog: catalog.undrop(name, id_))
 
 
+def stage(request: RestRequest) -> RestReply:
+    """Make a definition without a name, whose first rows a client is writing."""
+    spec, name = _spec_for(request, request.body), request.name
+    return request.edited(
+        lambda catalog: catalog._stage(name, spec),
+        lambda found: RestReply(found.to_json(), 201),
+    )
+
+
+def publish(request: RestRequest) -> RestReply:
+    """Give a staged definition its name."""
+    found, replaces = _staged(request), request.flag("replace")
+    return request.edited(lambda catalog: catalog._publish(found.id, replace=replaces))
+
+
+def discard(request: RestRequest) -> RestReply:
+    """Forget a staged definition."""
+    found = _staged(request)
+    request.catalog.store.discard(found.id)
+    return RestReply(None, 204)
+
+
 def begin_removal(request: RestRequest) -> RestReply:
     """Mark a dropped definition whose files the client is about to remove."""
     _dropped(request)
@@ -319,6 +341,14 @@ def _dropped(request: RestRequest) -> Name:
         if found.id == request.path["id"] and request.may_read(found.full_name):
             return request.require("WRITE", found.full_name)
     raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "the trash holds no such definition")
+
+
+def _staged(request: RestRequest) -> TableMetadata:
+    for found in request.catalog.store.staged():
+        if found.id == request.path["id"] and request.may_read(found.full_name):
+            request.require("WRITE", found.full_name)
+            return found
+    raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "no such definition is being made")
 
 
 def _texts(found: Any) -> list[str]:

@@ -196,7 +196,9 @@ class RestReply:
         """Return it as it is kept."""
         if self.content is None:
             return KeptContent(self.status, None)
-        return KeptContent(self.status, msgspec.json.encode(self.content).decode())
+        is_text = isinstance(self.content, str)
+        text = self.content if is_text else msgspec.json.encode(self.content).decode()
+        return KeptContent(self.status, text)
 
 
 def unknown(name: Name) -> InvalidInputError:

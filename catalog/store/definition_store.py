@@ -14,6 +14,7 @@ from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.access_store import Access
 from projseg.catalog.store.namespace_store import Namespaces
+from projseg.catalog.store.staged import StagedDefinitions
 from projseg.catalog.store.table_metadata import (
     ACTIVE,
     Action,
@@ -35,7 +36,7 @@ from projseg.catalog.store.trash import Trash
 from projseg.errors import InvalidInputError
 
 
-class DefinitionStore(Namespaces, Trash):
+class DefinitionStore(Namespaces, Trash, StagedDefinitions):
     """The definitions of a tenant in a database."""
 
     warehouse: ClassVar[str | None] = None  # whoever opens the catalog says where tables lie

@@ -7,7 +7,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -49,6 +49,44 @@ class Received(NamedTuple):
     def json(self) -> Any:
         """Return the body's value."""
         return msgspec.json.decode(self.content)
+
+
+class ChangeReply(msgspec.Struct):
+    """One change of the feed."""
+
+    version: int
+    name: str
+    kind: str
+    at: int
+    by: str | None
+    spec: msgspec.Raw
+
+
+class ChangesReply(msgspec.Struct):
+    """A part of the feed, or a history."""
+
+    changes: list[ChangeReply]
+
+
+class TablesReply(msgspec.Struct):
+    """A page of definitions."""
+
+    tables: list[msgspec.Raw]
+    nextPageToken: str | None
+
+
+class DroppedReply(msgspec.Struct):
+    """A dropped definition."""
+
+    dueAt: int
+    removesFiles: bool
+    table: msgspec.Raw
+
+
+class TrashReply(msgspec.Struct):
+    """The trash."""
+
+    items: list[DroppedReply]
 
 
 class RestConnection:
@@ -254,6 +292,23 @@ def _not_sent() -> tuple[type[Exception], ...]:
         exceptions.ConnectTimeoutError,
         exceptions.SSLError,
     )
+
+
+def decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:
+    """Return what the content of a reply is.
+
+    Raises
+    ------
+    CatalogUnavailableError
+        If it is no reply of a server of this release.
+    """
+    try:
+        return decode(content)
+    except msgspec.MsgspecError as error:
+        raise CatalogUnavailableError(
+            "PROJSEG_CATALOG_UNAVAILABLE",
+            f"the catalog's server answered as none of this release does: {str(error)[:200]}",
+        ) from error
 
 
 def quoted(*parts: str) -> str:

@@ -12,7 +12,15 @@ import msgspec
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.rest_access import RestAccess
-from projseg.catalog.store.rest_connection import Received, RestConnection, quoted
+from projseg.catalog.store.rest_connection import (
+    ChangesReply,
+    Received,
+    RestConnection,
+    TablesReply,
+    TrashReply,
+    decoded,
+    quoted,
+)
 from projseg.catalog.store.table_metadata import (
     Action,
     Name,
@@ -22,7 +30,6 @@ from projseg.catalog.store.table_metadata import (
 )
 from projseg.errors import (
     CatalogConflictError,
-    CatalogUnavailableError,
     InvalidInputError,
     PermissionDeniedError,
 )
@@ -33,34 +40,6 @@ _EDIT_TRIES: Final = 200
 _SPECS: Final = 100
 _NAMES: Final = 10_000
 _UNKNOWN: Final = ("PROJSEG_UNKNOWN_TABLE", "PROJSEG_UNKNOWN_NAMESPACE")
-
-
-class _Change(msgspec.Struct):
-    version: int
-    name: str
-    kind: str
-    at: int
-    by: str | None
-    spec: msgspec.Raw
-
-
-class _Changes(msgspec.Struct):
-    changes: list[_Change]
-
-
-class _Tables(msgspec.Struct):
-    tables: list[msgspec.Raw]
-    nextPageToken: str | None
-
-
-class _Dropped(msgspec.Struct):
-    dueAt: int
-    removesFiles: bool
-    table: msgspec.Raw
-
-
-class _Trash(msgspec.Struct):
-    items: list[_Dropped]
 
 
 class RestStore:
@@ -128,7 +107,7 @@ class RestStore:
             raise
         if reply.status == 304 and known is not None:
             return known[1]
-        found: TableMetadata = _decoded(reply.content, metadata_of_json)
+        found: TableMetadata = decoded(reply.content, metadata_of_json)
         self._keep(found, reply.tag)
         return found
 
@@ -180,9 +159,11 @@ class RestStore:
                 if error.code in _UNKNOWN:
                     return  # dropped since it was listed
                 raise
-            content = _decoded(reply.content, lambda text: msgspec.json.decode(text, type=_Tables))
+            content = decoded(
+                reply.content, lambda text: msgspec.json.decode(text, type=TablesReply)
+            )
             for text in content.tables:
-                yield _decoded(bytes(text), metadata_of_json)
+                yield decoded(bytes(text), metadata_of_json)
             token = content.nextPageToken
 
     def names(self, namespace: str | None, after: tuple[str, str], most: int) -> list[Name]:
@@ -272,12 +253,34 @@ class RestStore:
     def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
         """Return dropped definitions, when they are due, and whether their files go then."""
         reply = self._ask("GET", "/trash")
-        content = _decoded(reply.content, lambda text: msgspec.json.decode(text, type=_Trash))
+        content = decoded(reply.content, lambda text: msgspec.json.decode(text, type=TrashReply))
         found = [
-            (_decoded(bytes(one.table), metadata_of_json), one.dueAt * 1000, one.removesFiles)
+            (decoded(bytes(one.table), metadata_of_json), one.dueAt * 1000, one.removesFiles)
             for one in content.items
         ]
         return [one for one in found if due_us is None or one[1] <= due_us]
+
+    def stage(
+        self, name: Name, spec: TableSpec, location: Callable[[str], str | None]
+    ) -> TableMetadata:
+        """Make a definition without a name; the server places its table."""
+        reply = self._ask("POST", f"/staged{quoted(*name)}", spec.to_json().encode())
+        found: TableMetadata = decoded(reply.content, metadata_of_json)
+        return found
+
+    def publish(self, definition: str, due_us: int, *, replace: bool) -> int:
+        """Give a staged definition its name, and return the version."""
+        query = {"replace": "true" if replace else "false"}
+        path = f"/staged{quoted(definition)}/publish"
+        return self._version(self._ask("POST", path, query=query))
+
+    def discard(self, definition: str) -> None:
+        """Forget a staged definition whose files are gone."""
+        self._ask("DELETE", f"/staged{quoted(definition)}")
+
+    def staged(self, before_us: int | None = None) -> list[TableMetadata]:
+        """Leave those of others to the `gc` of whoever runs the server."""
+        return []
 
     def begin_removal(self, definition: str) -> bool:
         """Mark a definition in the trash whose files are going; False if it was brought back."""
@@ -362,18 +365,8 @@ class RestStore:
         return int(reply.json()["version"])
 
 
-def _decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:
-    try:
-        return decode(content)
-    except msgspec.MsgspecError as error:
-        raise CatalogUnavailableError(
-            "PROJSEG_CATALOG_UNAVAILABLE",
-            f"the catalog's server answered as none of this release does: {str(error)[:200]}",
-        ) from error
-
-
 def _changes(reply: Received) -> list[Mapping[str, Any]]:
-    found = _decoded(reply.content, lambda text: msgspec.json.decode(text, type=_Changes))
+    found = decoded(reply.content, lambda text: msgspec.json.decode(text, type=ChangesReply))
     return [
         {
             "version": one.version,

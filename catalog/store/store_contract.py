@@ -140,6 +140,20 @@ class Store(Protocol):
     def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
         """Return dropped definitions, when they are due, and whether their files go then."""
 
+    def stage(
+        self, name: Name, spec: TableSpec, location: Callable[[str], str | None]
+    ) -> TableMetadata:
+        """Make a definition without a name, whose first rows are being written."""
+
+    def publish(self, definition: str, due_us: int, *, replace: bool) -> int:
+        """Give a staged definition its name, and return the version."""
+
+    def discard(self, definition: str) -> None:
+        """Forget a staged definition whose files are gone."""
+
+    def staged(self, before_us: int | None = None) -> list[TableMetadata]:
+        """Return the staged definitions, or those that were staged before a time."""
+
     def begin_removal(self, definition: str) -> bool:
         """Mark a definition in the trash whose files are going; False if it was brought back."""
 

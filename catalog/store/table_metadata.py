@@ -18,6 +18,8 @@ RESERVED_NAMESPACE: Final = "information_schema"
 ACTIVE: Final = "ACTIVE"
 DELETED: Final = "DELETED"
 DELETING: Final = "DELETING"
+STAGED: Final = "STAGED"
+"""Being made with its first rows, without a name."""
 
 _NAME_BYTES_MAX: Final = 200
 _NOT_IN_NAMES: Final = "/\\:#%"

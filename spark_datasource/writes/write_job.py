@@ -117,7 +117,7 @@ class WriteJob:
         return list(
             write_segments(
                 rows,
-                target.properties,
+                target.segments or target.properties,
                 target.storage,
                 write_id=self.write_id,
                 partition=context.partitionId(),
@@ -209,12 +209,13 @@ class WriteJob:
 
     def _change(self, target: WriteTarget, entries: tuple[SegmentEntry, ...]) -> Change:
         if self.overwrite:
-            return Overwrite(entries, target.interval, target.columns)
+            return Overwrite(entries, target.interval, target.columns, layout=target.layout)
         assert isinstance(target.columns, ColumnChanges), "only an overwrite replaces all columns"
-        return Append(entries, target.columns)
+        return Append(entries, target.columns, target.layout)
 
     def _note(self, target: WriteTarget) -> CommitNote:
-        note = self.request.note
+        plan, note = self.request.plan, self.request.note
+        note = note if plan is None else note.asking(**plan.note)
         return (
             note
             if target.interval is None

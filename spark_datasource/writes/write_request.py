@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.option_record import COMPACT_SINCE
+from projseg.spark_datasource.option_record import COMPACT_SINCE, WRITE_PLAN
 from projseg.spark_datasource.options import Options
 from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
 from projseg.spark_datasource.table_location import write_location
+from projseg.spark_datasource.writes.write_plan import WritePlan
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.storage.locate_storage import (
     NO_OPTIONS,
@@ -70,6 +71,8 @@ class WriteRequest:
         Of the object store that the table is in.
     is_compacted_later : bool
         Whether the extension does what follows the commit.
+    plan : WritePlan or None
+        What a write by name does beside adding rows; the layout of this request then has no use.
     """
 
     location: str
@@ -89,6 +92,7 @@ class WriteRequest:
     note: CommitNote = NO_NOTE
     storage_options: StorageOptions = NO_OPTIONS
     is_compacted_later: bool = False
+    plan: WritePlan | None = None
 
     @property
     def storage(self) -> Storage:
@@ -130,6 +134,7 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         note=CommitNote({}, options.text("userName"), options.text("userMetadata")),
         storage_options=options.storage_options,
         is_compacted_later=COMPACT_SINCE in given,
+        plan=WritePlan.from_json(given[WRITE_PLAN]) if given.get(WRITE_PLAN) else None,
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from projseg.declarations import check_declared, declare_properties
-from projseg.errors import InvalidInputError
+from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.maintenance.row_changes.matching_rows import Condition, scanned
 from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
+from projseg.spark_datasource.writes.write_plan import WritePlan
 from projseg.spark_datasource.writes.write_request import WriteRequest
 from projseg.table_layer.columns.column_changes import (
     NO_CHANGES,
@@ -20,6 +21,7 @@ from projseg.table_layer.columns.column_changes import (
     merged_columns,
     with_changes,
 )
+from projseg.table_layer.metadata.change import AdoptLayout
 from projseg.table_layer.metadata.snapshot import Snapshot, holds_table, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties, columns_of
 from projseg.table_layer.metadata.table_schema import stored_by_name
@@ -50,6 +52,10 @@ class WriteTarget:
         Which rows to replace.
     reason_to_skip : str
         Why nothing is to be written, or empty.
+    layout : AdoptLayout or None
+        The layout that becomes the table's in the same commit.
+    segments : TableProperties or None
+        What segments are written for, if the statement chooses their layout.
     """
 
     storage: Storage
@@ -59,6 +65,8 @@ class WriteTarget:
     interval: tuple[int, int] | None = None
     condition: Condition | None = None
     reason_to_skip: str = ""
+    layout: AdoptLayout | None = None
+    segments: TableProperties | None = None
 
 
 def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) -> WriteTarget:
@@ -75,6 +83,8 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     storage.check_writable()
     _check_mode(request, overwrite=overwrite)
     interval = request.replace_interval
+    if request.plan is not None:
+        return _named_target(request, request.plan, schema)
     if not holds_table(request.location, request.storage_options):
         properties = _new_properties(request, schema)
         condition = _condition(request, properties)
@@ -97,6 +107,48 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     check_schema(schema, properties.schema)
     condition = _condition(request, properties)
     return WriteTarget(storage, snapshot.version, properties, columns, interval, condition)
+
+
+def _named_target(request: WriteRequest, plan: WritePlan, schema: pa.Schema) -> WriteTarget:
+    """Return the target of a write by name, which the plan of the engine has brought to its table.
+
+    Raises
+    ------
+    CommitConflictError
+        If another writer has made the table since the statement was analysed.
+    """
+    if request.overwrites_schema or request.merges_schema:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            "columns of a defined table are declared: use ALTER TABLE, and leave mergeSchema and "
+            "overwriteSchema out",
+        )
+    storage, segments = request.storage, plan.segments
+    chosen = None if segments is plan.properties else segments
+    check_schema(schema, plan.properties.schema)
+    is_there = holds_table(request.location, request.storage_options)
+    if plan.base_version is None:
+        if is_there:
+            raise CommitConflictError(
+                "PROJSEG_COMMIT_CONFLICT",
+                f"nothing was written: another writer made the table at {request.location}; repeat "
+                "the statement",
+            )
+        return WriteTarget(
+            storage, None, plan.properties, interval=request.replace_interval, segments=chosen
+        )
+    if reason := _reason_to_skip(request, open_snapshot(storage)):
+        return WriteTarget(storage, plan.base_version, plan.properties, reason_to_skip=reason)
+    return WriteTarget(
+        storage,
+        plan.base_version,
+        plan.properties,
+        plan.changes,
+        request.replace_interval,
+        _condition(request, plan.properties),
+        layout=plan.layout,
+        segments=chosen,
+    )
 
 
 def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: bool) -> WriteTarget:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -13,6 +16,11 @@ from projseg.table_layer.storage.storage_contract import (
     PutOutcomeUnknownError,
     Storage,
 )
+
+_RANDOM: Final = random.SystemRandom()
+_TURN_SECONDS_MAX: Final = 2.0
+_FIRST_PAUSE_SECONDS: Final = 0.001
+_LONGEST_PAUSE_SECONDS: Final = 0.02
 
 
 def create_unique(storage: Storage, name: str, payload: bytes) -> None:
@@ -120,3 +128,17 @@ def explained(action: str, path: str, answer: type[OSError] = FileNotFoundError)
         raise
     except OSError as error:
         raise storage_error(error, action, path) from error
+
+
+def take_turn(folder: int) -> None:
+    """Wait for the advisory lock of a folder, by its descriptor, but not for long."""
+    deadline = time.monotonic() + _TURN_SECONDS_MAX
+    pause = _FIRST_PAUSE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_RANDOM.uniform(0, pause))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        else:
+            return

@@ -11,16 +11,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import random
 import stat
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
 from projseg.errors import CorruptTableError, StorageError, without_secrets
-from projseg.table_layer.storage.local_files import explained, storage_error
+from projseg.table_layer.storage.local_files import explained, storage_error, take_turn
 from projseg.table_layer.storage.paths import (
     COVER_PREFIX,
     DATA_PREFIX,
@@ -44,10 +42,6 @@ _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_RANDOM: Final = random.SystemRandom()
-_TURN_SECONDS_MAX: Final = 2.0
-_FIRST_PAUSE_SECONDS: Final = 0.001
-_LONGEST_PAUSE_SECONDS: Final = 0.02
 
 _LINK_REFUSED: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK}
@@ -58,9 +52,18 @@ _LINK_REFUSED: Final = frozenset(
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """A directory as a `Storage`; holds a path and nothing open."""
+    """A directory as a `Storage`; holds a path and nothing open.
+
+    Parameters
+    ----------
+    root : str
+        Its absolute path.
+    is_durable : bool
+        Whether what is written is synced; False for tables that no other process ever opens.
+    """
 
     root: str
+    is_durable: bool = True
 
     def __repr__(self) -> str:
         return f"LocalStorage({without_secrets(self.root)!r})"
@@ -146,12 +149,15 @@ class LocalStorage:
         """
         with ExitStack() as stack:
             with explained("write", f"{self.root}/{name}", FileExistsError):
-                parent = _parent(self.root, check_name(name), create=True)
+                parent = _parent(
+                    self.root, check_name(name), create=True, is_durable=self.is_durable
+                )
                 folder, base = stack.enter_context(parent)
                 if _exists(base, folder):
                     raise FileExistsError(errno.EEXIST, "the name is taken", name)
                 temporary = temporary_name(name).rpartition("/")[2]
-                sink = LocalSink(folder, base, temporary, f"{self.root}/{name}")
+                path = f"{self.root}/{name}"
+                sink = LocalSink(folder, base, temporary, path, is_durable=self.is_durable)
             stack.callback(sink.abort)
             yield sink
 
@@ -178,7 +184,7 @@ class LocalStorage:
         with ExitStack() as stack:
             with suppress(OSError):
                 folder, _ = stack.enter_context(_parent(self.root, METADATA_PREFIX))
-                _lock(folder)
+                take_turn(folder)
                 stack.callback(fcntl.flock, folder, fcntl.LOCK_UN)
             yield
 
@@ -219,7 +225,10 @@ class LocalStorage:
 class LocalSink:
     """A file being written: it has a temporary name until `commit` publishes it."""
 
-    def __init__(self, folder: int, base: str, temporary: str, path: str) -> None:
+    def __init__(
+        self, folder: int, base: str, temporary: str, path: str, *, is_durable: bool = True
+    ) -> None:
+        self._is_durable = is_durable
         self._folder = folder
         self._base = base
         self._temporary = temporary
@@ -249,10 +258,13 @@ class LocalSink:
             If the file was certainly not published.
         """
         with explained("write", self._path, FileExistsError):
-            os.fsync(self._descriptor)
+            if self._is_durable:
+                os.fsync(self._descriptor)
             self._close()
             self._link()
         self._remove_temporary()
+        if not self._is_durable:
+            return
         try:
             os.fsync(self._folder)
         except OSError as error:
@@ -288,16 +300,18 @@ class LocalSink:
 
 
 @contextmanager
-def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+def _parent(
+    root: str, name: str, *, create: bool = False, is_durable: bool = True
+) -> Iterator[tuple[int, str]]:
     """Yield (descriptor of the directory that holds `name`, the name's last part)."""
     *folders, base = name.split("/")
     if create and not os.path.isdir(os.path.join(root, folders[0])):
-        _make_durably(root)
+        _make_durably(root, is_durable=is_durable)
     descriptor = os.open(root, _FOLDER_FLAGS)
     try:
         for folder in folders:
             if create:
-                _make_folder(folder, descriptor)
+                _make_folder(folder, descriptor, is_durable=is_durable)
             inner = os.open(folder, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
             outer, descriptor = descriptor, inner
             os.close(outer)
@@ -306,40 +320,30 @@ def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int
         os.close(descriptor)
 
 
-def _make_folder(folder: str, parent: int) -> None:
+def _make_folder(folder: str, parent: int, *, is_durable: bool) -> None:
     # Synced even if the folder exists: who made it may have died before it was durable.
     if not _exists(folder, parent):
         with suppress(FileExistsError):
             os.mkdir(folder, dir_fd=parent)
-    os.fsync(parent)
+    if is_durable:
+        os.fsync(parent)
 
 
-def _make_durably(root: str) -> None:
+def _make_durably(root: str, *, is_durable: bool) -> None:
     parent = os.path.dirname(root)
     if not os.path.isdir(root):
         if not os.path.isdir(parent):
-            _make_durably(parent)
+            _make_durably(parent, is_durable=is_durable)
         with suppress(FileExistsError):
             os.mkdir(root)
+    if not is_durable:
+        return
     with suppress(PermissionError):  # a parent that only lets us pass was made by its owner
         descriptor = os.open(parent, _FOLDER_FLAGS)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _lock(folder: int) -> None:
-    deadline = time.monotonic() + _TURN_SECONDS_MAX
-    pause = _FIRST_PAUSE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_RANDOM.uniform(0, pause))
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        else:
-            return
 
 
 def _exists(base: str, folder: int) -> bool:

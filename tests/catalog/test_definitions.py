@@ -142,6 +142,43 @@ def test_the_trash_gives_back_what_was_dropped(catalog):
         catalog.drop("t", data="all")
 
 
+def test_a_staged_definition_has_no_name_until_it_is_published(catalog):
+    staged = catalog._stage("t", COLUMNS)
+    assert (staged.state, staged.version) == ("STAGED", 0)
+    assert not catalog.exists("t")
+    assert list(catalog.tables()) == []
+    catalog.create("T", {})
+    replaced = catalog.metadata("t").id
+    with code("PROJSEG_TABLE_EXISTS"):
+        catalog._publish(staged.id, replace=False)
+    version = catalog._publish(staged.id, replace=True)
+    found = catalog.metadata("t")
+    assert (found.id, found.version, found.location) == (staged.id, version, staged.location)
+    assert catalog.history("t")["kind"].to_pylist() == ["create"]
+    assert catalog.trash()["id"].to_pylist() == [replaced]
+    gone = catalog._stage("u", {})
+    catalog._abandon(gone)
+    for id_ in (gone.id, staged.id):
+        with code("PROJSEG_UNKNOWN_TABLE"):
+            catalog._publish(id_, replace=True)
+    with code("PROJSEG_UNKNOWN_NAMESPACE"):
+        catalog._stage("none.t", {})
+
+
+def test_what_was_staged_and_never_finished_goes_after_a_day(house):
+    staged = house._stage("t", COLUMNS)
+    projseg.Table.create(staged.location, {"a": "int"})
+    assert house.gc(dry_run=False).num_rows == 0
+    house.store.database.edit(
+        lambda c: c.exec_driver_sql("UPDATE definitions SET created_us = created_us - 86400000001"),
+        lambda _: True,
+    )
+    assert house.gc(dry_run=False)["location"].to_pylist() == [staged.location]
+    with code("PROJSEG_NOT_A_TABLE"):
+        projseg.Table(staged.location)
+    assert house.store.staged() == []
+
+
 def test_namespaces(catalog):
     assert catalog.namespaces() == ["default"]
     catalog.create_namespace("Sales", comment="c")

@@ -20,7 +20,7 @@ from projseg.table_layer.metadata.change import (
 from projseg.table_layer.metadata.snapshot import list_versions, open_snapshot
 from projseg.table_layer.metadata.stored_columns import ColumnDeclaration
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
-from projseg.table_layer.storage import local_storage
+from projseg.table_layer.storage import local_files
 
 KINDS = [
     "append",
@@ -38,7 +38,7 @@ KINDS = [
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch):
     """The commit in the middle would wait in vain for the one around it to end its turn."""
-    monkeypatch.setattr(local_storage, "_TURN_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(local_files, "_TURN_SECONDS_MAX", 0.0)
 
 
 class MeetingStorage(FaultStorage):

@@ -31,6 +31,7 @@ SEAMS = {
     "projseg.catalog.store.migrations.versions.access_second": "alembic runs it by its place",
     "projseg.catalog.store.migrations.versions.replies_third": "alembic runs it by its place",
     "projseg.catalog.store.open_store": "the seam where other packages offer stores",
+    "projseg.spark_datasource.reads.external_reader": "only reads of files from outside load it",
     "projseg.__main__": "Python runs it by this name",
     "projseg.aggregation.states.extreme_texts": "its mutants are not settled, its importer's are",
 }

@@ -15,6 +15,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => NullableColumns)
     extensions.injectPostHocResolutionRule(session => new CreateSessionTables(session))
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
+    extensions.injectPostHocResolutionRule(session => new BindDefinitions(session))
     extensions.injectPostHocResolutionRule(_ => new ChangeRows)
     extensions.injectPostHocResolutionRule(_ => new ProjectionHints)
     extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))

@@ -23,6 +23,9 @@ case class EveryTable(namespace: Option[String] = None) extends Subject
 /** That table of the view's namespace, or of the current one, which has the view; none is no error if that is lenient. */
 case class OfView(parts: Seq[String], isLenient: Boolean = false) extends Subject
 
+/** A definition of a catalog, whose table need not be there. */
+case class Defined(parts: Seq[String]) extends Subject
+
 /**
  * An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. One that is
  * limited takes no longer than `spark.projseg.local.timeout`.
@@ -42,6 +45,9 @@ case class Statement(
         val made = rows(classic, tables.of(parts), returned)
         if (operation == Statements.Restore) SessionEntry.follow(classic, parts)
         made
+      case Defined(parts) =>
+        val (catalog, name) = tables.definition(parts)
+        Seq(Row(catalog.act(operation, name, arguments)))
       case At(location) => rows(classic, location, returned)
       case OfView(parts, isLenient) =>
         val found = tables.having(parts)
@@ -101,9 +107,17 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
     case _ => throw other(parts)
   }
 
+  /** The catalog of definitions that a name is of. */
+  def definition(parts: Seq[String]): (ProjsegCatalog, Identifier) = parts match {
+    case NonSessionCatalogAndIdentifier(catalog: ProjsegCatalog, name) if catalog.isOfDefinitions => (catalog, name)
+    case _ => throw Statement.failed("PROJSEG_UNKNOWN_TABLE",
+      s"${shown(parts)} is no name of a catalog of definitions, which has spark.sql.catalog.<name>.uri")
+  }
+
   /** Whether a statement is about projseg tables, and not about what another extension knows. */
   def isKnown(subject: Subject): Boolean = subject match {
     case ByName(parts) => Try(of(parts)).isSuccess
+    case Defined(parts) => Try(definition(parts)).isSuccess
     case OfView(parts, _) => Try(having(parts)).toOption.exists(_.nonEmpty)
     case _ => true
   }

@@ -78,6 +78,7 @@ object Statements {
     private def parts(written: String): Seq[String] = parser.parseMultipartIdentifier(written)
     def table(written: String): Subject = ByName(parts(written))
     def view(written: String): Subject = OfView(parts(written))
+    def definition(written: String): Subject = Defined(parts(written))
     def single(written: String): String = parts(written).mkString(".")
     def last(written: String): String = parts(written).last
     def text(written: String): String = new Cursor(written, SqlTokens.of(written)).string.getOrElse(single(written))
@@ -247,7 +248,7 @@ object Statements {
       "SHOW" -> showSegments, "DESCRIBE" -> describeProjection, "DESC" -> describeProjection,
       "DESCRIBE" -> history, "DESC" -> history, "CREATE" -> createView, "OPTIMIZE" -> optimize, "VACUUM" -> vacuum,
       "RESTORE" -> restore)
-    (own ++ StatementsOfIndexes.forms ++ StatementsOfViews.forms).groupMap(_._1)(_._2)
+    (own ++ StatementsOfIndexes.forms ++ StatementsOfViews.forms ++ StatementsOfDefinitions.forms).groupMap(_._1)(_._2)
   }
 
   // ---- what they return, as the engine's replies have it

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.SparkException
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.{NamespaceAlreadyExistsException, NonEmptyNamespaceException}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier, NamespaceChange, StagedTable}
@@ -21,19 +22,51 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * Tables as folders of a warehouse: `spark.sql.catalog.<name>=org.apache.spark.sql.projseg.ProjsegCatalog`
- * and `spark.sql.catalog.<name>.warehouse=/path`. Nothing is kept but the folders.
+ * and `spark.sql.catalog.<name>.warehouse=/path`. Nothing is kept but the folders. With
+ * `spark.sql.catalog.<name>.uri` its tables are the definitions of a catalog in a database, or behind a server.
  */
 class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   private var title: String = _
   private var warehouse: String = _
+  /** The arguments of the catalog of definitions, if it is one. */
+  private var definitions: Option[Map[String, Any]] = None
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     title = name
-    warehouse = Option(options.get("warehouse")).getOrElse(throw new IllegalArgumentException(
+    definitions = Option(options.get("uri")).map(DefinedCatalog.arguments(name, _, options))
+    if (definitions.isEmpty) warehouse = Option(options.get("warehouse")).getOrElse(throw new IllegalArgumentException(
       s"catalog $name has no warehouse; set spark.sql.catalog.$name.warehouse to the folder of its tables"))
   }
 
   override def name(): String = title
+
+  /** Whether its tables are definitions of a database. */
+  def isOfDefinitions: Boolean = definitions.isDefined
+
+  /** A definition with its table, at the newest version or another. */
+  def defined(named: Identifier, at: Option[(String, Any)]): DefinedTable =
+    new DefinedTable(this, named, shown(named), ask("defined_table", named, at.toSeq: _*))
+
+  /** What a write of columns does to the table of a definition. */
+  def planned(named: Identifier, columns: StructType, options: Map[String, String], isAdopted: Boolean): JsonNode = {
+    val given = columns.map(one => Seq(one.name, StoredType.nameOf(one.dataType)).asJava)
+    ask("defined_plan", named, "columns" -> given, "options" -> options, "adopts" -> isAdopted)
+  }
+
+  /** A definition whose table has the columns that are declared, so that its rows can be changed. */
+  def changeable(named: Identifier): DefinedTable =
+    new DefinedTable(this, named, shown(named), ask("defined_changeable", named))
+
+  /** The columns of files from outside, and what tasks read them by. */
+  def files(named: Option[Identifier], parameters: Map[String, Any], zone: String): JsonNode =
+    ask("defined_files", named.getOrElse(all(Array.empty)), "parameters" -> parameters, "timezone" -> zone)
+
+  /** The rows of a view of `information_schema`. */
+  def rowsOfView(named: Identifier, columns: StructType): Seq[InternalRow] =
+    Engine.rowsOf(asked("defined_view", named, named).rows, columns)
+
+  /** An operation about a definition, whose version it returns. */
+  def act(operation: String, named: Identifier, fields: Map[String, Any]): Long = ask(operation, named, fields.toSeq: _*).asLong
   override def defaultNamespace(): Array[String] = Array("default")
 
   /** Of what is declared of columns, which a table's properties keep. */
@@ -44,17 +77,20 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
 
   override def listTables(namespace: Array[String]): Array[Identifier] = {
     val where = in(namespace)
-    ask("tables", all(namespace)).elements.asScala
+    ask(operation("tables"), all(namespace)).elements.asScala
       .map(name => Identifier.of(Array(where), name.asText)).toArray
   }
 
-  override def loadTable(named: Identifier): CatalogTable = table(named, ask("describe_table", named), None)
+  override def loadTable(named: Identifier): CatalogTable =
+    if (isOfDefinitions) defined(named, Some("is_shown" -> true)) else table(named, ask("describe_table", named), None)
   override def loadTable(named: Identifier, version: String): CatalogTable = {
     val number = version.toLongOption.getOrElse(
       throw new IllegalArgumentException(s"version '$version' of table ${shown(named)} is no whole number"))
-    table(named, ask("describe_table", named, "version" -> number), Some(number))
+    if (isOfDefinitions) defined(named, Some("version" -> number))
+    else table(named, ask("describe_table", named, "version" -> number), Some(number))
   }
-  override def loadTable(named: Identifier, timestamp: Long): CatalogTable = {
+  override def loadTable(named: Identifier, timestamp: Long): CatalogTable = if (isOfDefinitions)
+    defined(named, Some("timestamp_us" -> timestamp)) else {
     val described = ask("describe_table", named, "timestamp_us" -> timestamp)
     table(named, described, Some(described.get("version").asLong))
   }
@@ -62,7 +98,8 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   override def createTable(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
       : CatalogTable = {
-    stageCreate(named, columns, partitions, properties).commitStagedChanges()
+    if (isOfDefinitions) ask("defined_create", named, DefinedCatalog.declaration(columns, partitions, properties): _*)
+    else stageCreate(named, columns, partitions, properties).commitStagedChanges()
     loadTable(named)
   }
 
@@ -81,7 +118,10 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
       named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
       : StagedTable = staged(named, columns, partitions, properties, isReplaced = true)
 
-  override def alterTable(named: Identifier, changes: TableChange*): CatalogTable = {
+  override def alterTable(named: Identifier, changes: TableChange*): CatalogTable = if (isOfDefinitions) {
+    ask("defined_alter", named, "changes" -> changes.map(DefinedCatalog.change))
+    loadTable(named)
+  } else {
     val found = loadTable(named).asInstanceOf[ProjsegTable]
     val (ofColumns, others) = changes.partition(_.isInstanceOf[TableChange.ColumnChange])
     val texts = others.map {
@@ -102,11 +142,16 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   }
 
   override def renameTable(named: Identifier, renamed: Identifier): Unit =
-    ask("rename_table", named, renamed, "new_namespace" -> in(renamed.namespace), "new_table" -> renamed.name)
+    ask(if (isOfDefinitions) "defined_rename" else "rename_table", named, renamed, "new_namespace" -> in(renamed.namespace), "new_table" -> renamed.name)
 
   override def dropTable(named: Identifier): Boolean =
-    try { ask("drop_table", named); true } catch { case _: NoSuchTableException => false }
-  override def purgeTable(named: Identifier): Boolean = dropTable(named)
+    try {
+      if (isOfDefinitions) ask("defined_drop", named, "data" -> "trash") else ask("drop_table", named)
+      true
+    } catch { case _: NoSuchTableException => false }
+  override def purgeTable(named: Identifier): Boolean =
+    if (!isOfDefinitions) dropTable(named)
+    else try { ask("defined_drop", named, "data" -> "now"); true } catch { case _: NoSuchTableException => false }
 
   private def table(named: Identifier, described: JsonNode, version: Option[Long]): CatalogTable = {
     val properties = texts(described.get("properties"))
@@ -123,6 +168,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   private def staged(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
       isReplaced: Boolean): StagedTable = {
+    if (isOfDefinitions) return stagedDefinition(named, columns, partitions, given, isReplaced)
     val declaration = new Declaration(shown(named), columns, partitions, given.asScala.toMap)
     val structure = CatalogV2Util.v2ColumnsToStructType(columns)
     val staging = ask("stage_table", named).asText
@@ -139,6 +185,21 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     }
   }
 
+  /** A definition that is made out of sight with its first rows, and gets its name when they are there. */
+  private def stagedDefinition(
+      named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
+      isReplaced: Boolean): StagedTable = {
+    val declared = DefinedCatalog.declaration(columns, partitions, given)
+    val staged = ask("defined_stage", named, declared: _*)
+    val which = "id" -> staged.get("id").asText
+    val structure = CatalogV2Util.v2ColumnsToStructType(columns)
+    val options = texts(staged.get("layout")) + (DefinedWrites.Plan -> staged.get("plan").asText)
+    new ProjsegTable(shown(named), staged.get("location").asText, None, structure, Map.empty, options) with StagedTable {
+      override def commitStagedChanges(): Unit = ask("defined_publish", named, which, "replace" -> isReplaced)
+      override def abortStagedChanges(): Unit = ask("defined_discard", named, "staged" -> staged.get("staged").asText)
+    }
+  }
+
   private def free(property: String): String =
     if (property.startsWith(DeclaredColumns.Property)) throw new IllegalArgumentException(
       s"property '$property' is what the catalog keeps of a column; use ALTER TABLE ... ALTER COLUMN")
@@ -149,14 +210,20 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   // ---- namespaces
 
   override def listNamespaces(): Array[Array[String]] =
-    ask("namespaces", all(Array.empty)).elements.asScala.map(one => Array(one.asText)).toArray
+    ask(operation("namespaces"), all(Array.empty)).elements.asScala.map(one => Array(one.asText)).toArray
   override def listNamespaces(above: Array[String]): Array[Array[String]] =
     if (above.isEmpty) listNamespaces() else { loadNamespaceMetadata(above); Array.empty }
   override def loadNamespaceMetadata(namespace: Array[String]): util.Map[String, String] = {
-    val folder = ask("namespace", all(namespace)).asText
-    util.Map.of(SupportsNamespaces.PROP_LOCATION, folder)
+    val found = ask(operation("namespace"), all(namespace))
+    if (!isOfDefinitions) util.Map.of(SupportsNamespaces.PROP_LOCATION, found.asText)
+    else (texts(found.get("properties")) ++ DefinedTable.text(found, "comment").map(SupportsNamespaces.PROP_COMMENT -> _) ++
+      DefinedTable.text(found, "owner").map(SupportsNamespaces.PROP_OWNER -> _)).asJava
   }
-  override def createNamespace(namespace: Array[String], given: util.Map[String, String]): Unit = {
+  override def createNamespace(namespace: Array[String], given: util.Map[String, String]): Unit = if (isOfDefinitions) {
+    val comment = Option(given.get(SupportsNamespaces.PROP_COMMENT)).map("comment" -> _)
+    val free = given.asScala.toMap - SupportsNamespaces.PROP_COMMENT - SupportsNamespaces.PROP_OWNER
+    ask("defined_create_namespace", all(namespace), comment.toSeq :+ ("properties" -> free): _*)
+  } else {
     val unknown = given.keySet.asScala - SupportsNamespaces.PROP_OWNER
     if (unknown.nonEmpty) throw new UnsupportedOperationException(
       s"a namespace of catalog $title is a folder of its warehouse and keeps no ${unknown.mkString(", ")}; leave it out")
@@ -167,7 +234,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
       s"a namespace of catalog $title is a folder of its warehouse and keeps no properties")
   override def dropNamespace(namespace: Array[String], isCascading: Boolean): Boolean =
     try {
-      ask("drop_namespace", all(namespace), "cascade" -> isCascading)
+      ask(operation("drop_namespace"), all(namespace), "cascade" -> isCascading)
       true
     } catch { case _: NoSuchNamespaceException => false }
 
@@ -178,6 +245,8 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     case Array(one) => one
     case _ => throw new NoSuchNamespaceException(name() +: namespace)
   }
+
+  private def operation(of: String): String = if (isOfDefinitions) s"defined_$of" else of
 
   private def all(namespace: Array[String]): Identifier = Identifier.of(namespace, "")
 
@@ -191,16 +260,21 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     ask(operation, about, about, fields: _*)
 
   /** The result of an operation about a table, or a namespace's nameless one; errors are Spark's own where it has them. */
-  private def ask(operation: String, about: Identifier, taken: Identifier, fields: (String, Any)*): JsonNode = {
-    val place = Map("warehouse" -> warehouse, "namespace" -> in(about.namespace), "table" -> about.name)
+  private def ask(operation: String, about: Identifier, taken: Identifier, fields: (String, Any)*): JsonNode =
+    asked(operation, about, taken, fields: _*).content.get("result")
+
+  private def asked(operation: String, about: Identifier, taken: Identifier, fields: (String, Any)*): Reply = {
+    val where = definitions.map("catalog" -> _).getOrElse("warehouse" -> warehouse)
+    val place = Map(where, "namespace" -> in(about.namespace), "table" -> about.name)
     val request = Engine.request(operation, place ++ fields)
     val settings = new Settings(SQLConf.get)
     val limit = Option.when(ProjsegCatalog.isQuick(operation))(settings.localMillis)
     val reply = Engine.ask(settings.python, request, isRepeatable = false, limit).fold(refusal =>
       throw new SparkException(s"$refusal; set spark.projseg.python to a Python that has projseg"), identity)
     reply.code match {
-      case "" => reply.content.get("result")
-      case "PROJSEG_NOT_A_TABLE" => throw new NoSuchTableException(about)
+      case "" => reply
+      case "PROJSEG_UNKNOWN_TABLE" => throw new NoSuchTableException(about)
+      case "PROJSEG_NOT_A_TABLE" if !isOfDefinitions => throw new NoSuchTableException(about)
       case "PROJSEG_TABLE_EXISTS" => throw new TableAlreadyExistsException(taken)
       case "PROJSEG_UNKNOWN_NAMESPACE" => throw new NoSuchNamespaceException(title +: about.namespace)
       case "PROJSEG_NAMESPACE_EXISTS" => throw new NamespaceAlreadyExistsException(about.namespace)
@@ -212,5 +286,5 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
 
 private object ProjsegCatalog {
   /** Whether an operation only reads what describes tables. */
-  def isQuick(operation: String): Boolean = Set("tables", "describe_table", "namespaces", "namespace").contains(operation)
+  def isQuick(operation: String): Boolean = Set("tables", "describe_table", "namespaces", "namespace", "table").contains(operation.stripPrefix("defined_"))
 }

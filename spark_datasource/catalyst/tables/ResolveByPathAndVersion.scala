@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{AsOfTimestamp, AsOfVersion, RelationTimeTravel, TimeTravelSpec}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedLeafNode, UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.{Expression, SubqueryExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, MergeIntoTable, SubqueryAlias, V2WriteCommand}
@@ -25,6 +26,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  */
 class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
   private lazy val tables = new SessionTables(session.asInstanceOf[ClassicSession])
+  private lazy val definitions = new DefinedRelations(session.asInstanceOf[ClassicSession])
   private lazy val targets = new Targets(session.asInstanceOf[ClassicSession], tables)
 
   override def apply(plan: LogicalPlan): LogicalPlan =
@@ -37,6 +39,8 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
           case ByPath(_) => travel.copy(relation = Deferred(named))
           case _ => travel
         }
+      case function: UnresolvedTableValuedFunction =>
+        definitions.ofFunction(function.name, function.functionArgs).getOrElse(function)
       case named: UnresolvedRelation if isWritten(named) => changed(named).getOrElse(named)
       case named: UnresolvedRelation if !named.isStreaming => resolved(named, ofOptions(named)).getOrElse(named)
       case MergeIntoTable(Target(_), _, _, _, _, _, true) =>
@@ -78,8 +82,8 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
           if (asked.isDefined) relation(found.location.toString, named, asked)
           else tables.relation(found, named.clearWritePrivileges.options)
         SubqueryAlias(found.identifier.nameParts, read)
-      }
-      case _ => None
+      }.orElse(definitions.of(parts, optionsOf(named), asked))
+      case parts => definitions.of(parts, optionsOf(named), None)
     }
 
   private def target(table: LogicalPlan): Option[DataSourceV2Relation] = table match {

@@ -68,7 +68,7 @@ class CreateSessionTables(session: SparkSession) extends Rule[LogicalPlan] {
   private lazy val tables = new SessionTables(session.asInstanceOf[ClassicSession])
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case made: V2CreateTablePlan if made.childrenResolved && isProjseg(made) && made.partitioning.nonEmpty =>
+    case made: V2CreateTablePlan if made.childrenResolved && isProjseg(made) && made.partitioning.nonEmpty && !isDefined(made) =>
       throw Declaration.ofPartitions(SqlText.quoted(made.tableName.name))
     case create: CreateTableAsSelect => target(create).map(name => create.copy(name = name)).getOrElse(create)
     case replace: ReplaceTableAsSelect => target(replace).map(name => replace.copy(name = name)).getOrElse(replace)
@@ -81,6 +81,12 @@ class CreateSessionTables(session: SparkSession) extends Rule[LogicalPlan] {
           isProjseg(plan) =>
       Some(named.copy(catalog = new WrittenCatalog(catalog, tables)))
     case _ => None
+  }
+
+  /** Whether its catalog is one of definitions, which reads the clause itself. */
+  private def isDefined(plan: V2CreateTablePlan): Boolean = plan.name match {
+    case ResolvedIdentifier(catalog: ProjsegCatalog, _) => catalog.isOfDefinitions
+    case _ => false
   }
 
   private def isProjseg(plan: V2CreateTablePlan): Boolean = {

@@ -82,7 +82,7 @@ private class Targets(session: ClassicSession, tables: SessionTables) extends Lo
 
   private def ofOwnCatalog(parts: Seq[String]): Option[LogicalPlan] = parts match {
     case NonSessionCatalogAndIdentifier(catalog: ProjsegCatalog, name) if catalog.tableExists(name) =>
-      val found = catalog.loadTable(name).asInstanceOf[ProjsegTable]
+      val found = if (catalog.isOfDefinitions) catalog.changeable(name) else catalog.loadTable(name).asInstanceOf[ProjsegTable]
       val target = new ChangedTable(found.name, found.location, found.schema, Map.empty)
       Some(named(catalog.name +: name.namespace.toSeq :+ name.name, target))
     case _ => None

@@ -1,0 +1,344 @@
+"""What the engine process does for a Spark catalog whose tables are definitions.
+
+Each operation takes the content of a request, with `catalog` (the arguments of `projseg.Catalog`)
+and mostly `namespace` and `table`, and replies with `result`; `ProjsegCatalog.scala` asks. The
+packages of a catalog are imported by its first request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.segment_format.layout.logical_types import parse_type_name, type_name
+from projseg.spark_datasource.options import parse_list
+from projseg.spark_datasource.writes.write_plan import StatementLayout, WritePlan
+from projseg.spark_engine.definition_changes import alter
+from projseg.spark_engine.definition_rows import (
+    INFORMATION_SCHEMA,
+    described_view,
+    files_of,
+    view_names,
+    view_of,
+)
+from projseg.spark_engine.definition_specs import field_of, shown, spec_of
+from projseg.spark_engine.replies import Reply, arrow_stream
+from projseg.table_layer.commits.open_version import version_at
+
+if TYPE_CHECKING:
+    from projseg.catalog.catalog import Catalog
+    from projseg.catalog.named_table import CatalogTable
+    from projseg.catalog.store.table_metadata import TableMetadata
+    from projseg.table_layer.metadata.table_properties import TableProperties
+
+Request: TypeAlias = Mapping[str, Any]
+_opened: dict[str, Catalog] = {}
+
+
+def _catalog(request: Request) -> Catalog:
+    """Return the catalog that a request is for; its connections are kept."""
+    key = json.dumps(request["catalog"], sort_keys=True)
+    if key not in _opened:
+        from projseg.catalog.catalog import Catalog
+
+        given = dict(request["catalog"])
+        _opened[key] = Catalog(given.pop("uri"), **given)
+    return _opened[key]
+
+
+def _name(request: Request) -> tuple[str, str]:
+    return request["namespace"], request["table"]
+
+
+# ---- what is described
+
+
+def _described(catalog: Catalog, request: Request) -> dict[str, Any]:
+    """Describe a definition with its table, at its newest version, at `version` or at a time."""
+    if _is_reserved(request):
+        return described_view(request["table"])
+    definition = catalog.metadata(_name(request))
+    if definition.type != "table":
+        return _external(definition)
+    version = request.get("version")
+    if (instant := request.get("timestamp_us")) is not None:
+        version = version_at(catalog._storage_of(definition), instant).version
+    try:
+        return _table(catalog.table(_name(request), version))
+    except ProjsegError as error:
+        if not request.get("is_shown") or error.code == "PROJSEG_UNKNOWN_TABLE":
+            raise
+        # What is known of a table whose storage is away; a SELECT has the error.
+        return _away(definition)
+
+
+def _table(table: CatalogTable) -> dict[str, Any]:
+    from projseg.catalog.declared_table import declared_columns
+
+    definition, properties = table.definition, table.properties
+    comments = {one.name.casefold(): one.comment for one in definition.spec.columns}
+    own = {} if table.is_unwritten else {one.name: one.type for one in properties.columns}
+    columns = [
+        {
+            "name": one.name,
+            "type": one.type,
+            "stored": one.stored if one.stored in own else None,
+            "storedType": own.get(one.stored or ""),
+            "comment": comments.get(one.name.casefold()) or None,
+        }
+        for one in declared_columns(definition, properties).columns
+    ]
+    return {
+        **shown(definition),
+        "columns": columns,
+        "stored": [{"name": name, "type": text} for name, text in own.items()],
+        "tableVersion": None if table.is_unwritten else table.version,
+    }
+
+
+def _away(definition: TableMetadata) -> dict[str, Any]:
+    from projseg.catalog.spec.spec_rules import column_types
+
+    types = column_types(definition.spec)
+    columns = [
+        {
+            "name": one.name,
+            "type": type_name(types.get(one.name.casefold(), pa.string())),
+            "stored": None,
+            "storedType": definition.stored_schema.get(one.name),
+            "comment": one.comment or None,
+        }
+        for one in definition.spec.columns
+    ]
+    return {**shown(definition), "columns": columns, "stored": [], "tableVersion": None}
+
+
+def _external(definition: TableMetadata) -> dict[str, Any]:
+    columns = [
+        {
+            "name": one.name,
+            "type": one.sql_type or "string",
+            "stored": None,
+            "storedType": None,
+            "comment": one.comment or None,
+        }
+        for one in definition.spec.columns
+    ]
+    return {**shown(definition), "columns": columns, "stored": [], "tableVersion": None}
+
+
+# ---- definitions that statements make
+
+
+def _create(catalog: Catalog, request: Request) -> int:
+    if (place := request.get("location")) is not None:
+        return catalog.register(_name(request), place, spec_of(request))
+    return catalog.create(_name(request), spec_of(request))
+
+
+def _stage(catalog: Catalog, request: Request) -> dict[str, Any]:
+    """Make a definition out of sight, whose table the statement's rows will make.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FEATURE with a LOCATION, or for files from outside.
+    """
+    from projseg.catalog.declared_table import new_properties
+
+    spec = spec_of(request)
+    if request.get("location") is not None or spec["type"] != "table":
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FEATURE",
+            "a table of a query, or one that replaces another, lies where the catalog puts it; "
+            "define it with its LOCATION first, and then INSERT",
+        )
+    staged = catalog._stage(_name(request), spec)
+    columns = [(name, parse_type_name(text)) for name, text, _ in request["columns"]]
+    properties = new_properties(staged, pa.schema(columns))
+    return {
+        "id": staged.id,
+        "staged": staged.to_json(),
+        "location": staged.location,
+        "plan": WritePlan(None, properties).to_json(),
+        "layout": _layout(properties),
+    }
+
+
+def _layout(properties: TableProperties) -> dict[str, str]:
+    """Return what Spark puts rows together by before they are written."""
+    time = properties.time_column
+    found = {"segmentGranularity": properties.segment_granularity}
+    return found if time is None else {"timeColumn": time, **found}
+
+
+def _discard(catalog: Catalog, request: Request) -> None:
+    from projseg.catalog.store.table_metadata import metadata_of_json
+
+    catalog._abandon(metadata_of_json(request["staged"].encode()))
+
+
+# ---- writes
+
+
+def _plan(catalog: Catalog, request: Request) -> dict[str, Any]:
+    """Plan a write by name, of columns with their types.
+
+    Returns the plan, and for each column the name and type under which it is stored.
+    """
+    table = catalog.table(_name(request))
+    if request.get("adopts"):
+        table.adopt()
+        table = catalog.table(_name(request))
+    given = [(name, parse_type_name(text)) for name, text in request["columns"]]
+    schema = pa.schema(given)
+    from projseg.catalog.declared_table import (
+        bindings_of,
+        declared_columns,
+        new_properties,
+    )
+    from projseg.catalog.named_writes import prepared, said_of
+    from projseg.catalog.stored_values import check_names, may_assign
+
+    definition, statement = table.definition, _statement(request["options"])
+    if table.is_unwritten:
+        properties = new_properties(definition, schema)
+        definition = replace(definition, bindings=bindings_of(definition, properties))
+        plan = WritePlan(None, properties, statement=statement)
+    else:
+        found = prepared(definition, table.properties)
+        definition, properties = found.definition, found.properties
+        plan = WritePlan(
+            table.version,
+            properties,
+            found.changes,
+            found.layout,
+            statement,
+            said_of(found.layout),
+        )
+    declared = declared_columns(definition, properties)
+    check_names(schema, declared, definition)
+    by_name = {one.name.casefold(): one for one in declared.columns}
+    columns = []
+    for name, _ in given:
+        column = by_name[name.casefold()]
+        own, wanted = properties.schema.field(column.stored).type, parse_type_name(column.type)
+        if not may_assign(wanted, own):
+            raise InvalidInputError(
+                "PROJSEG_DECLARED_TYPE",
+                f"column '{column.name}' is declared as {column.type} and stored as "
+                f"{type_name(own)}, which does not hold such values; write with the stored type",
+            )
+        columns.append({"stored": column.stored, "type": type_name(own)})
+    return {
+        "location": definition.location,
+        "plan": plan.to_json(),
+        "columns": columns,
+        "layout": _layout(properties),
+    }
+
+
+def _statement(options: Mapping[str, str]) -> StatementLayout:
+    by_name = {name.lower(): text for name, text in options.items()}
+    keys, rows = by_name.get("clusterby"), by_name.get("targetsegmentrows")
+    return StatementLayout(
+        by_name.get("segmentgranularity"),
+        None if keys is None else parse_list("clusterBy", keys),
+        None if rows is None else field_of("targetSegmentRows", rows),
+    )
+
+
+def _changeable(catalog: Catalog, request: Request) -> dict[str, Any]:
+    """Bring a table to its definition, so that its rows can be changed in place.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FEATURE if a column is stored in another type or under another name.
+    """
+    table = catalog.table(_name(request))
+    table.adopt()
+    found = _table(catalog.table(_name(request)))
+    for column in found["columns"]:
+        if (column["name"], column["type"]) != (column["stored"], column["storedType"]):
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_FEATURE",
+                f"column '{column['name']}' is declared as {column['type']} and stored as "
+                f"'{column['stored']}' of type {column['storedType']}: DELETE, UPDATE and MERGE of "
+                "Spark change rows as they are stored; use Python's methods, or rewrite the column",
+            )
+    return found
+
+
+# ---- namespaces and the rest
+
+
+def _is_reserved(request: Request) -> bool:
+    return str(request["namespace"]).casefold() == INFORMATION_SCHEMA
+
+
+def _namespace(catalog: Catalog, request: Request) -> dict[str, Any]:
+    if _is_reserved(request):
+        return {"name": INFORMATION_SCHEMA, "comment": None, "owner": None, "properties": {}}
+    wanted = str(request["namespace"]).casefold()
+    for found in catalog.store.namespaces():
+        if found["name"].casefold() == wanted:
+            return found
+    raise InvalidInputError(
+        "PROJSEG_UNKNOWN_NAMESPACE", f"the catalog has no namespace '{request['namespace']}'"
+    )
+
+
+def _tables(catalog: Catalog, request: Request) -> list[str]:
+    namespace = _namespace(catalog, request)["name"]
+    if namespace == INFORMATION_SCHEMA:
+        return view_names()
+    return [one.name for one in catalog.store.names(namespace, ("", ""), 2**31 - 1)]
+
+
+def _drop(catalog: Catalog, request: Request) -> bool:
+    return catalog.drop(_name(request), data=request["data"])
+
+
+def _hide(catalog: Catalog, request: Request) -> int:
+    verb = catalog.hide_columns if request["hides"] else catalog.unhide_columns
+    return verb(_name(request), request["columns"])
+
+
+_ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
+    "defined_table": _described,
+    "defined_tables": _tables,
+    "defined_create": _create,
+    "defined_alter": lambda c, r: alter(c, _name(r), r["changes"]),
+    "defined_plan": _plan,
+    "defined_stage": _stage,
+    "defined_publish": lambda c, r: c._publish(r["id"], replace=r["replace"]),
+    "defined_discard": _discard,
+    "defined_changeable": _changeable,
+    "defined_drop": _drop,
+    "defined_undrop": lambda c, r: c.undrop(_name(r)),
+    "defined_hide": _hide,
+    "defined_rename": lambda c, r: c.rename(_name(r), (r["new_namespace"], r["new_table"])),
+    "defined_files": lambda c, r: files_of(c, _name(r) if "table" in r else None, r),
+    "defined_namespaces": lambda c, _: [*c.namespaces(), INFORMATION_SCHEMA],
+    "defined_namespace": _namespace,
+    "defined_create_namespace": lambda c, r: c.create_namespace(
+        r["namespace"], r.get("comment"), r.get("properties")
+    ),
+    "defined_drop_namespace": lambda c, r: c.drop_namespace(r["namespace"], r["cascade"]),
+}
+
+
+def _operation(act: Callable[[Catalog, Request], object]) -> Callable[[Request], Reply]:
+    return lambda request: ({"result": act(_catalog(request), request)}, b"")
+
+
+DEFINITIONS: Final = {
+    **{name: _operation(act) for name, act in _ACTS.items()},
+    "defined_view": lambda request: ({}, arrow_stream(view_of(_catalog(request), request))),
+}
