@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -99,10 +99,6 @@ class Explain:
     views: tuple[dict[str, Any], ...] = ()
     indexes: pa.Table = field(default_factory=INDEXES_SCHEMA.empty_table)
     version: int | None = None
-
-    def of_version(self, version: int) -> Explain:
-        """Return the explanation of a query of an earlier version of its table."""
-        return replace(self, version=version)
 
     @property
     def pruned_segments(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace as replace_fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import pyarrow as pa
@@ -96,8 +97,9 @@ class TableVersion(ViewedVersion):
             Of a row scan; None is all.
         context : mapping or None
             useProjection, forceProjections, noProjections, excludeProjections, useView, forceViews,
-            noViews, excludeViews, timezone, threads, timeLimit, the seconds in which the answer must
-            be there, and maxStaleness, how old it may be where a view is behind ('15 minutes').
+            noViews, excludeViews, timezone, threads, timeLimit, the seconds in which the answer
+            must be there, and maxStaleness, how old it may be where a view is behind
+            (`'15 minutes'`).
         args : mapping of str to value, sequence of values, or None
             What stands for `:name`, or for `?`, in the texts: None, bool, int, float, Decimal,
             str, bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz),
@@ -393,7 +395,7 @@ class TableVersion(ViewedVersion):
         query = query_of(group_by, **parts, context=context, args=args)
         version, asked = self._as_old_as(query)
         found = explain_plan(self._storage, asked, version._plan(asked), analyze=analyze)
-        return found.of_version(version.version) if version is not self else found
+        return found if version is self else replace_fields(found, version=version.version)
 
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)

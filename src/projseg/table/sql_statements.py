@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace as replace_fields
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -102,7 +103,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
             return self.source.explain(analyze=analyze)
         plan = self.version._planned(self.query)
         found = explain_plan(self.version._storage, self.selected.query, plan, analyze=analyze)
-        return found.of_version(self.version.version) if self.is_earlier else found
+        return replace_fields(found, version=self.version.version) if self.is_earlier else found
 
 
 def snapshot_of(
