@@ -397,5 +397,15 @@ class TableVersion(ViewedVersion):
         found = explain_plan(self._storage, asked, version._plan(asked), analyze=analyze)
         return found if version is self else replace_fields(found, version=version.version)
 
+    def _as_old_as(self, query: Query) -> tuple[ViewedVersion, Query]:
+        """Return the version of which a query is asked, and what: an earlier one if it may be."""
+        seconds = query.query_context.max_staleness
+        if seconds is None or not self._may_be_older or not self._has_views:
+            return self, query
+        # Imported here, so that a process that asks for no old answer starts without it.
+        from projseg.table.earlier_versions import earlier_query
+
+        return earlier_query(self, query, seconds)
+
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)

@@ -109,16 +109,6 @@ class ViewedVersion(TableInspection):
             return self._planned(bound_star(self._snapshot, query, self._declared))
         return plan_asked(self._snapshot, query, self._declared, self._view_sources())
 
-    def _as_old_as(self, query: Query) -> tuple[ViewedVersion, Query]:
-        """Return the version of which a query is asked, and what: an earlier one if it may be."""
-        seconds = query.query_context.max_staleness
-        if seconds is None or not self._may_be_older or not self._has_views:
-            return self, query
-        # Imported here, so that a process that asks for no old answer starts without it.
-        from projseg.table.earlier_versions import earlier_query
-
-        return earlier_query(self, query, seconds)
-
     def _planned(self, query: QuerySpec) -> QueryPlan:
         """Return the plan of a query that is bound to the version's columns."""
         return plan_query(self._snapshot, query, wider=self._view_sources())
