@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -168,3 +168,20 @@ class StarScope(msgspec.Struct, frozen=True):
                 if owner == number:
                     found.append((self.written(NamedColumn(number, column, 1)), column))
         return found
+
+
+def named_tables(
+    selected: Sequence[SelectedTable], columns: Sequence[Sequence[str]], titles: Sequence[str]
+) -> list[NamedTable]:
+    """Return the tables with names for their joined columns, which nothing else has."""
+    taken = {name.casefold() for names in columns for name in names}
+    found = []
+    for table, names, title in zip(selected, columns, titles, strict=True):
+        stem = title.replace(".", "_").replace("`", "_")
+        alias, number = stem, 1
+        while alias.casefold() in taken:
+            number += 1
+            alias = f"{stem}_{number}"
+        taken.add(alias.casefold())
+        found.append(NamedTable(table, alias, tuple(names)))
+    return found

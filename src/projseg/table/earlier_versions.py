@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace as replace_fields
-from typing import TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from projseg.algebra.query.request import Query
 from projseg.errors import ProjectionNotUsableError, ProjsegError
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.table.view_answers import ViewedVersion
-from projseg.views.choice.earlier_states import earlier_states
+
+if TYPE_CHECKING:
+    from projseg.table.sql_statements import BoundSelect
 
 _Asked = TypeVar("_Asked")
-Versions = Sequence[ViewedVersion]
+Versions: TypeAlias = Sequence[ViewedVersion]
 
 
 def earlier_versions(fact: ViewedVersion, tables: Versions, seconds: float) -> Iterator[
@@ -30,19 +35,19 @@ def earlier_versions(fact: ViewedVersion, tables: Versions, seconds: float) -> I
     seconds : float
         As of `earlier_states`.
     """
+    # Imported here, so that a process that asks tables without views starts without it.
+    from projseg.views.choice.earlier_states import earlier_states
+
     store = fact._view_store()
     if store is None:
         return
     snapshots = {one.snapshot.properties.table_id: one.snapshot for one in tables}
     for view, state in earlier_states(store, fact.snapshot, snapshots, seconds):
-        found = []
-        for table in tables:
-            older = ViewedVersion(table._storage, state[table.snapshot.properties.table_id])
-            older._columns_of = table._columns_of
+        found = tuple(one._at(state[one.snapshot.properties.table_id]) for one in tables)
+        for older, table in zip(found, tables, strict=True):
             if table is fact:
                 older._store = store
-            found.append(older)
-        yield view.name, tuple(found)
+        yield view.name, found
 
 
 def earlier_answer(
@@ -90,21 +95,40 @@ def is_whole(plan: QueryPlan) -> bool:
     return plan.is_wide and all(one.entry.file.startswith("views/") for one in plan.segments)
 
 
-def earlier_query(
-    version: ViewedVersion, query: Query, seconds: float
-) -> tuple[ViewedVersion, Query]:
-    """Return a version of a table and a query of it, which may be an earlier one; see above."""
+class AgedVersion(ViewedVersion):
+    """A table at one version, whose queries may be answered as of an earlier one."""
 
-    def at(name: str, versions: Versions) -> tuple[tuple[ViewedVersion, Query], QueryPlan]:
-        older, *dimensions = versions
-        pairs = zip(query.joins, dimensions, strict=True)
-        joins = tuple(replace_fields(join, table=table) for join, table in pairs)
-        context = {**dict(query.context or {}), "useView": name}
-        asked = replace_fields(query, joins=joins, context=context)
-        return (older, asked), older._plan(asked)
+    def _as_old_as(self, query: Query) -> tuple[ViewedVersion, Query]:
+        """Return the version of which a query is asked, and what: an earlier one if it may be."""
+        seconds = query.query_context.max_staleness
+        tables = [self, *(join.table for join in query.joins)]
+        if seconds is None or not all(isinstance(table, ViewedVersion) for table in tables):
+            return self, query
 
-    tables = [version, *(join.table for join in query.joins)]
-    if not all(isinstance(table, ViewedVersion) for table in tables):
-        return version, query
-    found = earlier_answer(version, tables, seconds, lambda: version._plan(query), at)
-    return (version, query) if found is None else found
+        def at(name: str, versions: Versions) -> tuple[tuple[ViewedVersion, Query], QueryPlan]:
+            older, *dimensions = versions
+            pairs = zip(query.joins, dimensions, strict=True)
+            joins = tuple(replace_fields(join, table=table) for join, table in pairs)
+            context = {**dict(query.context or {}), "useView": name}
+            asked = replace_fields(query, joins=joins, context=context)
+            return (older, asked), older._plan(asked)
+
+        found = earlier_answer(self, tables, seconds, lambda: self._plan(query), at)
+        return (self, query) if found is None else found
+
+
+def earlier_select(
+    bound: BoundSelect,
+    versions: Versions,
+    seconds: float,
+    bound_at: Callable[[str, Versions], BoundSelect],
+) -> BoundSelect:
+    """Return a SELECT over several tables, bound to them or to one earlier state of all."""
+
+    def at(name: str, versions: Versions) -> tuple[BoundSelect, QueryPlan]:
+        earlier = bound_at(name, versions)
+        return replace(earlier, is_earlier=True), earlier.version._planned(earlier.query)
+
+    present = partial(bound.version._planned, bound.query)
+    found = earlier_answer(bound.version, versions, seconds, present, at)
+    return bound if found is None else found

@@ -26,7 +26,7 @@ from projseg.memory.deadline import answered_within
 from projseg.reader.plan.bind_template import bind_asked
 from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.scan.row_scan import scan
-from projseg.table.view_answers import ViewedVersion
+from projseg.table.earlier_versions import AgedVersion
 
 if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery
@@ -51,7 +51,7 @@ class PlainSelect(NamedTuple):
         return self.version.explain(self.selected.query, analyze=analyze)
 
 
-class TableVersion(ViewedVersion):
+class TableVersion(AgedVersion):
     """A table at one version, to be read."""
 
     def query(
@@ -98,8 +98,7 @@ class TableVersion(ViewedVersion):
         context : mapping or None
             useProjection, forceProjections, noProjections, excludeProjections, useView, forceViews,
             noViews, excludeViews, timezone, threads, timeLimit, the seconds in which the answer
-            must be there, and maxStaleness, how old it may be where a view is behind
-            (`'15 minutes'`).
+            must be there, and maxStaleness, how old it may be (`'15 minutes'`).
         args : mapping of str to value, sequence of values, or None
             What stands for `:name`, or for `?`, in the texts: None, bool, int, float, Decimal,
             str, bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz),
@@ -396,16 +395,6 @@ class TableVersion(ViewedVersion):
         version, asked = self._as_old_as(query)
         found = explain_plan(self._storage, asked, version._plan(asked), analyze=analyze)
         return found if version is self else replace_fields(found, version=version.version)
-
-    def _as_old_as(self, query: Query) -> tuple[ViewedVersion, Query]:
-        """Return the version of which a query is asked, and what: an earlier one if it may be."""
-        seconds = query.query_context.max_staleness
-        if seconds is None or not self._may_be_older or not self._has_views:
-            return self, query
-        # Imported here, so that a process that asks for no old answer starts without it.
-        from projseg.table.earlier_versions import earlier_query
-
-        return earlier_query(self, query, seconds)
 
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)

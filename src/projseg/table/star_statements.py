@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_fields
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
 from msgspec.structs import replace
@@ -31,12 +30,13 @@ from projseg.algebra.query.stars.star import (
     key_not_unique,
     path_of_columns,
 )
-from projseg.algebra.query.stars.star_names import NamedTable, StarScope
+from projseg.algebra.query.stars.star_names import StarScope, named_tables
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import LimitExceededError, ProjsegError, did_you_mean
 from projseg.memory.cache import KEPT
 from projseg.memory.deadline import answered_within
 from projseg.reader.dimensions import TableDimension, bound_star, joined_table
+from projseg.table.earlier_versions import earlier_select
 from projseg.table.inspection import TableInspection
 from projseg.table.sql_statements import (
     BoundSelect,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from projseg.explain import Explain
-    from projseg.reader.plan.query_plan import QueryPlan
 
 
 _STAR_BYTES: Final = 8192  # of a statement's query, about
@@ -210,18 +209,19 @@ def bound_statement(
             raise bad_sql(f"'{table.written}' is none of the tables given{known}")
         if not table.is_versioned:
             return found
-        version = ViewedVersion(found._storage, snapshot_of(found, table, context))
-        version._columns_of = found._columns_of
-        return version
+        return found._at(snapshot_of(found, table, context))
 
     def star(inner: SelectStatement) -> BoundSelect:
         selected = [inner.table, *(join.table for join in inner.joins)]
         versions = tuple(map(version_of, selected))
         preferred = "" if fact is None else fact.location
         asked = _Asked(inner, versions, parse_context(context), arguments, preferred)
-        bound = asked.bound()
         seconds = asked.context.max_staleness
-        return bound if seconds is None else asked.as_old_as(bound, seconds)
+        return (
+            asked.bound()
+            if seconds is None
+            else earlier_select(asked.bound(), versions, seconds, asked.at)
+        )
 
     return bind_select(statement, version_of, context, arguments, star)
 
@@ -243,19 +243,10 @@ class _Asked(NamedTuple):
             version, found, bound_star(version.snapshot, found.query, version._declared)
         )
 
-    def as_old_as(self, bound: BoundSelect, seconds: float) -> BoundSelect:
-        """Return the statement as it was bound, or bound to one earlier state of all tables."""
-        from projseg.table.earlier_versions import earlier_answer
-
-        def at(name: str, versions: Sequence[ViewedVersion]) -> tuple[BoundSelect, QueryPlan]:
-            context = replace(self.context, use_view=name)
-            asked = self._replace(versions=tuple(versions), context=context)
-            found = replace(asked.bound(), is_earlier=True)
-            return found, found.version._planned(found.query)
-
-        present = partial(bound.version._planned, bound.query)
-        found = earlier_answer(bound.version, self.versions, seconds, present, at)
-        return bound if found is None else found
+    def at(self, view: str, versions: Sequence[ViewedVersion]) -> BoundSelect:
+        """Return the statement, bound to other versions and answered by a view."""
+        context = replace(self.context, use_view=view)
+        return self._replace(versions=tuple(versions), context=context).bound()
 
     def kept_star(self) -> tuple[int, SelectedQuery]:
         """Return what `star` does; it is cached by the content of all tables."""
@@ -350,7 +341,8 @@ def oriented(
     ProjsegError
         As of `sql`.
     """
-    named = _named_tables(selected, versions, titles or [one.names[-1] for one in selected])
+    columns = [version.schema.names for version in versions]
+    named = named_tables(selected, columns, titles or [one.names[-1] for one in selected])
     tables = [
         joined_table(Join(version, "TRUE", table.alias), context.zone)
         for table, version in zip(named, versions, strict=True)
@@ -398,20 +390,3 @@ def _with_joins(query: Query, joins: tuple[Join, ...], arguments: Arguments | No
         return joined
     names = frozenset[str]().union(*map(parameter_names, texts_of(joined)))
     return replace_fields(joined, args=arguments.only(names))
-
-
-def _named_tables(
-    selected: Sequence[SelectedTable], versions: Sequence[ViewedVersion], titles: Sequence[str]
-) -> list[NamedTable]:
-    """Return the tables with names for their joined columns, which nothing else has."""
-    taken = {name.casefold() for version in versions for name in version.schema.names}
-    found = []
-    for table, version, title in zip(selected, versions, titles, strict=True):
-        stem = title.replace(".", "_").replace("`", "_")
-        alias, number = stem, 1
-        while alias.casefold() in taken:
-            number += 1
-            alias = f"{stem}_{number}"
-        taken.add(alias.casefold())
-        found.append(NamedTable(table, alias, tuple(version.schema.names)))
-    return found

@@ -109,6 +109,12 @@ class ViewedVersion(TableInspection):
             return self._planned(bound_star(self._snapshot, query, self._declared))
         return plan_asked(self._snapshot, query, self._declared, self._view_sources())
 
+    def _at(self, snapshot: Snapshot) -> ViewedVersion:
+        """Return another version of this table, with the columns that are declared."""
+        version = ViewedVersion(self._storage, snapshot)
+        version._columns_of = self._columns_of
+        return version
+
     def _planned(self, query: QuerySpec) -> QueryPlan:
         """Return the plan of a query that is bound to the version's columns."""
         return plan_query(self._snapshot, query, wider=self._view_sources())
