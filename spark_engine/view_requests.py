@@ -17,8 +17,9 @@ from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import materialized
 from projseg.table import Table
+from projseg.table.star_statements import bound_statement
 from projseg.table.view_object import View
-from projseg.views.definition import bad_view
+from projseg.views.definition import bad_view, checked_statement
 
 _COUNTED: Final = (
     *("version", "segments", "kept", "relabelled", "subtracted", "refolded"),
@@ -65,7 +66,8 @@ _UNITS: Final = re.compile(
 
 def _create_view(request: Mapping[str, Any]) -> Reply:
     """Make a view, or tell what it would store; reply with its parts and what is ignored."""
-    table, name = table_of(request), request["name"]
+    table, tables = _tables_of(request)
+    name = request["name"]
     given = {key.casefold(): text for key, text in request["properties"].items()}
     ignored = [key for key in _IGNORED if given.pop(key, None) is not None]
     for key in given:
@@ -83,10 +85,11 @@ def _create_view(request: Mapping[str, Any]) -> Reply:
     # WITH DEFERRED REFRESH appears empty; the property only says that no commit refreshes it.
     arguments |= {"build": not request.get("deferred", False), "comment": request.get("comment")}
     if request["op"] == "explain_view":
-        return _explained(table, name, request["sql"], arguments)
+        return _explained(table, name, request["sql"], {"tables": tables, **arguments})
     view = table.create_view(
         name,
         request["sql"],
+        tables=tables,
         if_not_exists=request["lenient"],
         replace=request["replace"],
         **arguments,
@@ -97,6 +100,18 @@ def _create_view(request: Mapping[str, Any]) -> Reply:
     made["segments"] = detail["segments_covered"]
     made["ignored"] = f"{', '.join(ignored)}: without effect" if ignored else None
     return rows([made], _CREATED)
+
+
+def _tables_of(request: Mapping[str, Any]) -> tuple[Table, dict[str, Table]]:
+    """Return the table whose rows a view's SELECT groups, and all tables by their names in it."""
+    places = request["tables"]
+    tables = {name: Table(location) for name, location in places.items()}
+    if len(tables) == 1:
+        return next(iter(tables.values())), tables
+    statement = checked_statement(request["sql"], with_joins=True)
+    bound = bound_statement(statement, tables, None, None, None)
+    fact = bound.version.location
+    return next(one for one in tables.values() if one.location == fact), tables
 
 
 def _chunk(text: str) -> str:
@@ -113,6 +128,8 @@ def _chunk(text: str) -> str:
 def _explained(table: Table, name: str, sql: str, arguments: dict[str, Any]) -> Reply:
     planned = table.create_view(name, sql, dry_run=True, **arguments)
     shown: dict[str, object] = {"view": name, "grade": "grouped", "fact": table.location}
+    others = [n for n, one in arguments["tables"].items() if one.location != table.location]
+    shown |= {"dimensions": ", ".join(others) or None}
     shown |= {key: getattr(planned, key) for key in ("added", "rows_read")}
     shown |= {"not_built": ", ".join(map(str, getattr(planned, "not_built", ()))) or None}
     return rows(properties_of(shown), PROPERTIES)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from projseg.algebra.aggregates.call import call_text
 from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.text.sql_words import quoted_name
@@ -80,8 +82,18 @@ def _druid_call(metric: Mapping[str, Any], properties: TableProperties) -> str:
     return f"{call_text(call)} AS {quoted_name(call.name)}"
 
 
-def derived_form(text: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `define_rollup` in Druid's `derivativeDataSource` JSON.
+def derived_form(
+    text: str | Mapping[str, Any] | Sequence[str], properties: TableProperties
+) -> dict[str, Any]:
+    """Return the arguments of `define_rollup` in Druid's JSON.
+
+    Parameters
+    ----------
+    text : str, mapping or sequence of str
+        A `derivativeDataSource`; or a list of dimensions alone, with which the sums of all other
+        numbers and the count of rows are kept, by the table's granularity.
+    properties : TableProperties
+        The table's.
 
     Raises
     ------
@@ -89,10 +101,12 @@ def derived_form(text: str | Mapping[str, Any]) -> dict[str, Any]:
         PROJSEG_BAD_VIEW.
     """
     try:
-        given = json.loads(text) if isinstance(text, str) else dict(text)
+        given = json.loads(text) if isinstance(text, str) else text
     except (ValueError, RecursionError) as error:
         raise bad_view(f"a derivativeDataSource is JSON: {error}") from error
-    spec = given.get("spec", given) if isinstance(given, dict) else None
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        return _of_dimensions(given, properties)
+    spec = given.get("spec", given) if isinstance(given, Mapping) else None
     if not isinstance(spec, dict) or "dimensionsSpec" not in spec:
         raise bad_view("a derivativeDataSource has dimensionsSpec and metricsSpec")
     listed = spec["dimensionsSpec"]
@@ -103,3 +117,26 @@ def derived_form(text: str | Mapping[str, Any]) -> dict[str, Any]:
         raise bad_view("dimensions of a derivativeDataSource have names, and metrics are a list")
     granularity = spec.get("granularitySpec", {}).get("queryGranularity")
     return {"dimensions": names, "metrics": metrics, "granularity": granularity}
+
+
+def _of_dimensions(dimensions: list[str], properties: TableProperties) -> dict[str, Any]:
+    """Return the dimensions of a table with all else that can be added up."""
+    taken = {properties.time_column, *dimensions}
+    sums = [
+        f"sum({quoted_name(field.name)}) AS {quoted_name(field.name)}"
+        for field in properties.schema
+        if field.name not in taken and _is_number(field.type)
+    ]
+    metrics = [*sums, "count(*) AS count"]
+    return {
+        "dimensions": dimensions,
+        "metrics": metrics,
+        "granularity": properties.segment_granularity if properties.time_column else None,
+    }
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_integer(data_type) or types.is_floating(data_type) or types.is_decimal(data_type)
+    )

@@ -184,6 +184,8 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_VIEW_NOT_DETERMINISTIC": "A view's definition calls what differs from call to call.",
     "PROJSEG_VIEW_NOT_INCREMENTAL": "A refresh would fold everything anew, which the view refuses.",
     "PROJSEG_VIEW_NOT_USABLE": "useView or forceViews cannot be met.",
+    "PROJSEG_VIEW_TABLE": "A view's SELECT reads a table that is not projseg's.",
+    "PROJSEG_VIEW_READ_ONLY": "A statement writes to a materialized view.",
     "PROJSEG_VIEW_BROKEN": "A view is of another table than the one at its place.",
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
 }

@@ -26,9 +26,9 @@ _SETTINGS = {
 
 
 def used_codes():
-    files = [
-        p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py") if p.name != "errors.py"
-    ]
+    kinds = [(folder, kind) for folder in FOLDERS for kind in ("*.py", "*.scala")]
+    found = [path for folder, kind in kinds for path in (ROOT / folder).rglob(kind)]
+    files = [path for path in found if path.name != "errors.py"]
     return {code for path in files for code in _CODE.findall(path.read_text())} - _SETTINGS
 
 

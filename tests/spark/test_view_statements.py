@@ -35,6 +35,9 @@ def sql(spark, template, tmp_path):
         try:
             yield spark.sql
         finally:
+            for view in spark.sql("SHOW VIEWS").collect():
+                if not view.isTemporary:
+                    spark.sql(f"DROP VIEW {view.viewName}")
             spark.sql("DROP TABLE sales")
 
 

@@ -177,6 +177,21 @@ def test_views_are_steered(spark, location):
         grouped().option("groupBy", "n").option("useView", "hourly").load(location).collect()
 
 
+def test_samples_are_not_answered_from_groups_and_lax_arithmetic_is(spark, location):
+    """Doris 43030: TABLESAMPLE, and hints, that a view answers as if they were not there."""
+    sample = "SELECT sum(c), count(*) > 0 FROM (SELECT k, count(*) c FROM viewed {} GROUP BY k)"
+    assert spark.sql(sample.format("TABLESAMPLE (25 ROWS)")).first()[0] == 25
+    assert spark.sql(sample.format("TABLESAMPLE (100 PERCENT)")).first()[0] == 200
+    keep_rows(spark)
+    with using(spark, **{"spark.sql.ansi.enabled": "false"}):
+        text = "SELECT k, count(*), min(n), max(k) FROM {t} GROUP BY k"
+        check(spark, text)
+    with using(spark, **{"spark.sql.session.timeZone": "Asia/Kathmandu"}):
+        text = QUERIES[1].format(t="viewed")
+        plain = spark.sql(QUERIES[1].format(t="viewed_rows"))
+        assert_same(spark.sql(text), plain)
+
+
 def test_versions_of_the_past_and_damaged_parts_are_answered_right(spark, location, tmp_path):
     spark.sql("DELETE FROM viewed WHERE k = 'c1'")
     past = "SELECT k, sum(n) FROM viewed VERSION AS OF 0 GROUP BY k"

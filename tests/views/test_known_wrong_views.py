@@ -16,7 +16,7 @@ from viewed_tables import (
     rows,
 )
 
-from projseg import Table
+from projseg import Table, sql
 from projseg.errors import InvalidInputError, ProjectionNotUsableError
 from projseg.memory.cache import KEPT
 
@@ -55,7 +55,7 @@ def check(table, *questions, from_parts=True):
 @pytest.mark.parametrize("is_refreshed", [True, False])
 @pytest.mark.parametrize("what", ["drop", "replace", "delete", "truncate", "restore", "compact"])
 def test_rows_that_went_are_not_counted(table, what, is_refreshed):
-    """StarRocks 73687, 70130, Doris 35236, 39171: dropped, replaced, rolled-back, deleted."""
+    """StarRocks 73687, 70130, 9987 (truncated), 75924 (rolled back), Doris 35236, 39171."""
     if not is_refreshed:
         table.view("hourly").disable()
     version = table.version
@@ -173,6 +173,70 @@ def test_an_insert_that_is_repeated_counts_once(table):
     for _ in range(2):
         table.append(rows(some_rows([7])), commit_as="once")
     check(table)
+
+
+def test_updates_and_deletes_reach_a_view(table):
+    """ClickHouse 12415: a view that sees inserts alone."""
+    table.update({"n": "n * 10", "k": "'moved'"}, "k = 'a'")
+    table.delete("k = 'b'")
+    check(table)
+
+
+def test_a_view_on_a_view_that_is_behind(table):
+    """StarRocks 14704: a view made from another's groups, refreshed before that one."""
+    table.create_view("late", HOURLY.replace("sum", "max"), refresh="deferred")
+    daily = HOURLY.replace("HOUR", "DAY").replace("sum", "max").replace("FROM t", "FROM late")
+    table.append(rows(some_rows([30, 90])))
+    table.create_view("daily", daily)
+    assert table.view("late").detail()["state"] == "behind"
+    check(table, "SELECT k, max(n) AS n, count(*) AS c FROM t GROUP BY k")
+
+
+def test_the_changed_key_of_a_parent(table, tmp_path):
+    """SQL Server 2013: MERGE changes the key by which rows find their parent."""
+    columns = {"key": "string", "name": "string", "id": "bigint"}
+    parents = [{"key": key, "name": f"of {key}", "id": n} for n, key in enumerate("abc")]
+    dimension = Table.create(tmp_path / "parents", columns, data=parents)
+    tables = {"t": table, "p": dimension}
+    joined = "SELECT name, sum(n) AS n, count(*) AS c FROM t LEFT JOIN p ON k = p.key GROUP BY name"
+    table.create_view("named", joined, tables=tables)
+    dimension.merge([{"key": "z", "name": "of a", "id": 0}], on=["id"])
+    dimension.merge([{"key": "a", "name": "of c", "id": 2}], on=["id"])
+    tables = {"t": table.refresh(), "p": dimension.refresh()}
+    names = {"a": "of c", "b": "of b"}
+    wanted = {}
+    for k, n in (r.values() for r in table.sql("SELECT k, n FROM t").to_pylist()):
+        total, count = wanted.get(names.get(k), (0, 0))
+        wanted[names.get(k)] = (total + n, count + 1)
+    for context in ({"useView": "named"}, {"noViews": True}):
+        found = sql(joined, tables, context=context).to_pylist()
+        assert {one["name"]: (one["n"], one["c"]) for one in found} == wanted
+
+
+def test_columns_of_what_is_added_in_another_order(table):
+    """Oracle 2488455.1: a delta whose columns were added crossed."""
+    table.create_view("two", "SELECT k, sum(n) AS n, sum(g) AS g, max(n) AS m FROM t GROUP BY k")
+    given = rows(some_rows([70]))
+    table.append(given.select(given.column_names[::-1]))
+    check(table, "SELECT k, sum(g) AS g, sum(n) AS n, max(n) AS m FROM t GROUP BY k")
+
+
+def test_a_refresh_of_metadata_alone_makes_nothing_fresh(table):
+    """Hyperspace 193."""
+    view = table.view("hourly")
+    view.set_properties({"refresh": "deferred"})
+    table.append(rows(some_rows([70])))
+    view.rename("renamed")
+    view.set_properties({"chunk": "month"})
+    table.compact(dry_run=True)
+    assert view.detail()["state"] == "behind"
+    check(table)
+
+
+def test_a_condition_on_what_the_view_has_not(table):
+    """Druid 6969: the derived answer differs from that of the base."""
+    question = "SELECT k, sum(n) AS n FROM t WHERE g > 1 GROUP BY k"
+    check(table, question, from_parts=False)
 
 
 def test_the_last_bucket_is_built(table):

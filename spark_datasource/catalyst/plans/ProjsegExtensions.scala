@@ -8,6 +8,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     Settings.register()
     extensions.injectHintResolutionRule(session => new StatementsOfDelta(session))
     extensions.injectHintResolutionRule(session => new CreateViews(session))
+    extensions.injectHintResolutionRule(session => new ReadOnlyViews(session))
     // Names of versions may be known at once, or only once Spark has resolved an expression.
     extensions.injectHintResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))

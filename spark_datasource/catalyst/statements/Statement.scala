@@ -18,6 +18,8 @@ import org.apache.spark.sql.types.StructType
 sealed trait Subject
 case class ByName(parts: Seq[String]) extends Subject
 case class At(location: String) extends Subject
+/** Tables that a SELECT joins, by their names in it. */
+case class OfTables(names: Seq[Seq[String]]) extends Subject
 /** Each projseg table of a namespace, or of the current one; its name comes first in what is returned. */
 case class EveryTable(namespace: Option[String] = None) extends Subject
 /** That table of the view's namespace, or of the current one, which has the view; none is no error if that is lenient. */
@@ -28,10 +30,11 @@ case class Defined(parts: Seq[String]) extends Subject
 
 /**
  * An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. One that is
- * limited takes no longer than `spark.projseg.local.timeout`.
+ * limited takes no longer than `spark.projseg.local.timeout`. `entry` is what becomes of the view in the catalog.
  */
 case class Statement(
-    operation: String, subject: Subject, arguments: Map[String, Any], columns: String, isLimited: Boolean = false)
+    operation: String, subject: Subject, arguments: Map[String, Any], columns: String, isLimited: Boolean = false,
+    entry: Option[ViewChange] = None)
     extends LeafRunnableCommand {
   private val returned = StoredType.columns(columns)
   override val output: Seq[Attribute] =
@@ -39,6 +42,19 @@ case class Statement(
 
   override def run(session: SparkSession): Seq[Row] = {
     val classic = session.asInstanceOf[ClassicSession]
+    val views = new CatalogViews(classic)
+    entry.foreach(views.check)
+    val found = done(classic)
+    entry.foreach(views.follow(_, () => undone(classic)))
+    found
+  }
+
+  /** Drops the view that was made, which the catalog cannot have. */
+  private def undone(session: ClassicSession): Unit = copy(
+    operation = "drop_view", arguments = Map("name" -> arguments("name"), "kind" -> "MATERIALIZED VIEW", "lenient" -> true),
+    columns = "version BIGINT", entry = None).run(session)
+
+  private def done(classic: ClassicSession): Seq[Row] = {
     val tables = new Locations(classic)
     subject match {
       case ByName(parts) =>
@@ -49,6 +65,10 @@ case class Statement(
         val (catalog, name) = tables.definition(parts)
         Seq(Row(catalog.act(operation, name, arguments)))
       case At(location) => rows(classic, location, returned)
+      case OfTables(names) =>
+        val places = names.map(parts => parts.mkString(".") -> tables.joined(parts))
+        val joined = copy(arguments = arguments + ("tables" -> places.toMap))
+        joined.rows(classic, places.head._2, returned)
       case OfView(parts, isLenient) =>
         val found = tables.having(parts)
         if (found.isEmpty && isLenient) Nil else rows(classic, tables.only(parts, found), returned)
@@ -118,17 +138,40 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
   def isKnown(subject: Subject): Boolean = subject match {
     case ByName(parts) => Try(of(parts)).isSuccess
     case Defined(parts) => Try(definition(parts)).isSuccess
+    case OfTables(names) => names.exists(parts => Try(of(parts)).isSuccess)
     case OfView(parts, _) => Try(having(parts)).toOption.exists(_.nonEmpty)
     case _ => true
   }
 
-  /** Tables of the view's namespace, or of the current one, that have it; with their names. */
-  def having(parts: Seq[String]): Seq[(String, String)] = {
+  /** As `of`, of a table in a view's SELECT. */
+  def joined(parts: Seq[String]): String = Try(of(parts)).getOrElse(throw Statement.failed(
+    "PROJSEG_VIEW_TABLE", s"${shown(parts)} is not a projseg table, and views are of these: import it, or leave it to the queries"))
+
+  /** The tables that have a view: as the catalog says, or those of its namespace or the current one; with their names. */
+  def having(parts: Seq[String]): Seq[(String, String)] =
+    new CatalogViews(session).location(parts).map(place => Seq(place -> place)).getOrElse(among(parts))
+
+  private def among(parts: Seq[String]): Seq[(String, String)] = {
     val found = all(parts.dropRight(1).lastOption)
-    val request = Engine.request("find_view", Map("name" -> parts.last, "locations" -> found.map(_._2)))
-    val reply = Statement.reply(new Settings(session.sessionState.conf), request, None)
-    reply.content.get("found").elements().asScala.map(one => found(one.asInt)).toSeq
+    holders(parts.last, found.map(_._2)).map(found)
   }
+
+  /** Which of the places of tables have a view. */
+  private def holders(view: String, places: Seq[String]): Seq[Int] = {
+    val request = Engine.request("find_view", Map("name" -> view, "locations" -> places))
+    val reply = Statement.reply(new Settings(session.sessionState.conf), request, None)
+    reply.content.get("found").elements().asScala.map(_.asInt).toSeq
+  }
+
+  def holds(place: String, view: String): Boolean = holders(view, Seq(place)).nonEmpty
+
+  /** The place of that one of some tables which has a view. */
+  def holder(view: String, tables: Seq[Seq[String]]): String = {
+    val places = tables.map(of)
+    holders(view, places).headOption.map(places).getOrElse(places.head)
+  }
+
+  def isAt(parts: Seq[String], place: String): Boolean = Try(of(parts)).toOption.contains(place)
 
   def only(parts: Seq[String], found: Seq[(String, String)]): String = found match {
     case Seq((_, location)) => location

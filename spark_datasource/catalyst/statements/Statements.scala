@@ -4,14 +4,15 @@ import java.lang.reflect.{InvocationTargetException, Method, Proxy}
 import java.util.Locale
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import org.antlr.v4.runtime.{CharStream, CharStreams, CommonToken, ParserRuleContext, TokenSource}
 import org.antlr.v4.runtime.misc.Pair
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
-import org.apache.spark.sql.catalyst.plans.logical.{DescribeColumn, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{DescribeColumn, LogicalPlan, UnresolvedWith}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 
 /** SQL statements about projections, segments and versions; all others are the parser's below. */
@@ -75,7 +76,33 @@ object Statements {
 
   /** What names mean. */
   class Names(parser: ParserInterface) {
-    private def parts(written: String): Seq[String] = parser.parseMultipartIdentifier(written)
+    def parts(written: String): Seq[String] = parser.parseMultipartIdentifier(written)
+
+    /** The tables that a SELECT reads, as often as it names them; none of a text that Spark cannot read. */
+    def tables(select: String): Seq[Seq[String]] = Try(parser.parsePlan(select)).map { plan =>
+      val (named, own) = (relations(plan), ctes(plan))
+      named.filterNot(parts => parts.size == 1 && own.exists(_.equalsIgnoreCase(parts.head)))
+    }.getOrElse(Nil)
+
+    private def relations(value: Any): Seq[Seq[String]] = value match {
+      case relation: UnresolvedRelation => Seq(relation.multipartIdentifier)
+      case other => within(other).flatMap(relations)
+    }
+
+    private def ctes(value: Any): Seq[String] = {
+      val own = value match {
+        case named: UnresolvedWith => named.cteRelations.map(_.asInstanceOf[Product].productElement(0).toString)
+        case _ => Nil
+      }
+      own ++ within(value).flatMap(ctes)
+    }
+
+    private def within(value: Any): Seq[Any] = value match {
+      case list: Iterable[_] => list.toSeq
+      case product: Product => product.productIterator.toSeq
+      case _ => Nil
+    }
+
     def table(written: String): Subject = ByName(parts(written))
     def view(written: String): Subject = OfView(parts(written))
     def definition(written: String): Subject = Defined(parts(written))
@@ -202,6 +229,7 @@ object Statements {
     properties <- optional(at, "DMPROPERTIES", "PROPERTIES")(at.bracketed)
     _ <- at.words("AS")
     select <- at.rest
+    if names.tables(select).size < 2 // else it is a view of its own
   } yield {
     val sql = new Select(select).inTimeSeries(properties.getOrElse("")).without(table)
     val arguments = Map("name" -> names.single(projection), "sql" -> sql, "lenient" -> isLenient)

@@ -27,22 +27,27 @@ object StatementsOfViews {
     _ <- noun(at)
     isLenient = at.has("IF NOT EXISTS")
     view <- at.name
+    // CarbonData names the table of a view of several, too.
+    _ <- optional(at, "ON TABLE")(at.name)
+    columns = at.bracketed
     clauses <- clauses(at)
     _ <- at.words("AS")
     select <- at.rest
-    table <- new Select(select).table
+    tables = names.tables(select)
+    if tables.nonEmpty
   } yield created(
-    names, table, view, select, clauses + ("replace" -> isReplaced) + ("lenient" -> isLenient))
+    tables, names.parts(view), columns, select, clauses + ("replace" -> isReplaced) + ("lenient" -> isLenient))
 
   private val explain: Form = (at, names) =>
     if (!at.has("EXPLAIN")) None
-    else create(at, names).map(made => made.copy(operation = "explain_view", columns = "property STRING, value STRING"))
+    else create(at, names).map(made =>
+      made.copy(operation = "explain_view", columns = "property STRING, value STRING", entry = None))
 
   /** What may stand before AS, in any order. */
   private def clauses(at: Cursor): Option[Map[String, Any]] = {
     var found = Map[String, Any]()
     def one(): Option[(String, Any)] =
-      if (at.has("USING")) at.string.filter(_.equalsIgnoreCase("mv")).map("provider" -> _)
+      if (at.has("USING")) at.string.map("provider" -> _)
       else if (at.has("WITH DEFERRED REFRESH") || at.has("WITH DEFERRED REBUILD")) Some("deferred" -> true)
       else if (at.has("REFRESH ON COMMIT")) Some("deferred" -> false)
       else if (at.has("PARTITIONED BY")) at.bracketed.map("chunk" -> _)
@@ -54,14 +59,21 @@ object StatementsOfViews {
       found ++= next
       next = one()
     }
-    Option.when(next.isEmpty)(found)
+    Option.when(next.isEmpty && found.get("provider").forall(_.toString.equalsIgnoreCase("mv")))(found)
   }
 
-  def created(names: Names, table: String, view: String, select: String, said: Map[String, Any]): Statement = {
+  def created(
+      tables: Seq[Seq[String]], view: Seq[String], columns: Option[String], select: String, said: Map[String, Any])
+      : Statement = {
     val properties = said.get("properties").map(_.asInstanceOf[Map[String, String]]).getOrElse(Map.empty)
     val sql = new Select(select).inTimeSeries("").whole
-    val arguments = said + ("name" -> names.last(view)) + ("sql" -> sql) + ("properties" -> properties)
-    Statement(Create, names.table(table), arguments, "view STRING, version BIGINT, parts BIGINT, segments BIGINT, ignored STRING")
+    val arguments = said + ("name" -> view.last) + ("sql" -> sql) + ("properties" -> properties)
+    def is(flag: String): Boolean = said.get(flag).contains(true)
+    val entry = EnteredView(
+      view, new Select(select).inTimeSeries("", isForSpark = true).whole, columns, said.get("comment").map(_.toString), is("lenient"), is("replace"), tables.distinct)
+    Statement(
+      Create, OfTables(tables.distinct), arguments, "view STRING, version BIGINT, parts BIGINT, segments BIGINT, ignored STRING",
+      entry = Some(entry))
   }
 
   /** A view of a table that is named, or of that one of the view's namespace which has it. */
@@ -97,7 +109,9 @@ object StatementsOfViews {
   } yield {
     val arguments = named(names, kind, view)
     if (change.contains("compact")) refreshed(of, arguments ++ Map("full" -> true, "dry_run" -> false, "compact" -> true))
-    else Statement("alter_view", of, arguments ++ change, "view STRING, status STRING, state STRING")
+    else Statement(
+      "alter_view", of, arguments ++ change, "view STRING, status STRING, state STRING",
+      entry = change.get("rename").map(to => RenamedView(names.parts(view), to.toString, of)))
   }
 
   private def change(at: Cursor, names: Names): Option[Map[String, Any]] =
@@ -152,7 +166,9 @@ object StatementsOfViews {
       case OfView(parts, _) => OfView(parts, isLenient)
       case other => other
     }
-    Statement("drop_view", lenient, named(names, kind, view) + ("lenient" -> isLenient), "version BIGINT")
+    Statement(
+      "drop_view", lenient, named(names, kind, view) + ("lenient" -> isLenient), "version BIGINT",
+      entry = Some(DroppedView(names.parts(view), of)))
   }
 
   val forms: Seq[(String, Form)] = Seq(
@@ -176,15 +192,25 @@ class CreateViews(session: SparkSession) extends Rule[LogicalPlan] {
     if (plan.getClass.getSimpleName != "CreateMaterializedViewAsSelect") plan
     else plan.productIterator.toSeq match {
       case Seq(UnresolvedIdentifier(parts, _), columns: Seq[_], chunk: Seq[_], table: TableSpecBase, _, select: String, isLenient: Boolean)
-          if columns.isEmpty && table.provider.isEmpty =>
+          if table.provider.isEmpty =>
         val said = Map("lenient" -> isLenient, "replace" -> false, "properties" -> properties(table)) ++
           table.comment.map("comment" -> _) ++ chunk.headOption.map(one => "chunk" -> one.asInstanceOf[Transform].describe)
-        val names = new Names(session.asInstanceOf[ClassicSession].sessionState.sqlParser)
-        new Select(select).table
-          .map(StatementsOfViews.created(names, _, parts.map(SqlText.quoted).mkString("."), select, said))
-          .filter(made => locations.isKnown(made.subject)).getOrElse(plan)
+        val tables = new Names(session.asInstanceOf[ClassicSession].sessionState.sqlParser).tables(select)
+        val made = StatementsOfViews.created(tables, parts, named(columns), select, said)
+        if (tables.nonEmpty && locations.isKnown(made.subject)) made else plan
       case _ => plan
     }
+
+  /** A list of columns as it is written; Spark has read their names, which may have types only in a pipeline. */
+  private def named(columns: Seq[_]): Option[String] = Option.when(columns.nonEmpty)(columns.map { column =>
+    val said = column.asInstanceOf[Product]
+    val name = said.productElement(said.productElementNames.indexOf("name")).toString
+    val comment = said.productElement(said.productElementNames.indexOf("comment")) match {
+      case Some(text) => s" COMMENT ${CatalogViews.quoted(text.toString)}"
+      case _ => ""
+    }
+    SqlText.quoted(name) + comment
+  }.mkString(", "))
 
   private def properties(table: TableSpecBase): Map[String, String] = table match {
     case written: UnresolvedTableSpec => written.properties ++ written.optionExpression.options.collect {

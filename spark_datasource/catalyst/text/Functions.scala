@@ -85,6 +85,7 @@ object Functions {
     case Minute(child, _) => named("minute", child)
     case Second(child, _) => named("second", child)
     case TruncTimestamp(format: Literal, time, _) => named("date_trunc", format, time)
+    case MinuteFloor(time, minutes, _) => Some(Call(Seq(time), texts => s"timestamp_floor(${texts.head}, 'PT${minutes}M')"))
     case TruncDate(date, format: Literal) => named("trunc", date, format)
     case DateAdd(date, days) => named("date_add", date, days).map(failing)
     case DateSub(date, days) => named("date_sub", date, days).map(failing)

@@ -28,7 +28,7 @@ class TableViews(WritableTable):
         dimensions: Sequence[str] | None = None,
         metrics: Sequence[str | Mapping[str, Any]] = (),
         granularity: str | None = None,
-        derived: str | Mapping[str, Any] | None = None,
+        derived: str | Mapping[str, Any] | Sequence[str] | None = None,
         refresh: str = "commit",
         chunk: str | None = None,
         retain: str | None = None,
@@ -61,8 +61,10 @@ class TableViews(WritableTable):
         dimensions, metrics, granularity
             Instead of `sql`: grouping columns, aggregates as SQL or as Druid's objects, and a
             truncation of the time column (Druid's name or an ISO period; None: no time).
-        derived : str, mapping or None
-            Instead of `sql`: Druid's JSON of a `derivativeDataSource`.
+        derived : str, mapping, sequence of str, or None
+            Instead of `sql`: Druid's JSON of a `derivativeDataSource`; or its list of dimensions,
+            with which the sums of all other numbers and the count of rows are kept, by the
+            granularity of segments.
         refresh : str
             `commit`: after each commit to the table; `deferred`: only by `View.refresh`.
         chunk : str or None
@@ -171,7 +173,7 @@ class TableViews(WritableTable):
         dimensions: Sequence[str] | None,
         metrics: Sequence[str | Mapping[str, Any]],
         granularity: str | None,
-        derived: str | Mapping[str, Any] | None,
+        derived: str | Mapping[str, Any] | Sequence[str] | None,
     ) -> Definition:
         from projseg.views.definition import bad_view, define
         from projseg.views.rollup_definition import define_rollup, derived_form
@@ -190,7 +192,9 @@ class TableViews(WritableTable):
         if tables is not None:
             raise bad_view("tables are joined by sql; dimensions and metrics are of one table")
         if derived is not None:
-            return define_rollup(**derived_form(derived), properties=self.properties)
+            return define_rollup(
+                **derived_form(derived, self.properties), properties=self.properties
+            )
         return define_rollup(dimensions or (), metrics, granularity, self.properties)
 
     def _star_definition(self, sql: str, tables: Mapping[str, TableVersion]) -> Definition:
