@@ -30,6 +30,8 @@ _STATES = (
 )
 _EXACT = ("tests/query/test_variances.py", "tests/query/test_ties.py")
 
+_VIEWS = ("tests/views/test_followed_parts.py", "tests/views/test_known_wrong_views.py")
+
 TESTS: dict[str, tuple[str, ...]] = {
     **{
         f"algebra/expressions/functions/numbers/{name}.py": _EXPRESSIONS
@@ -62,6 +64,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/matching/test_projection_choice.py",
         "tests/matching/test_projection_match.py",
     ),
+    "views/cover_test.py": _VIEWS,
+    "views/changes/followed_parts.py": ("tests/views/test_followed_parts.py",),
+    "views/changes/dimension_changes.py": ("tests/views/test_changing_dimensions.py",),
     "evaluation/ranges.py": (
         "tests/aggregation/test_number_ranges.py",
         "tests/aggregation/test_filter_rows.py",

@@ -4,9 +4,12 @@ import shutil
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from viewed_tables import SCHEMA, answer, check_covers, in_duckdb, new_viewed_table, row, rows
 
 from projseg import Table
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.views.changes.followed_parts import connected
 from projseg.views.cover_test import listed_segments
 
 SUMS = (
@@ -241,3 +244,19 @@ def test_what_is_done_is_what_was_foretold(viewed):
     for name in ("kept", "relabelled", "subtracted", "refolded", "added"):
         assert getattr(told, name) == getattr(done, name), name
     assert told.rows_read >= 1
+
+
+def test_segments_that_share_an_instant_are_one_stretch():
+    """Rows of that instant may move from one segment into the other."""
+    entry = SegmentEntry(
+        file="a", write_id="w", row_count=1, byte_count=1, footer_checksum=0, columns={}
+    )  # fmt: skip
+
+    def between(low, high):
+        return replace(entry, min_time_us=low, max_time_us=high)
+
+    removed = [between(0, 5), between(5, 9), between(10, 12)]
+    added = [between(10, 12), between(5, 9), between(0, 5)]
+    stretches = [(len(a), len(b)) for a, b in connected(removed, added)]
+    assert stretches == [(2, 2), (1, 1)]
+    assert [(len(a), len(b)) for a, b in connected([*removed, entry], added)] == [(4, 3)]

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from projseg.table_layer.commits.version_diff import effect_of
-from projseg.table_layer.metadata.manifest import ManifestReference
+from projseg.table_layer.metadata.manifest import ManifestReference, time_range
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, read_version
 from projseg.views.cover_test import listed_segments
@@ -141,7 +141,7 @@ class _Walk:
         new = _listed_only_by(after, before)
         effect = effect_of(after)
         if effect is not None and effect.effect == "none":
-            for removed, added in _connected(gone.values(), new.values()):
+            for removed, added in connected(gone.values(), new.values()):
                 self._replace(removed, added)
         else:
             self._delete(gone, {entry.file: entry for entry in new.values()})
@@ -204,15 +204,18 @@ def _unshared(
                 yield name, reference, place
 
 
-def _connected(
+def connected(
     removed: Iterable[SegmentEntry], added: Iterable[SegmentEntry]
 ) -> Iterator[tuple[list[SegmentEntry], list[SegmentEntry]]]:
     """Yield removed and added segments by stretches of time that no segment reaches across.
 
     A row keeps its time, so it stays in its stretch.
     """
-    both = [(_reach(entry), False, entry) for entry in removed]
-    both += [(_reach(entry), True, entry) for entry in added]
+    both = [(time_range(entry), False, entry) for entry in removed]
+    both += [(time_range(entry), True, entry) for entry in added]
+    if any(entry.min_time_us is None for _, _, entry in both):  # rows without a time stay anywhere
+        yield [e for _, new, e in both if not new], [e for _, new, e in both if new]
+        return
     both.sort(key=lambda one: one[0])
     stretch: tuple[list[SegmentEntry], list[SegmentEntry]] = ([], [])
     end: int | None = None
@@ -225,10 +228,3 @@ def _connected(
         end = high if end is None else max(end, high)
     if end is not None:
         yield stretch
-
-
-def _reach(entry: SegmentEntry) -> tuple[int, int]:
-    """Return the stretch of time in which a segment's rows are; without times it is all."""
-    if entry.min_time_us is None or entry.max_time_us is None:
-        return -(2**63), 2**63
-    return entry.min_time_us, entry.max_time_us
