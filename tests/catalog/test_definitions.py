@@ -179,6 +179,41 @@ def test_what_was_staged_and_never_finished_goes_after_a_day(house):
     assert house.store.staged() == []
 
 
+@pytest.mark.parametrize("doors", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("step", ["staged", "written", "published"])
+def test_a_kill_while_a_table_of_a_query_is_made_leaves_a_staged_row(doors, step):
+    import os
+    import signal
+
+    from projseg.catalog.store.tenant_edits import Edit
+
+    catalog = doors.open()
+    catalog.create("t", COLUMNS)
+    before = catalog.metadata("t")
+    catalog.close()
+
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def dies():
+        child = projseg.Catalog(**doors.options())
+        staged = child._stage("t", {"columns": [{"name": "x", "sqlType": "int"}]})
+        if step == "staged":
+            die()
+        projseg.Table.create(staged.location, {"x": "int"})
+        if step == "written":
+            die()
+        Edit.note = die
+        child._publish(staged.id, replace=True)
+
+    assert run_and_die(dies)
+    assert catalog.metadata("t") == before, "the old one, whole"
+    (left,) = catalog.store.staged()
+    assert catalog.trash().num_rows == 0
+    catalog._publish(left.id, replace=True)
+    assert catalog.metadata("t").id == left.id, "and nothing is in the way of a repetition"
+
+
 def test_namespaces(catalog):
     assert catalog.namespaces() == ["default"]
     catalog.create_namespace("Sales", comment="c")
