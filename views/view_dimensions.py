@@ -27,7 +27,7 @@ from projseg.table_layer.commits.version_diff import effect_of
 from projseg.table_layer.metadata.manifest_cache import MANIFESTS
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version
 from projseg.table_layer.metadata.table_properties import TableProperties, schema_of_columns
-from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.locate_storage import storage_beside
 from projseg.table_layer.storage.paths import VIEWS
 from projseg.views.view_records import PathState, ViewDimension, ViewEntry, ViewPart
 
@@ -139,7 +139,7 @@ def newest_dimensions(fact: Snapshot, view: ViewEntry) -> dict[str, TableDimensi
             continue
         try:
             there = location_from(one.location, f"{fact.storage.location}/{VIEWS}")
-            snapshot = open_snapshot(open_storage(there))
+            snapshot = open_snapshot(storage_beside(fact.storage, there))
         except InvalidInputError as error:
             raise InvalidInputError(
                 error.code, f"dimension '{one.alias}' of view '{view.name}': {error.message}"

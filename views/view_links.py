@@ -14,7 +14,7 @@ from projseg.table_layer.metadata.change import SetProperties
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import VIEW_OF
-from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.locate_storage import storage_beside
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.views.view_dimensions import FACT, location_from, newest_dimensions, seen_from
 from projseg.views.view_records import ViewEntry
@@ -80,7 +80,7 @@ def linked_views(snapshot: Snapshot) -> Iterator[tuple[Snapshot, ViewEntry]]:
     """
     for location, ids in facts_of(snapshot).items():
         try:
-            fact = open_snapshot(open_storage(location))
+            fact = open_snapshot(storage_beside(snapshot.storage, location))
             store = open_store(fact)
             views: Mapping[str, ViewEntry] = {} if store is None else store.views
         except (ProjsegError, OSError) as error:

@@ -96,6 +96,21 @@ def open_storage(
     return LocalStorage(os.path.abspath(text) if scheme is None else _path_of_uri(text))
 
 
+def storage_beside(storage: Storage, location: str) -> Storage:
+    """Return the storage of a location that another table names, with that table's options.
+
+    They are those of one bucket: no other is sent them.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, MissingPackageError
+        As of `open_storage`.
+    """
+    options = getattr(storage, "options", None)
+    is_near = location.split("/")[:3] == storage.location.split("/")[:3]
+    return open_storage(location, options if options is not None and is_near else None)
+
+
 def _is_path(text: str) -> bool:
     """Whether the file system can be asked for a text: for most halves of characters it cannot."""
     try:

@@ -1,0 +1,96 @@
+"""Appenders, refreshers and readers at the same time: each total is that of its version."""
+
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+from scale import IS_NIGHTLY
+from viewed_tables import check_covers
+
+from projseg import Table
+from projseg.errors import CommitConflictError, ProjsegError
+
+SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
+SQL = "SELECT k, sum(n) AS n, count(*) AS c FROM t GROUP BY k"
+APPENDERS, REFRESHERS = (8, 3) if IS_NIGHTLY else (3, 2)
+SECONDS = 60 if IS_NIGHTLY else 3
+
+
+def test_totals_at_pinned_versions_while_others_write(tmp_path):
+    location = str(tmp_path / "t")
+    first = Table.create(location, SCHEMA)
+    first.append(pa.table([["a"], [1]], schema=SCHEMA))
+    first.create_view("v", SQL, refresh="deferred")
+    end = time.monotonic() + SECONDS
+    errors, counts = [], {"appends": 0, "refreshes": 0, "reads": 0}
+
+    def repeated(what, act):
+        table = Table(location)
+        while time.monotonic() < end:
+            try:
+                act(table.refresh())
+                counts[what] += 1
+            except CommitConflictError:
+                pass
+            except Exception as error:  # noqa: BLE001 - any is a failure of the test
+                errors.append(error)
+                return
+
+    def append(table):
+        table.append(pa.table([["a", "b"], [counts["appends"], 1]], schema=SCHEMA))
+
+    def read(table):
+        answers = [
+            sorted(map(repr, table.sql(SQL, context=context).to_pylist()))
+            for context in ({}, {"noViews": True})
+        ]
+        assert answers[0] == answers[1], table.version
+        check_covers(table)
+
+    work = [("appends", append)] * APPENDERS
+    work += [("refreshes", lambda table: table.view("v").refresh())] * REFRESHERS
+    work += [("reads", read)]
+    threads = [threading.Thread(target=repeated, args=one) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    table = Table(location)
+    table.view("v").refresh()
+    read(table.refresh())
+    assert table.view("v").detail()["state"] == "fresh"
+    assert table.view("v").verify(deep=True) == []
+    assert min(counts.values()) > 0, counts
+
+
+def test_of_two_that_make_a_view_one_wins(tmp_path):
+    location = str(tmp_path / "t")
+    Table.create(location, SCHEMA).append(pa.table([["a"], [1]], schema=SCHEMA))
+    outcomes, barrier = [], threading.Barrier(4)
+
+    def make():
+        table = Table(location)
+        barrier.wait()
+        try:
+            table.create_view("v", SQL)
+            outcomes.append("made")
+        except ProjsegError as error:
+            outcomes.append(error.code)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes.count("made") == 1
+    assert set(outcomes) <= {"made", "PROJSEG_VIEW_EXISTS", "PROJSEG_COMMIT_CONFLICT"}, outcomes
+    table = Table(location)
+    assert table.views().column("name").to_pylist() == ["v"]
+    table.vacuum(0, dry_run=False, force=True)
+    left = {path.name for path in (tmp_path / "t" / "views" / "data").iterdir()}
+    listed = {name.rpartition("/")[2] for name in table.view("v").parts()["file"].to_pylist()}
+    assert left == listed, "no file of a loser stays"
+    with pytest.raises(ProjsegError):
+        table.create_view("v", SQL)
