@@ -30,7 +30,11 @@ _STATES = (
 )
 _EXACT = ("tests/query/test_variances.py", "tests/query/test_ties.py")
 
-_VIEWS = ("tests/views/test_followed_parts.py", "tests/views/test_known_wrong_views.py")
+_VIEWS = (
+    "tests/views/test_cut_intervals.py",
+    "tests/views/test_followed_parts.py",
+    "tests/views/test_known_wrong_views.py",
+)
 
 TESTS: dict[str, tuple[str, ...]] = {
     **{
