@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -113,8 +113,26 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
     return dictionary.memo(("values by id", expression), compute, held_bytes)
 
 
-def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDArray[np.bool_]:
-    """Return where `condition` is true (not false, not null), bool[ids]; computed once."""
+Search = Callable[[Expression], NDArray[np.bool_] | None]
+"""Finds which values make a condition true, bool[ids], without all of them; None: it cannot."""
+
+
+def truth_by_id(
+    condition: Expression, name: str, dictionary: Dictionary, search: Search | None = None
+) -> NDArray[np.bool_]:
+    """Return where `condition` is true (not false, not null), bool[ids]; computed once.
+
+    Parameters
+    ----------
+    condition : Expression
+        Over one column.
+    name : str
+        The column.
+    dictionary : Dictionary
+        Its values.
+    search : callable or None
+        What may know the answer without evaluating the condition on all values.
+    """
 
     def compute() -> NDArray[np.bool_]:
         texts = _equal_texts(condition)
@@ -122,6 +140,9 @@ def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDA
             truths = np.zeros(len(dictionary), np.bool_)
             truths[[found for one in texts if (found := dictionary.id_of(one)) is not None]] = True
             return truths
+        sought = None if search is None else search(condition)
+        if sought is not None:
+            return sought
         values = dictionary.values
         return filled_values(evaluate(condition, {name: values}, len(values)), False)
 

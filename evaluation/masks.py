@@ -13,7 +13,7 @@ from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.evaluation.arrow_vectors import truth_by_id
+from projseg.evaluation.arrow_vectors import Search, truth_by_id
 from projseg.evaluation.choose import evaluate_over, truth, without_joins
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 from projseg.evaluation.ranges import NumberRange, value_range
@@ -101,15 +101,20 @@ def _masked(selected: MaskedRows, mask: Mask) -> MaskedRows:
 
 
 def allowed_ids(
-    conditions: Sequence[Expression], name: str, dictionary: Dictionary
+    conditions: Sequence[Expression],
+    name: str,
+    dictionary: Dictionary,
+    search: Search | None = None,
 ) -> NDArray[np.bool_] | None:
     """Return, bool[ids], whether all conditions are true of each value of their column `name`.
+
+    `search` is as of `truth_by_id`.
 
     None if a value raises an error, since perhaps no selected row holds it, or if the texts that
     are computed on the way take too much memory together.
     """
     try:
-        masks = [truth_by_id(condition, name, dictionary) for condition in conditions]
+        masks = [truth_by_id(condition, name, dictionary, search) for condition in conditions]
     except (ArithmeticError, TextsTooLargeError):
         return None
     return reduce(np.logical_and, masks)

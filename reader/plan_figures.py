@@ -150,6 +150,7 @@ def _is_without_rows(
         condition=source.filter,
         interval=source.interval,
         time_column=source.time_column,
+        uses_postings=plan.query.context.uses_postings,
     ).compact()
     return len(rows) == 0
 

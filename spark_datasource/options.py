@@ -171,7 +171,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _write(
         "indexes",
         OptionKind.TEXT,
-        "A JSON array of index declarations: name, columns, kind, fpp.",
+        "A JSON array of index declarations: name, columns, kind, fpp, postings.",
     ),
     _write(
         "replaceInterval",

@@ -1,7 +1,8 @@
-"""The Bloom filters of new segments: one Bloom file for each task and column.
+"""The indexes of new segments: postings inside them, and a Bloom file for each task and column.
 
-Filters are gathered as segments are written and go to a file when the task ends, or when they take
-much memory. What fails here, but for a storage that takes no file, leaves a segment without.
+The keys of a column are made once for both. Filters are gathered as segments are written and go to
+a file when the task ends, or when they take much memory. What fails here, but for a storage that
+takes no file, leaves a segment without.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import CorruptionError, ProjsegError, StorageError
+from projseg.errors import CorruptionError, LimitExceededError, ProjsegError, StorageError
 from projseg.kernels.bitmaps.bloom_blocks import BLOCK_BYTES, bloom_blocks
+from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.indexes.bloom_file import (
     BUILT,
     BloomSummary,
@@ -26,10 +28,12 @@ from projseg.segment_format.indexes.bloom_file import (
     write_filters,
 )
 from projseg.segment_format.indexes.index_kinds import KINDS, IndexDefinition, block_count_of
+from projseg.segment_format.indexes.postings import BuiltPostings, build_postings
 from projseg.segment_format.layout.format_limits import BLOOM_BLOCKS_MAX, BLOOM_SEGMENTS_MAX
 from projseg.segment_format.vectors.vectors import Vector
 from projseg.table_layer.columns.indexed_columns import WantedFilter
 from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.contents.index_coverage import FAILED
 from projseg.table_layer.metadata.manifest import NO_TIME_MAX, NO_TIME_MIN, time_range
 from projseg.table_layer.metadata.projection_scope import SKIPPED
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
@@ -37,12 +41,69 @@ from projseg.table_layer.storage.local_files import storage_error
 from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage
 from projseg.table_layer.storage.paths import new_bloom_name
 
-FAILED: Final = "failed: "
 _HELD_BYTES_MAX: Final = 64 << 20
 
 
+class SegmentKeys(NamedTuple):
+    """What one index makes of a segment's column.
+
+    Parameters
+    ----------
+    wanted : WantedFilter
+        For which index.
+    keys : uint64[k] or str
+        The value hash of each key, each once; or why the segment has no filter.
+    postings : BuiltPostings or str or None
+        Those that the segment is to hold, or why it holds none; None if none are wanted.
+    """
+
+    wanted: WantedFilter
+    keys: NDArray[np.uint64] | str
+    postings: BuiltPostings | str | None = None
+
+
+def segment_keys(wanted: WantedFilter, vector: Vector) -> SegmentKeys:
+    """Return the keys of a base column.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        If its values cannot be read.
+    """
+    definition = wanted.definition
+    try:
+        postings = build_postings(definition, vector) if definition.postings else None
+        if isinstance(postings, BuiltPostings):
+            return SegmentKeys(wanted, postings.hashes, postings)
+        return SegmentKeys(wanted, KINDS[definition.kind].keys(vector), postings)
+    except (CorruptionError, StorageError):
+        raise
+    except (ProjsegError, ArithmeticError, ValueError) as error:
+        return SegmentKeys(wanted, f"{FAILED}{error}", f"{FAILED}{error}")
+
+
+def put_postings(
+    encoder: SegmentEncoder, made: Iterable[SegmentKeys]
+) -> dict[IndexDefinition, int | str]:
+    """Write postings into a segment; return their bytes, or why there are none."""
+    found: dict[IndexDefinition, int | str] = {}
+    for one in made:
+        definition, postings = one.wanted.definition, one.postings
+        if isinstance(postings, BuiltPostings):
+            try:
+                found[definition] = encoder.add_postings(postings)
+            except LimitExceededError as error:
+                found[definition] = f"{SKIPPED}{error}"
+        elif postings is not None:
+            found[definition] = postings
+    return found
+
+
 def segment_filter(
-    entry: SegmentEntry, keys: NDArray[np.uint64], wanted: WantedFilter
+    entry: SegmentEntry,
+    keys: NDArray[np.uint64],
+    wanted: WantedFilter,
+    postings: int | str | None = None,
 ) -> SegmentFilter:
     """Return the filter of a segment's keys, uint64[k], each once, or why it has none."""
     block_count = block_count_of(len(keys), wanted.definition.bits)
@@ -52,8 +113,8 @@ def segment_filter(
         base_bytes = sum(zone.bytes for zone in entry.columns.values())
         reason = wanted.bytes_guard(block_count * BLOCK_BYTES, base_bytes)
     if reason is not None:
-        return SegmentFilter(entry.file, len(keys), reason, None)
-    return SegmentFilter(entry.file, len(keys), BUILT, bloom_blocks(keys, block_count))
+        return SegmentFilter(entry.file, len(keys), reason, None, postings)
+    return SegmentFilter(entry.file, len(keys), BUILT, bloom_blocks(keys, block_count), postings)
 
 
 @dataclass(slots=True)
@@ -82,15 +143,42 @@ class FilterWriter:
     _written: list[BloomReference] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
+    def keys_of(
+        self, vectors: Mapping[str, Vector], first_us: int | None, last_us: int | None
+    ) -> list[SegmentKeys]:
+        """Return what each index makes of a segment.
+
+        Parameters
+        ----------
+        vectors : mapping of str to Vector
+            Its base columns by stored name.
+        first_us, last_us : int or None
+            The smallest and the largest of its times.
+        """
+        now = now_us()
+        found = []
+        for wanted in self.wanted:
+            reason = wanted.reason_against(first_us, last_us, now)
+            if reason is None:
+                found.append(segment_keys(wanted, vectors[wanted.column]))
+            else:
+                found.append(SegmentKeys(wanted, reason))
+        return found
+
     def add(
         self,
         entry: SegmentEntry,
-        vectors: Mapping[str, Vector],
+        made: Iterable[SegmentKeys],
+        postings: Mapping[IndexDefinition, int | str],
     ) -> None:
-        """Add the filters of a segment, given its base columns by stored name."""
-        for wanted in self.wanted:
-            definition = wanted.definition
-            self.put(definition, self._filter(entry, wanted, vectors[wanted.column]), entry)
+        """Add the filters of a segment, given its keys and what `put_postings` returned."""
+        for one in made:
+            wanted, posted = one.wanted, postings.get(one.wanted.definition)
+            if isinstance(one.keys, str):
+                made_filter = SegmentFilter(entry.file, 0, one.keys, None, posted)
+            else:
+                made_filter = segment_filter(entry, one.keys, wanted, posted)
+            self.put(wanted.definition, made_filter, entry)
 
     def put(self, definition: IndexDefinition, made: SegmentFilter, entry: SegmentEntry) -> None:
         """Add a segment's filter."""
@@ -113,18 +201,6 @@ class FilterWriter:
             for definition in [one for one, held in self._held.items() if held]:
                 self._write(definition)
         return tuple(self._written)
-
-    def _filter(self, entry: SegmentEntry, wanted: WantedFilter, vector: Vector) -> SegmentFilter:
-        reason = wanted.reason_against(entry.min_time_us, entry.max_time_us, now_us())
-        if reason is not None:
-            return SegmentFilter(entry.file, 0, reason, None)
-        try:
-            keys = KINDS[wanted.definition.kind].keys(vector)
-        except (CorruptionError, StorageError):
-            raise
-        except (ProjsegError, ArithmeticError, ValueError) as error:
-            return SegmentFilter(entry.file, 0, f"{FAILED}{error}", None)
-        return segment_filter(entry, keys, wanted)
 
     def _write(self, definition: IndexDefinition) -> None:
         held = self._held.pop(definition)

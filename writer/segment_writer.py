@@ -33,7 +33,7 @@ from projseg.writer.segment_contents import (
     are_worth_threads,
     guarded,
 )
-from projseg.writer.segment_filters import FilterWriter
+from projseg.writer.segment_filters import FilterWriter, put_postings
 from projseg.writer.sort_order import sort_columns, sorted_row_ids
 
 
@@ -238,6 +238,8 @@ def write_sorted(
         contents = SegmentContents(encoder, pool)
         contents.add_base(source, layout.sort_order)
         results = add_projections(contents, encoder, results, layout, source.row_count)
+        keys = filters.keys_of(source.vectors, low, high)
+        postings = put_postings(encoder, keys)
         summary = encoder.finish()
     entry = SegmentEntry(
         file=file,
@@ -255,7 +257,7 @@ def write_sorted(
         projections=stored_projections(results, summary),
         not_built=not_built(results),
     )
-    filters.add(entry, source.vectors)
+    filters.add(entry, keys, postings)
     return entry
 
 

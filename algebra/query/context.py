@@ -77,6 +77,11 @@ class QueryContext(msgspec.Struct, frozen=True):
         return not (self.no_views or self.no_projections or self.use_projection is not None)
 
     @property
+    def uses_postings(self) -> bool:
+        """Whether postings may say which values hold a word; as for all or none."""
+        return not (self.no_indexes or self.exclude_indexes)
+
+    @property
     def is_forced(self) -> bool:
         """Whether base rows may not serve."""
         return not self.no_projections and (

@@ -183,7 +183,9 @@ def _merged(
             if one.file not in listed or one.file in seen:
                 continue
             if one.band is None:
-                without[one.file] = SegmentFilter(one.file, one.key_count, one.status, None)
+                without[one.file] = SegmentFilter(
+                    one.file, one.key_count, one.status, None, one.postings
+                )
                 continue
             seen.add(one.file)
             band = file.footer.bands[one.band]
@@ -231,4 +233,6 @@ def _copy_band(
         found = [rows[reference.name][:, slot.slot] for _, reference, _, slot in places]
         return np.stack(found, axis=1)
 
-    writer.add_band(block_count, [(one.file, one.key_count) for *_, one in places], stripe)
+    writer.add_band(
+        block_count, [(one.file, one.key_count, one.postings) for *_, one in places], stripe
+    )

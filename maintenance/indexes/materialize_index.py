@@ -1,6 +1,7 @@
 """Build declared indexes for segments that are there, from what these store of their values.
 
-No segment is written anew, and of a column of ids only the value hashes are read.
+For filters no segment is written anew, and of a column of ids only the value hashes are read.
+Postings lie in segments: those that lack them are written again, by copying their other parts.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import Final
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjsegError, StorageError
-from projseg.maintenance.projections.materialize import segments_in
+from projseg.maintenance.indexes.gather_blooms import gather_all
+from projseg.maintenance.projections.materialize import IN_THREADS, Materialization, segments_in
+from projseg.maintenance.rewrite.replacement import Replacement, Watchers
 from projseg.maintenance.rewrite.stored_keys import stored_filter
+from projseg.maintenance.rewrite.tasks import TaskRunner
 from projseg.memory.deadline import check_deadline
+from projseg.segment_format.indexes.index_kinds import IndexDefinition
 from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
 from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit, not_committed
@@ -45,8 +50,12 @@ def materialize_index(
     interval: tuple[int, int] | None,
     note: CommitNote,
     on_progress: OnProgress | None = None,
+    runner: TaskRunner | None = None,
 ) -> tuple[Snapshot, int]:
-    """Build indexes in the segments that lack them, in one commit.
+    """Build indexes in the segments that lack them: a commit for postings, one for filters alone.
+
+    Segments that lack postings are written anew, their other parts copied. Filters of all other
+    segments are made from what is stored.
 
     Parameters
     ----------
@@ -60,6 +69,8 @@ def materialize_index(
         For the history.
     on_progress : callable or None
         Called with how many segments are done and how many there are, first with 0.
+    runner : TaskRunner or None
+        Who writes segments anew; None: threads.
 
     Returns
     -------
@@ -75,11 +86,14 @@ def materialize_index(
     CommitError, StorageError
         As of any commit.
     """
+    watched = on_progress or _nobody
+    base, written = _with_postings(base, name, interval, note, runner or IN_THREADS, watched)
+    posted = len(written)
     damaged = _damaged(base)
-    work = _missing(base, name, interval, damaged)
+    work = _missing(base, name, interval, damaged, written)
     count = sum(len(entries) for _, entries in work)
     if not count:
-        return base, 0
+        return base, posted
     write_id = new_write_id()
     with removed_on_failure(base.storage, write_id, base.version) as files:
         writer = FilterWriter(base.storage, write_id, [wanted for wanted, _ in work], files)
@@ -88,8 +102,7 @@ def materialize_index(
             done = 0
             for wanted, entries in work:
                 for piece in _pieces(entries):
-                    if on_progress is not None:
-                        on_progress(done, count)
+                    watched(posted + done, posted + count)
                     _build(base, wanted, piece, writer)
                     done += len(piece)
             added = writer.finish()
@@ -97,9 +110,48 @@ def materialize_index(
             raise not_committed(base.storage, error) from error
         change = ListBloomFiles(added, damaged)
         snapshot = _listed(base, change, write_id, name, interval, note)
-    if on_progress is not None:
-        on_progress(count, count)
-    return snapshot, count
+    watched(posted + count, posted + count)
+    return snapshot, posted + count
+
+
+def _nobody(done: int, count: int) -> None:
+    """Receive no progress."""
+
+
+def _with_postings(
+    base: Snapshot,
+    name: str | None,
+    interval: tuple[int, int] | None,
+    note: CommitNote,
+    runner: TaskRunner,
+    on_progress: OnProgress,
+) -> tuple[Snapshot, frozenset[str]]:
+    """Write segments that lack postings anew; return these, their Bloom files gathered."""
+    chosen = {one.definition_hash for one in _definitions(base, name) if one.postings}
+    wanted = [one for one in wanted_filters(base.properties) if one.digest in chosen]
+    if not wanted:
+        return base, frozenset()
+    snapshot, entries = Replacement(
+        base,
+        Materialization(None, interval, postings=tuple(one.digest for one in wanted)),
+        OPERATION,
+        runner,
+        Watchers(on_progress=on_progress),
+        _asking(note, name, interval),
+    ).run()
+    snapshot = gather_all(snapshot, note) if entries else snapshot  # each task wrote its own
+    return snapshot, frozenset(entry.file for entry in entries)
+
+
+def _definitions(snapshot: Snapshot, name: str | None) -> list[IndexDefinition]:
+    """Return the definitions of an index, or of all."""
+    declared = snapshot.properties.declared_indexes
+    chosen = declared if name is None else (find_index(declared, name),)
+    return [definition for index in chosen for definition in index.columns]
+
+
+def _asking(note: CommitNote, name: str | None, interval: tuple[int, int] | None) -> CommitNote:
+    return note.asking(index=name, interval=None if interval is None else str(Interval(*interval)))
 
 
 def _listed(
@@ -122,9 +174,7 @@ def _listed(
             "removed_bloom_files": len(change.removed),
             "written_bytes": sum(one.byte_count for one in change.added),
         },
-        note=note.asking(
-            index=name, interval=None if interval is None else str(Interval(*interval))
-        ),
+        note=_asking(note, name, interval),
     )
 
 
@@ -133,20 +183,21 @@ def _missing(
     name: str | None,
     interval: tuple[int, int] | None,
     damaged: frozenset[str],
+    written: frozenset[str],
 ) -> list[tuple[WantedFilter, list[SegmentEntry]]]:
-    """Return the filters to make, with the segments that lack each."""
-    declared = snapshot.properties.declared_indexes
-    chosen = declared if name is None else (find_index(declared, name),)
-    definitions = {definition for index in chosen for definition in index.columns}
+    """Return the filters to make, with the segments that lack each.
+
+    Segments that were `written` for postings have those of all indexes, if the list took so many.
+    """
+    definitions = set(_definitions(snapshot, name))
     now, found = now_us(), []
     for wanted in wanted_filters(snapshot.properties):
-        if wanted.definition not in definitions:
-            continue
         known = coverage(snapshot, wanted.definition, damaged).statuses
         entries = [
             entry
             for entry in segments_in(snapshot, interval)
-            if (entry.file not in known or _is_worth_trying(known[entry.file], wanted))
+            if (wanted.definition in definitions or entry.file in written)
+            and (entry.file not in known or _is_worth_trying(known[entry.file], wanted))
             and wanted.reason_against(entry.min_time_us, entry.max_time_us, now) is None
         ]
         found.append((wanted, entries))

@@ -24,21 +24,24 @@ from projseg.errors import InvalidInputError, did_you_mean
 from projseg.maintenance.rewrite.merged_segment import Merging
 from projseg.maintenance.rewrite.replacement import NOBODY, Replacement, Watchers
 from projseg.maintenance.rewrite.stored_groups import build_from_segment
-from projseg.maintenance.rewrite.stored_keys import stored_filter
+from projseg.maintenance.rewrite.stored_keys import column_keys, stored_filter
 from projseg.maintenance.rewrite.tasks import NewFile, Target, TaskRunner, ThreadRunner
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.reader.plan.version_facts import VersionFacts
-from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.indexes.postings import BuiltPostings
+from projseg.segment_format.layout.footer import BASE_TABLE, PostingsEntry
 from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.contents.index_coverage import postings_lacking
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.metadata.table_schema import TableSchema, stored_schema
 from projseg.table_layer.retention.dead_parts import LiveParts
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
 from projseg.writer.segment_contents import SegmentContents
-from projseg.writer.segment_filters import FilterWriter
+from projseg.writer.segment_filters import FilterWriter, SegmentKeys, put_postings
 from projseg.writer.segment_writer import (
     add_projections,
     new_segment,
@@ -61,22 +64,27 @@ class Materialization(msgspec.Struct, frozen=True, tag="materialize"):
         Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
     now_us : int
         The time that retentions are counted from.
+    postings : tuple of str
+        Hashes of definitions of indexes whose postings are built, and then no projection.
     """
 
     name: str | None = None
     interval: tuple[int, int] | None = None
     now_us: int = msgspec.field(default_factory=now_us)
+    postings: tuple[str, ...] = ()
 
     def plan(self, target: Target) -> list[_Embedding | Merging]:
-        """Return the tasks for the segments that lack a projection."""
+        """Return the tasks for the segments that lack a projection, or postings."""
         entries, live = segments_in(target.snapshot, self.interval), LiveParts.of(target.snapshot)
-        found = (_embedding(target, entry, self.name, self.now_us) for entry in entries)
-        return [_without_removed_values(task, live) for task in found if task.missing]
+        if self.postings:
+            entries = postings_lacking(target.snapshot, self.postings, entries, self.now_us)
+        found = (_embedding(target, entry, self) for entry in entries)
+        return [_without_removed_values(one, live) for one in found if one.missing or one.postings]
 
     def task(self, target: Target, replaced: tuple[SegmentEntry, ...]) -> _Embedding | Merging:
         """Return the task that writes a segment again."""
         (entry,) = replaced
-        task = _embedding(target, entry, self.name, self.now_us)
+        task = _embedding(target, entry, self)
         return _without_removed_values(task, LiveParts.of(target.snapshot))
 
 
@@ -162,8 +170,9 @@ def _without_removed_values(task: _Embedding, live: LiveParts) -> _Embedding | M
     return task
 
 
-def _embedding(target: Target, entry: SegmentEntry, name: str | None, now: int) -> _Embedding:
+def _embedding(target: Target, entry: SegmentEntry, wanted: Materialization) -> _Embedding:
     """Return what a segment's new file is to hold."""
+    name, now = wanted.name, wanted.now_us
     by_hash = {stored.definition_hash: stored for stored in entry.projections}
     by_name = {(stored.name, stored.definition_hash): stored for stored in entry.projections}
     reasons = {digest: reason for _, digest, reason in entry.not_built}
@@ -179,7 +188,8 @@ def _embedding(target: Target, entry: SegmentEntry, name: str | None, now: int) 
             held.add(spec.definition_hash)
             kept.append((stored, spec))
         elif (
-            name in (None, spec.name)
+            not wanted.postings
+            and name in (None, spec.name)
             and scope.reason_against(entry.min_time_us, entry.max_time_us, now) is None
             and not (reason is not None and scope.is_settled(reason))
         ):
@@ -187,7 +197,7 @@ def _embedding(target: Target, entry: SegmentEntry, name: str | None, now: int) 
             missing.append(spec)
         elif reason is not None:
             recorded.append(NotBuilt(spec, reason))
-    return _Embedding(target, entry, tuple(kept), tuple(missing), tuple(recorded))
+    return _Embedding(target, entry, tuple(kept), tuple(missing), tuple(recorded), wanted.postings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +216,8 @@ class _Embedding:
         Those to be built.
     recorded : tuple of NotBuilt
         Those that stay away for a reason that is recorded.
+    postings : tuple of str
+        Hashes of definitions of indexes: without their postings the file is worth no writing.
     """
 
     target: Target
@@ -213,13 +225,19 @@ class _Embedding:
     kept: tuple[tuple[StoredProjection, ProjectionSpec], ...]
     missing: tuple[ProjectionSpec, ...]
     recorded: tuple[NotBuilt, ...]
+    postings: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
         """The segment's file, and the definitions of what its new file holds."""
         specs = [spec for _, spec in self.kept] + list(self.missing)
         filters = ((one.column, one.definition) for one in self.target.layout.filters)
-        return (self.entry.file, *filters, *((spec.name, spec.definition_hash) for spec in specs))
+        return (
+            self.entry.file,
+            *self.postings,
+            *filters,
+            *((spec.name, spec.definition_hash) for spec in specs),
+        )
 
     @property
     def replaced(self) -> tuple[SegmentEntry, ...]:
@@ -235,6 +253,14 @@ class _Embedding:
         facts = VersionFacts(snapshot, as_stored=True).of(self.entry)
         results = list(pool.map(lambda spec: build_from_segment(base, spec, facts), self.missing))
         is_built = any(isinstance(result, BuiltProjection) for result in results)
+        indexed = self._indexed(segment, schema)
+        if self.postings:
+            is_built = any(
+                isinstance(one.postings, BuiltPostings) and one.wanted.digest in self.postings
+                for one in indexed
+            )
+            if not is_built:
+                return ()
         if not is_built and set(not_built([*results, *self.recorded])) == set(self.entry.not_built):
             return ()
         copies = [(stored.name, _stored_as(base, stored, spec)) for stored, spec in self.kept]
@@ -246,6 +272,9 @@ class _Embedding:
             )
             for settled in self.recorded:
                 contents.add_not_built(settled)
+            for stored in self._kept_postings(segment):
+                encoder.copy_postings(segment, stored)
+            postings = put_postings(encoder, indexed)
             summary = encoder.finish()
         copied = tuple(replace(stored, name=spec.name) for stored, spec in self.kept)
         entry = replace(
@@ -258,10 +287,33 @@ class _Embedding:
             not_built=not_built([*found, *self.recorded]),
         )
         filters = FilterWriter(snapshot.storage, file.write_id, self.target.layout.filters)
+        filters.add(entry, indexed, postings)
+        done = {one.wanted.definition for one in indexed}
         for wanted in filters.wanted:
-            made = stored_filter(entry, segment, schema, wanted)
-            filters.put(wanted.definition, made, entry)
+            if wanted.definition not in done:
+                made = stored_filter(entry, segment, schema, wanted)
+                filters.put(wanted.definition, made, entry)
         return (replace(entry, bloom_files=filters.finish()),)
+
+    def _kept_postings(self, segment: SegmentFile) -> list[PostingsEntry]:
+        """Return the postings to be copied: those of indexes that are declared."""
+        declared = {one.digest for one in self.target.layout.filters if one.definition.postings}
+        return [one for one in segment.footer.postings if one.definition_hash in declared]
+
+    def _indexed(self, segment: SegmentFile, schema: TableSchema) -> list[SegmentKeys]:
+        """Return the keys of the columns that are to have postings and have none."""
+        there, entry, now = (
+            {one.definition_hash for one in segment.footer.postings},
+            self.entry,
+            now_us(),
+        )
+        return [
+            column_keys(segment, schema, wanted)
+            for wanted in self.target.layout.filters
+            if wanted.definition.postings
+            and wanted.digest not in there
+            and wanted.reason_against(entry.min_time_us, entry.max_time_us, now) is None
+        ]
 
 
 def _stored_as(

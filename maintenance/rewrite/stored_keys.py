@@ -10,14 +10,17 @@ from projseg.kernels.rows.sorting import distinct
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.dictionaries.dictionary_pages import NULL_HASH
 from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.file.stored_postings import postings_bytes
 from projseg.segment_format.indexes.bloom_file import SegmentFilter
 from projseg.segment_format.indexes.index_kinds import KINDS, same_hashes
+from projseg.segment_format.indexes.postings import NO_DICTIONARY
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.segment_format.layout.logical_types import parse_type_name
 from projseg.table_layer.columns.indexed_columns import WantedFilter
+from projseg.table_layer.contents.index_coverage import FAILED
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
-from projseg.writer.segment_filters import FAILED, segment_filter
+from projseg.writer.segment_filters import SegmentKeys, segment_filter, segment_keys
 
 
 def stored_filter(
@@ -43,13 +46,42 @@ def stored_filter(
     CorruptionError, StorageError
         If the segment cannot be read.
     """
+    postings = stored_postings_bytes(segment, wanted)
     try:
         keys = _stored_keys(segment, schema, wanted)
     except (CorruptionError, StorageError):
         raise
     except (ProjsegError, ArithmeticError, ValueError) as error:
-        return SegmentFilter(entry.file, 0, f"{FAILED}{error}", None)
-    return segment_filter(entry, keys, wanted)
+        return SegmentFilter(entry.file, 0, f"{FAILED}{error}", None, postings)
+    return segment_filter(entry, keys, wanted, postings)
+
+
+def stored_postings_bytes(segment: SegmentFile, wanted: WantedFilter) -> int | str | None:
+    """Return the bytes of a segment's postings, or why it has none; None if it might have some."""
+    definition = wanted.definition
+    if not definition.postings:
+        return None
+    digest = definition.definition_hash
+    for entry in segment.footer.postings:
+        if entry.definition_hash == digest:
+            return postings_bytes(segment, entry)
+    name = definition.column_name
+    is_there = segment.has_column(BASE_TABLE, "base", name)
+    if is_there and segment.column_entry(BASE_TABLE, "base", name).dictionary is not None:
+        return None
+    return NO_DICTIONARY
+
+
+def column_keys(segment: SegmentFile, schema: TableSchema, wanted: WantedFilter) -> SegmentKeys:
+    """Return the keys of a stored column with the postings that its segment is to hold.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        If the segment cannot be read.
+    """
+    base = UncachedColumns(segment, BASE_TABLE, schema)
+    return segment_keys(wanted, base.read("base", wanted.column))
 
 
 def _stored_keys(

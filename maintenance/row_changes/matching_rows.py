@@ -234,6 +234,7 @@ def matching_rows_of(
                 condition=source_plan.filter,
                 interval=source_plan.interval,
                 time_column=source_plan.time_column,
+                uses_postings=plan.query.context.uses_postings,
             ).compact()
             yield source, row_ids_of(rows)
 

@@ -19,7 +19,7 @@ from projseg.maintenance.verification.findings import (
     reference_mismatches,
 )
 from projseg.maintenance.verification.verify_columns import column_mismatches, order_mismatches
-from projseg.maintenance.verification.verify_indexes import bloom_mismatches
+from projseg.maintenance.verification.verify_indexes import bloom_mismatches, postings_mismatches
 from projseg.maintenance.verification.verify_projections import verify_projection
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.file.verify_file import verify_segment
@@ -103,6 +103,7 @@ def _against_rows(
     time_column = in_stored_names(properties).time_column
     yield from findings(entry.file, column_mismatches(entry, segment, time_column))
     yield from findings(entry.file, order_mismatches(segment))
+    yield from findings(entry.file, postings_mismatches(segment))
     for table in segment.tables[1:]:
         yield from findings(entry.file, verify_projection(segment, table, schema))
 

@@ -1,4 +1,4 @@
-"""Check the Bloom files that a version lists; deeply, against filters made anew."""
+"""Check the Bloom files that a version lists, and postings; deeply, against those made anew."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import partial
 import numpy as np
 
 from projseg.maintenance.rewrite.stored_keys import stored_filter
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.file.stored_postings import StoredPostings, column_postings
 from projseg.segment_format.indexes.bloom_file import (
     BUILT,
     Band,
@@ -16,6 +18,8 @@ from projseg.segment_format.indexes.bloom_file import (
     SegmentSlot,
     stripes,
 )
+from projseg.segment_format.indexes.postings import BuiltPostings, build_postings
+from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
 from projseg.table_layer.contents.index_coverage import read_bloom
 from projseg.table_layer.metadata.footer_match import Mismatch, open_uncached
@@ -58,6 +62,40 @@ def bloom_mismatches(
                 one for one in file.footer.segments if one.band == number and one.file in entries
             ]
             yield from _differing(snapshot, listed, file, band, slots, wanted, entries)
+
+
+def postings_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
+    """Yield the postings of a segment that are not those of its values.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        If it cannot be read.
+    """
+    for column in segment.tables[0].columns:
+        for stored in column_postings(segment, BASE_TABLE, "base", column.name):
+            if stored.definition.column_name != column.name:
+                continue
+            made = build_postings(
+                stored.definition, segment.column(BASE_TABLE, "base", column.name)
+            )
+            if isinstance(made, str) or not _are_equal(made, stored):
+                what = f"{stored.definition.kind} postings of column '{column.name}'"
+                yield Mismatch(what, "those of its values", "others")
+
+
+def _are_equal(made: BuiltPostings, stored: StoredPostings) -> bool:
+    if not made.keys.values.equals(stored.keys.values):
+        return False
+    start = 0
+    for keys, places in stored.pages():
+        end = start + len(keys)
+        if not np.array_equal(made.key_ids[start:end], keys):
+            return False
+        if not np.array_equal(made.places[start:end], places):
+            return False
+        start = end
+    return start == len(made.places)
 
 
 def _differing(

@@ -167,6 +167,7 @@ class _SourceTask(msgspec.Struct, frozen=True):
             condition=self.plan.filter,
             interval=self.plan.interval,
             time_column=self.plan.time_column,
+            uses_postings=self.query.context.uses_postings,
         )
         return selected if self.plan.present is None else _counted(selected, self.plan.present)
 

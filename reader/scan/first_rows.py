@@ -305,6 +305,7 @@ class FirstRows:
             condition=source.plan.filter,
             interval=source.plan.interval,
             time_column=source.plan.time_column,
+            uses_postings=self._plan.query.context.uses_postings,
         ).compact()
         return list(self._narrowed(rows, source, last))
 

@@ -204,6 +204,7 @@ def _batches(
             condition=source_plan.filter,
             interval=source_plan.interval,
             time_column=source_plan.time_column,
+            uses_postings=plan.query.context.uses_postings,
         ).compact()
         outputs = source_plan.keys[:count]
         if len(rows) > len(rows_to_read(entry, source_plan)) * _KEPT_SHARE_MIN:

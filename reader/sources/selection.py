@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -11,14 +13,24 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.time.interval import Interval
+from projseg.errors import CorruptionError, LimitExceededError
+from projseg.evaluation.by_postings import truth_by_postings
 from projseg.evaluation.masks import allowed_ids, mask_by_all
 from projseg.evaluation.ranges import value_range
 from projseg.evaluation.rows import MaskedRows, RowIds, RowRange, Rows
 from projseg.reader.sources.segment_source import SegmentSource
 from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.file.stored_postings import column_postings
+from projseg.segment_format.layout.footer import BASE_TABLE, Role
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.layout.logical_types import MICROS_A_DAY, arrow_to_numbers
+from projseg.segment_format.layout.logical_types import (
+    MICROS_A_DAY,
+    arrow_to_numbers,
+    is_text,
+)
 from projseg.segment_format.vectors.vectors import Ids, Numbers
+
+LOGGER: Final = logging.getLogger("projseg.table")
 
 # Row ids from a bitmap pay while they are at most this share of the rows.
 _BITMAP_SHARE_MAX: Final = 0.05
@@ -33,6 +45,7 @@ def select_rows(
     condition: Expression | None,
     interval: Interval | None,
     time_column: str | None,
+    uses_postings: bool = False,
 ) -> MaskedRows:
     """Return the rows of `row_range` that lie in `interval` and for which `condition` is true.
 
@@ -48,6 +61,8 @@ def select_rows(
     residual = []
     row_ids: NDArray[np.uint32] | None = None
     for part in parts:
+        if uses_postings:
+            _search_postings(source, part)
         found = _rows_by_bitmap(source, part)
         if found is None:
             pages &= _pages_that_may_match(source, part)
@@ -59,6 +74,25 @@ def select_rows(
         is_sorted = source.is_sorted_by(time_column)
         rows = rows_in_interval(rows, time_column, interval, is_sorted=is_sorted)
     return mask_by_all(source.live(rows), residual)
+
+
+def _search_postings(source: SegmentSource, condition: Expression) -> None:
+    """Find the values for which a condition is true by postings; the dictionary remembers them."""
+    if len(condition.columns) != 1:
+        return
+    (name,) = condition.columns
+    dictionary = source.dictionary(name)
+    if dictionary is None or not is_text(dictionary.type):
+        return
+    try:
+        role: Role = "base" if source.table_name == BASE_TABLE else "grouping"
+        postings = column_postings(source.segment, source.table_name, role, name)
+    except (CorruptionError, LimitExceededError) as error:
+        LOGGER.warning("a query goes on without postings: %s", error)
+        return
+    if postings:
+        search = partial(truth_by_postings, name=name, dictionary=dictionary, postings=postings)
+        allowed_ids([condition], name, dictionary, search)
 
 
 def deleted_rows_of(

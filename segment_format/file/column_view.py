@@ -62,7 +62,7 @@ class ColumnView:
         self, table: str, role: Role, name: str, first_page: int, page_end: int
     ) -> list[tuple[int, int]]:
         """Return (offset, size) of each read that decoding pages of a column takes."""
-        return self.file.ranges_of(table, role, self._stored(role, name), first_page, page_end)
+        return self.file.ranges_of(table, role, self.stored_name(role, name), first_page, page_end)
 
     def key_of(self, table: str, role: Role, name: str) -> tuple[str, ...]:
         """Return what tells the column from every other, of any file and in any type."""
@@ -77,11 +77,11 @@ class ColumnView:
 
     def is_sorted_by(self, table: str, role: Role, name: str) -> bool:
         """Whether a table's rows ascend by a column, nulls first."""
-        return self.file.is_sorted_by(table, role, self._stored(role, name))
+        return self.file.is_sorted_by(table, role, self.stored_name(role, name))
 
     def value_bytes(self, table: str, role: Role, name: str) -> int:
         """Return the approximate bytes of one decoded row of a column."""
-        return self.file.value_bytes(table, role, self._stored(role, name))
+        return self.file.value_bytes(table, role, self.stored_name(role, name))
 
     def column(
         self, table: str, role: Role, name: str, first_page: int = 0, page_end: int | None = None
@@ -93,7 +93,7 @@ class ColumnView:
 
     def directory(self, table: str, role: Role, name: str) -> PageDirectory:
         """Return the proved page directory of a column."""
-        return self.file.directory(table, role, self._stored(role, name))
+        return self.file.directory(table, role, self.stored_name(role, name))
 
     def page_zones(self, table: str, role: Role, name: str) -> PageZones | None:
         """Return the zone maps of a column's pages; None if they do not fit the wider type."""
@@ -107,7 +107,7 @@ class ColumnView:
 
     def column_entry(self, table: str, role: Role, name: str) -> ColumnEntry:
         """Return the directory entry of a column."""
-        return self.file.column_entry(table, role, self._stored(role, name))
+        return self.file.column_entry(table, role, self.stored_name(role, name))
 
     def column_dictionary(self, table: str, role: Role, name: str) -> Dictionary | None:
         """Return the dictionary of a column's ids; None if it is not read as ids."""
@@ -124,7 +124,8 @@ class ColumnView:
             return None
         return self.file.bitmap_index(table, role, stored)
 
-    def _stored(self, role: Role, name: str) -> str:
+    def stored_name(self, role: Role, name: str) -> str:
+        """Return what the file calls a column that there is."""
         known = self.find(role, name)
         assert known is not None, f"'{name}' was looked for before"
         return known[0]

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from projseg.errors import one_line
 from projseg.segment_format.encodings.encoding_table import ENCODING_NAMES
+from projseg.segment_format.file.encoded_parts import directory_bytes
 from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.indexes.index_kinds import read_definition
 from projseg.segment_format.layout.footer import (
     BASE_TABLE,
     ColumnEntry,
     DictionaryEntry,
+    PostingsEntry,
     TableEntry,
 )
 from projseg.segment_format.layout.frame import HEAD_LAYOUT, TAIL_LAYOUT
@@ -87,6 +91,21 @@ class TableDescription:
 
 
 @dataclass(frozen=True)
+class PostingsDescription:
+    """Which values of a base column hold a key; `key_count` counts keys without rows too.
+
+    `byte_count` are the bytes of the two columns; the keys are a dictionary of that name.
+    """
+
+    kind: str
+    column: str
+    key_count: int
+    row_count: int
+    byte_count: int
+    dictionary: str
+
+
+@dataclass(frozen=True)
 class SegmentDescription:
     """A whole segment file; the first of `tables` is the base table."""
 
@@ -100,6 +119,7 @@ class SegmentDescription:
     dictionaries: tuple[DictionaryDescription, ...]
     tables: tuple[TableDescription, ...]
     not_built: tuple[tuple[str, str], ...]
+    postings: tuple[PostingsDescription, ...] = ()
 
     @property
     def projections(self) -> tuple[TableDescription, ...]:
@@ -128,6 +148,8 @@ class SegmentDescription:
             "bitmap indexes": sum(column.bitmap_bytes for column in columns),
             "other parts": self.extra_bytes,
         }
+        if self.postings:
+            known["pages of postings"] = sum(one.byte_count for one in self.postings)
         return known | {"padding": self.byte_count - sum(known.values())}
 
 
@@ -145,6 +167,26 @@ def describe(segment: SegmentFile) -> SegmentDescription:
         dictionaries=tuple(_dictionary(segment, entry) for entry in footer.dictionaries),
         tables=tuple(_table(segment, table) for table in footer.tables),
         not_built=tuple((one_line(e.name), one_line(e.reason)) for e in footer.not_built),
+        postings=tuple(_postings(segment, entry) for entry in footer.postings),
+    )
+
+
+def _postings(segment: SegmentFile, entry: PostingsEntry) -> PostingsDescription:
+    """Return what postings say of themselves: nothing of them was proved."""
+    try:
+        definition = read_definition(entry.definition)
+        kind, column = definition.kind, definition.column_name
+    except (ValueError, msgspec.MsgspecError):
+        kind, column = "unknown", one_line(entry.definition[:80])
+    positions = {one.dictionary for one in entry.table.columns}
+    keys = [one for n, one in enumerate(segment.footer.dictionaries) if n in positions]
+    return PostingsDescription(
+        kind=kind,
+        column=column,
+        key_count=sum(one.cardinality for one in keys),
+        row_count=entry.table.row_count,
+        byte_count=sum(directory_bytes(one.pages) for one in entry.table.columns),
+        dictionary=", ".join(one.name for one in keys),
     )
 
 

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from projseg.errors import InvalidInputError
 from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
 from projseg.segment_format.indexes.bitmap_writer import IndexBlock, index_blocks
-from projseg.segment_format.layout.footer import PartEntry, Role
+from projseg.segment_format.indexes.postings import KEY, OF_IDS, PLACE, BuiltPostings
+from projseg.segment_format.layout.footer import (
+    ColumnEntry,
+    ColumnKind,
+    PartEntry,
+    PostingsEntry,
+    Role,
+    TableEntry,
+    has_zone_rules,
+)
+from projseg.segment_format.layout.format_limits import name_problem
+from projseg.segment_format.layout.frame import GROUPS_ONLY, ROW_PROJECTIONS, ZONE_RULES
+from projseg.segment_format.layout.logical_types import type_name
 from projseg.segment_format.layout.page_directory import PAGE_DTYPE
 from projseg.segment_format.pages.column_writer import (
     PackedPage,
@@ -19,8 +33,9 @@ from projseg.segment_format.pages.column_writer import (
     WrittenPages,
     packed_pages,
     vector_pages,
+    write_pages,
 )
-from projseg.segment_format.vectors.vectors import Ids, Vector
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
 
 if TYPE_CHECKING:
     from projseg.segment_format.file.segment_file import SegmentFile
@@ -63,6 +78,17 @@ def copy_pages(
     return WrittenPages(directory.astype(PAGE_DTYPE).tobytes(), int(records["stored_bytes"].sum()))
 
 
+def copy_column(
+    sink: PartSink, source: SegmentFile, table: str, column: ColumnEntry, dictionary: int | None
+) -> tuple[ColumnEntry, int]:
+    """Copy a column with its bitmap index; return the entry of the copy, and its pages' bytes."""
+    key = (table, column.role, column.name)
+    pages = copy_pages(sink, source, source.directory(*key).records, "/".join(key))
+    blocks = copy_index(sink, source, *key)
+    copied = replace(column, dictionary=dictionary, pages=pages.directory, index_blocks=blocks)
+    return copied, pages.stored_bytes
+
+
 def copy_index(sink: PartSink, source: SegmentFile, table: str, role: Role, name: str) -> bytes:
     """Copy the bitmap index of a column; return its directory, empty if there is none."""
     index = source.bitmap_index(table, role, name)
@@ -91,6 +117,73 @@ def _copy(sink: PartSink, source: SegmentFile, records: NDArray[Any], owner: str
     return copies
 
 
+def write_postings(
+    sink: PartSink, postings: BuiltPostings, key_dictionary: int
+) -> tuple[PostingsEntry, int]:
+    """Write the columns of postings; return their entry, and the bytes of their pages.
+
+    Parameters
+    ----------
+    sink : PartSink
+        The file.
+    postings : BuiltPostings
+        What is written.
+    key_dictionary : int
+        Position of the dictionary of their keys, which was written.
+    """
+    columns, byte_count = [], 0
+    for name, vector in postings.columns.items():
+        pages = write_pages(sink, encode_column(vector, "state").pages)
+        byte_count += pages.stored_bytes
+        type_, position = type_name(vector.type), key_dictionary if name == KEY else None
+        columns.append(
+            ColumnEntry("grouping", name, type_, kind_of(vector), position, pages.directory, b"")
+        )
+    digest, text = postings.definition.definition_hash, postings.definition.text
+    table = TableEntry(digest, len(postings.places), "", "", (KEY, PLACE), tuple(columns))
+    return PostingsEntry(text, digest, OF_IDS, postings.count, table), byte_count
+
+
+def copy_postings(
+    sink: PartSink, source: SegmentFile, entry: PostingsEntry, key_dictionary: int
+) -> PostingsEntry:
+    """Copy the pages of postings of another segment, and return the entry of the copy."""
+    columns = []
+    for column in entry.table.columns:
+        records = np.frombuffer(column.pages, PAGE_DTYPE)
+        pages = copy_pages(sink, source, records, f"postings {entry.definition_hash}")
+        position = None if column.dictionary is None else key_dictionary
+        columns.append(replace(column, dictionary=position, pages=pages.directory))
+    return replace(entry, table=replace(entry.table, columns=tuple(columns)))
+
+
+def directory_bytes(directory: bytes) -> int:
+    """Return the stored bytes of the pages of a directory, which need not be proved."""
+    count = len(directory) // PAGE_DTYPE.itemsize
+    return int(np.frombuffer(directory, PAGE_DTYPE, count)["stored_bytes"].sum())
+
+
+def kind_of(vector: Vector) -> ColumnKind:
+    """Return what a column is stored as."""
+    if isinstance(vector, Ids):
+        return "ids"
+    return "numbers" if isinstance(vector, Numbers) else "opaque"
+
+
+@dataclass
+class OpenTable:
+    """A table whose columns are being written."""
+
+    name: str
+    row_count: int
+    definition: str
+    definition_hash: str
+    sort_order: tuple[str, ...]
+    byte_count: int = 0
+    columns: list[ColumnEntry] = field(default_factory=list)
+    column_bytes: dict[tuple[Role, str], int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class TableSummary:
     """Sizes of a table of a finished segment: pages and bitmap indexes, without dictionaries.
@@ -115,3 +208,24 @@ class SegmentSummary:
     def table(self, name: str) -> TableSummary:
         """Return the summary of the table of that name."""
         return next(table for table in self.tables if table.name == name)
+
+
+def required_features(tables: Sequence[TableEntry], *, has_fields: bool) -> int:
+    """Return what a reader must know to read a file of these tables. SPEC.md section 2.2."""
+    features = ROW_PROJECTIONS if any(table.holds_rows for table in tables) else 0
+    if any(has_zone_rules(table.definition) for table in tables):
+        features |= ZONE_RULES
+    return features if has_fields or len(tables) <= 1 else features | GROUPS_ONLY
+
+
+def require_name(what: str, name: str, taken: object) -> None:
+    """Refuse a name that is none, or is there already."""
+    problem = name_problem(name)
+    require(problem is None, f"{what} name '{name}' {problem}")
+    require(name not in taken, f"{what} '{name}' is there already")  # type: ignore[operator]
+
+
+def require(condition: bool, problem: str) -> None:
+    """Refuse a call that would make a file no reader accepts."""
+    if not condition:
+        raise InvalidInputError("PROJSEG_INTERNAL", f"segment encoder: {problem}")

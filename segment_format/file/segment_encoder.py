@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,28 +14,36 @@ from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes, dictionary_pages
 from projseg.segment_format.file.encoded_parts import (
     EncodedColumn,
+    OpenTable,
     SegmentSummary,
     TableSummary,
-    copy_index,
+    copy_column,
     copy_pages,
     copy_part,
+    copy_postings,
+    directory_bytes,
     encode_column,
+    kind_of,
+    require,
+    require_name,
+    required_features,
+    write_postings,
 )
 from projseg.segment_format.indexes.bitmap_writer import write_index
+from projseg.segment_format.indexes.postings import BuiltPostings
 from projseg.segment_format.layout.footer import (
     ABANDONED,
     BASE_TABLE,
     ColumnEntry,
-    ColumnKind,
     DictionaryEntry,
     ExtraPartEntry,
     FieldEntry,
     Footer,
     NotBuiltEntry,
+    PostingsEntry,
     Role,
     TableEntry,
     encode_footer,
-    has_zone_rules,
 )
 from projseg.segment_format.layout.format_limits import (
     COLUMNS_MAX,
@@ -43,39 +51,22 @@ from projseg.segment_format.layout.format_limits import (
     PROJECTIONS_MAX,
     SEGMENT_ROWS_MAX,
     expanded_bytes_max,
-    name_problem,
     require_limit,
 )
 from projseg.segment_format.layout.frame import (
     FILE_ID_BYTES,
-    GROUPS_ONLY,
-    ROW_PROJECTIONS,
-    ZONE_RULES,
+    POSTINGS,
     Tail,
     pack_head,
 )
 from projseg.segment_format.layout.logical_types import parse_type_name, type_name
 from projseg.segment_format.pages.column_writer import PartSink, packed_pages, write_pages
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
+from projseg.segment_format.vectors.vectors import Ids, Vector
 
 if TYPE_CHECKING:
     from projseg.segment_format.file.segment_file import SegmentFile
 
 WRITER = "projseg 0.1.0"
-
-
-@dataclass
-class _OpenTable:
-    """A table whose columns are being written."""
-
-    name: str
-    row_count: int
-    definition: str
-    definition_hash: str
-    sort_order: tuple[str, ...]
-    byte_count: int = 0
-    columns: list[ColumnEntry] = field(default_factory=list)
-    column_bytes: dict[tuple[Role, str], int] = field(default_factory=dict)
 
 
 class SegmentEncoder:
@@ -106,11 +97,12 @@ class SegmentEncoder:
         self._schema, self._file_id = schema, file_id
         self._dictionaries: dict[str, Dictionary] = {}
         self._dictionary_entries: list[DictionaryEntry] = []
-        self._open: _OpenTable | None = None
+        self._open: OpenTable | None = None
         self._tables: list[TableEntry] = []
         self._summaries: list[TableSummary] = []
         self._not_built: list[NotBuiltEntry] = []
         self._abandoned: list[ExtraPartEntry] = []
+        self._postings: list[PostingsEntry] = []
         self._sink = PartSink(write, file_id)
         self._sink.put(pack_head(file_id))
 
@@ -128,8 +120,8 @@ class SegmentEncoder:
         store_hashes : bool
             Whether to keep the value hashes; without them a reader computes them.
         """
-        _require(self._open is None, f"dictionary '{name}' inside a table")
-        _require_name("dictionary", name, self._dictionaries)
+        require(self._open is None, f"dictionary '{name}' inside a table")
+        require_name("dictionary", name, self._dictionary_names)
         pages = write_pages(self._sink, packed_pages(dictionary_pages(dictionary)))
         hashes = None
         if store_hashes and len(dictionary):
@@ -143,15 +135,18 @@ class SegmentEncoder:
 
     def copy_dictionary(self, source: SegmentFile, name: str) -> None:
         """Copy a dictionary of another segment, pages and hashes as they are."""
-        _require(self._open is None, f"dictionary '{name}' inside a table")
-        _require_name("dictionary", name, self._dictionaries)
-        entry = source.dictionary_entry(name)
-        records = source.dictionary_directory(entry).records
-        pages = copy_pages(self._sink, source, records, f"dictionary '{name}'")
-        hashes = copy_part(self._sink, source, entry.hashes, f"hashes of '{name}'")
+        self._copy_dictionary(source, name, name)
         self._dictionaries[name] = source.dictionary(name)
+
+    def _copy_dictionary(self, source: SegmentFile, old_name: str, name: str) -> None:
+        require(self._open is None, f"dictionary '{name}' inside a table")
+        require_name("dictionary", name, self._dictionary_names)
+        entry = source.dictionary_entry(old_name)
+        records = source.dictionary_directory(entry).records
+        pages = copy_pages(self._sink, source, records, f"dictionary '{old_name}'")
+        hashes = copy_part(self._sink, source, entry.hashes, f"hashes of '{old_name}'")
         self._dictionary_entries.append(
-            msgspec.structs.replace(entry, pages=pages.directory, hashes=hashes)
+            msgspec.structs.replace(entry, name=name, pages=pages.directory, hashes=hashes)
         )
 
     def copy_table(
@@ -188,25 +183,18 @@ class SegmentEncoder:
         position = None
         if column.dictionary is not None:
             wanted = source.footer.dictionaries[column.dictionary].name
-            _require(wanted in self._dictionaries, f"dictionary '{wanted}' was not added")
+            require(wanted in self._dictionaries, f"dictionary '{wanted}' was not added")
             ours, theirs = self._dictionaries[wanted], source.dictionary(wanted)
-            _require(
+            require(
                 ours is theirs or ours.values.equals(theirs.values),
                 f"dictionary '{wanted}' is not the one that table '{table}' uses",
             )
-            position = list(self._dictionaries).index(wanted)
+            position = self._dictionary_names.index(wanted)
         start = self._sink.offset
-        records = source.directory(table, column.role, column.name).records
-        owner = f"{table}/{column.role}/{column.name}"
-        pages = copy_pages(self._sink, source, records, owner)
-        blocks = copy_index(self._sink, source, table, column.role, column.name)
+        copied, page_bytes = copy_column(self._sink, source, table, column, position)
         self._open.byte_count += self._sink.offset - start
-        self._open.column_bytes[column.role, column.name] = pages.stored_bytes
-        self._open.columns.append(
-            msgspec.structs.replace(
-                column, dictionary=position, pages=pages.directory, index_blocks=blocks
-            )
-        )
+        self._open.column_bytes[column.role, column.name] = page_bytes
+        self._open.columns.append(copied)
 
     def begin_table(
         self,
@@ -218,13 +206,13 @@ class SegmentEncoder:
         sort_order: Sequence[str] = (),
     ) -> None:
         """Start a table; the first must be the base table, `BASE_TABLE`."""
-        _require(self._open is None, f"table '{name}' inside another")
-        _require((name == BASE_TABLE) == (not self._tables), f"table '{name}' out of its place")
-        _require_name("table", name, [table.name for table in self._tables])
+        require(self._open is None, f"table '{name}' inside another")
+        require((name == BASE_TABLE) == (not self._tables), f"table '{name}' out of its place")
+        require_name("table", name, [table.name for table in self._tables])
         require_limit("number of rows of a table", row_count, SEGMENT_ROWS_MAX)
         require_limit("number of projections of a segment", len(self._tables), PROJECTIONS_MAX)
         self._sink.recent.clear()
-        self._open = _OpenTable(name, row_count, definition, definition_hash, tuple(sort_order))
+        self._open = OpenTable(name, row_count, definition, definition_hash, tuple(sort_order))
 
     def add_column(
         self,
@@ -251,9 +239,9 @@ class SegmentEncoder:
         """
         table = self._open
         assert table is not None, "begin_table comes first"
-        _require_name("column", name, [c.name for c in table.columns if c.role == role])
+        require_name("column", name, [c.name for c in table.columns if c.role == role])
         require_limit("number of columns of a table", len(table.columns) + 1, COLUMNS_MAX)
-        _require(
+        require(
             len(vector) == table.row_count,
             f"column '{name}' of {len(vector)} rows in a table of {table.row_count}",
         )
@@ -270,7 +258,7 @@ class SegmentEncoder:
                 role,
                 name,
                 type_name(vector.type),
-                _kind(vector),
+                kind_of(vector),
                 dictionary_index,
                 pages.directory,
                 index_blocks,
@@ -301,13 +289,54 @@ class SegmentEncoder:
 
         Its parts that are already written stay in the file; no reader uses them.
         """
-        _require(self._open is not None and bool(self._tables), "no projection to abandon")
+        require(self._open is not None and bool(self._tables), "no projection to abandon")
         self._open = None
         self._abandoned += [ExtraPartEntry(ABANDONED, entry) for entry in self._sink.recent]
 
     def add_not_built(self, name: str, definition_hash: str, reason: str) -> None:
         """Record a projection that this segment lacks, and why."""
         self._not_built.append(NotBuiltEntry(name, definition_hash, reason))
+
+    def add_postings(self, postings: BuiltPostings) -> int:
+        """Write the postings of a base column; return their stored bytes.
+
+        Raises
+        ------
+        LimitExceededError
+            If readers would not take the file with them; it stays as it was.
+        """
+        require(self._open is None and bool(self._tables), "postings before the base table")
+        held = postings.keys.value_bytes + self._held_bytes
+        require_limit("bytes of dictionaries", held, expanded_bytes_max(self._sink.offset))
+        name = self._free_name(f"postings/{postings.definition.definition_hash}")
+        self.add_dictionary(name, postings.keys, store_hashes=False)
+        position = self._dictionary_names.index(name)
+        entry, byte_count = write_postings(self._sink, postings, position)
+        self._postings.append(entry)
+        return byte_count + directory_bytes(self._dictionary_entries[position].pages)
+
+    def copy_postings(self, source: SegmentFile, entry: PostingsEntry) -> None:
+        """Copy postings of another segment, whose base column was copied, as they are."""
+        key = entry.table.columns[0].dictionary
+        require(key is not None, "postings without a dictionary of keys")
+        old_name = source.footer.dictionaries[key or 0].name
+        name = self._free_name(old_name)
+        self._copy_dictionary(source, old_name, name)
+        position = self._dictionary_names.index(name)
+        self._postings.append(copy_postings(self._sink, source, entry, position))
+
+    def _free_name(self, name: str) -> str:
+        """Return a dictionary's name, with a number where it is taken."""
+        tries = (name if n == 0 else f"{name[:200]}/{n}" for n in count())
+        return next(one for one in tries if one not in self._dictionary_names)
+
+    @property
+    def _dictionary_names(self) -> list[str]:
+        return [entry.name for entry in self._dictionary_entries]
+
+    @property
+    def _held_bytes(self) -> int:
+        return sum(dictionary.value_bytes for dictionary in self._dictionaries.values())
 
     def column_bytes(self, table: str) -> int:
         """Return the stored bytes of the pages of all columns of a finished table."""
@@ -316,7 +345,7 @@ class SegmentEncoder:
 
     def finish(self) -> SegmentSummary:
         """Write footer and tail; nothing may follow."""
-        _require(self._open is None and bool(self._tables), "finish before end_table")
+        require(self._open is None and bool(self._tables), "finish before end_table")
         self._require_base_columns()
         fields = tuple(FieldEntry(f.name, type_name(f.type), f.nullable) for f in self._schema)
         content = encode_footer(
@@ -328,19 +357,19 @@ class SegmentEncoder:
                 tuple(self._tables),
                 tuple(self._not_built),
                 tuple(self._abandoned),
+                tuple(self._postings),
             )
         )
         require_limit("footer's size in bytes", len(content), FOOTER_BYTES_MAX)
-        has_rows = any(table.holds_rows for table in self._tables)
-        features = ROW_PROJECTIONS if has_rows else 0
-        if any(has_zone_rules(table.definition) for table in self._tables):
-            features |= ZONE_RULES
-        if not fields and len(self._tables) > 1:
-            features |= GROUPS_ONLY
-        tail = Tail(self._sink.offset, len(content), required_features=features)
+        tail = Tail(
+            self._sink.offset,
+            len(content),
+            required_features=required_features(self._tables, has_fields=bool(fields)),
+            optional_features=POSTINGS if self._postings else 0,
+        )
         self._sink.put(content)
         self._sink.put(tail.pack(content))
-        held = sum(dictionary.value_bytes for dictionary in self._dictionaries.values())
+        held = self._held_bytes
         most = expanded_bytes_max(self._sink.offset)
         what = (
             "bytes of a segment's dictionaries (a smaller target_segment_rows makes them smaller)"
@@ -350,40 +379,20 @@ class SegmentEncoder:
 
     def _dictionary_index(self, name: str, vector: Vector, dictionary: str | None) -> int | None:
         if not isinstance(vector, Ids):
-            _require(dictionary is None, f"column '{name}' is no ids, yet names a dictionary")
+            require(dictionary is None, f"column '{name}' is no ids, yet names a dictionary")
             return None
-        _require(dictionary in self._dictionaries, f"dictionary '{dictionary}' was not added")
+        require(dictionary in self._dictionaries, f"dictionary '{dictionary}' was not added")
         assert dictionary is not None
         stored = self._dictionaries[dictionary]
-        _require(
+        require(
             vector.type == stored.type and len(vector.dictionary) == len(stored),
             f"column '{name}' has another dictionary than '{dictionary}'",
         )
         highest = int(vector.ids.max(initial=0))
-        _require(
-            len(vector) == 0 or highest < len(stored), f"id {highest} of '{name}' has no value"
-        )
-        return list(self._dictionaries).index(dictionary)
+        require(len(vector) == 0 or highest < len(stored), f"id {highest} of '{name}' has no value")
+        return self._dictionary_names.index(dictionary)
 
     def _require_base_columns(self) -> None:
         stored = {c.name: c.type for c in self._tables[0].columns if c.role == "base"}
         wanted = {f.name: type_name(f.type) for f in self._schema}
-        _require(stored == wanted, f"base table holds {stored}, the schema says {wanted}")
-
-
-def _kind(vector: Vector) -> ColumnKind:
-    if isinstance(vector, Ids):
-        return "ids"
-    return "numbers" if isinstance(vector, Numbers) else "opaque"
-
-
-def _require_name(what: str, name: str, taken: object) -> None:
-    problem = name_problem(name)
-    _require(problem is None, f"{what} name '{name}' {problem}")
-    _require(name not in taken, f"{what} '{name}' is there already")  # type: ignore[operator]
-
-
-def _require(condition: bool, problem: str) -> None:
-    """Refuse a call that would make a file no reader accepts."""
-    if not condition:
-        raise InvalidInputError("PROJSEG_INTERNAL", f"segment encoder: {problem}")
+        require(stored == wanted, f"base table holds {stored}, the schema says {wanted}")

@@ -17,9 +17,16 @@ from projseg.kernels.bitmaps.roaring_check import BitmapCheck
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
 from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.file.stored_postings import StoredPostings
+from projseg.segment_format.indexes.postings import OF_IDS
 from projseg.segment_format.layout.byte_reader import corrupt, padding
-from projseg.segment_format.layout.footer import ColumnEntry, PartEntry, TableEntry
-from projseg.segment_format.layout.frame import HEAD_LAYOUT, check_head
+from projseg.segment_format.layout.footer import (
+    ColumnEntry,
+    PartEntry,
+    PostingsEntry,
+    TableEntry,
+)
+from projseg.segment_format.layout.frame import HEAD_LAYOUT, POSTINGS, check_head
 from projseg.segment_format.layout.logical_types import parse_type_name
 from projseg.segment_format.layout.page_directory import HAS_BOUNDS, HAS_NAN, PageDirectory
 from projseg.segment_format.pages.page_decoder import decode_ids, decode_numbers
@@ -60,6 +67,11 @@ def verify_segment(segment: SegmentFile) -> int:
     for table in segment.tables:
         for column in table.columns:
             _verify_column(segment, table, column)
+    is_announced = bool(segment.tail.optional_features & POSTINGS)
+    if is_announced != bool(segment.footer.postings):
+        raise corrupt(segment.path, "postings", "are not what the tail's features say")
+    for one in segment.footer.postings:
+        _verify_postings(segment, one)
     return len(parts)
 
 
@@ -76,7 +88,34 @@ def part_places(segment: SegmentFile) -> list[PartPlace]:
             found += _places(segment.directory(*key).records, "/".join(key))
             if (index := segment.bitmap_index(*key)) is not None:
                 found += _places(index.records, f"bitmap index of {'/'.join(key)}")
+    for one in segment.footer.postings:
+        for column in one.table.columns:
+            owner = f"postings {one.definition_hash}/{column.name}"
+            found += _places(_postings_directory(segment, one, column).records, owner)
     return sorted(found)
+
+
+def _postings_directory(
+    segment: SegmentFile, entry: PostingsEntry, column: ColumnEntry
+) -> PageDirectory:
+    return PageDirectory.parse(
+        column.pages,
+        row_count=entry.table.row_count,
+        is_uniform=True,
+        pages_end=segment.tail.footer_offset,
+        where=f"{segment.path}: postings {entry.definition_hash}/{column.name}",
+    )
+
+
+def _verify_postings(segment: SegmentFile, entry: PostingsEntry) -> None:
+    """Prove that postings ascend, that keys and places are there, and their zone maps."""
+    if entry.of != OF_IDS:
+        return
+    postings, owner = StoredPostings(segment, entry), f"postings {entry.definition_hash}"
+    key, place = (_postings_directory(segment, entry, column) for column in entry.table.columns)
+    for page, (keys, places) in enumerate(postings.pages()):
+        _compare(segment, key, page, (HAS_BOUNDS, int(keys.min()), int(keys.max()), 0), owner)
+        _compare(segment, place, page, (HAS_BOUNDS, int(places.min()), int(places.max()), 0), owner)
 
 
 def _place(entry: PartEntry, owner: str) -> PartPlace:

@@ -87,6 +87,7 @@ class SegmentSlot(msgspec.Struct, frozen=True, array_like=True):
     slot: int | None
     key_count: int
     status: str
+    postings: int | str | None = None
 
 
 class BloomFooter(msgspec.Struct, frozen=True):
@@ -109,12 +110,16 @@ class BloomSummary(NamedTuple):
 
 
 class SegmentFilter(msgspec.Struct, frozen=True, eq=False):
-    """A segment's filter in memory; `blocks`, uint32[b, 8], is None where there is none."""
+    """A segment's filter in memory; `blocks`, uint32[b, 8], is None where there is none.
+
+    `postings` are the bytes of the segment's postings, or why it has none; None: not known.
+    """
 
     file: str
     key_count: int
     status: str
     blocks: Blocks | None
+    postings: int | str | None = None
 
 
 _FOOTER: Final = msgspec.msgpack.Decoder(BloomFooter)
@@ -153,7 +158,7 @@ class BloomWriter:
     def add_band(
         self,
         block_count: int,
-        segments: Sequence[tuple[str, int]],
+        segments: Sequence[tuple[str, int, int | str | None]],
         stripe: Callable[[int, int], Blocks],
     ) -> None:
         """Write the filters of one size.
@@ -162,7 +167,7 @@ class BloomWriter:
         ----------
         block_count : int
             Above that of the band before.
-        segments : sequence of (file, key count)
+        segments : sequence of (file, key count, postings)
             In the order of slots.
         stripe : callable
             Returns the rows [first, end): uint32[end - first, segments, 8].
@@ -178,8 +183,8 @@ class BloomWriter:
         number = len(self._bands)
         self._bands.append(band)
         self._segments += [
-            SegmentSlot(file, number, slot, keys, BUILT)
-            for slot, (file, keys) in enumerate(segments)
+            SegmentSlot(file, number, slot, keys, BUILT, _short(postings))
+            for slot, (file, keys, postings) in enumerate(segments)
         ]
 
     def finish(self, without: Iterable[SegmentFilter] = ()) -> BloomSummary:
@@ -191,18 +196,20 @@ class BloomWriter:
             If readers would not take the file.
         """
         self._segments += [
-            SegmentSlot(one.file, None, None, one.key_count, one.status[:STATUS_CHARACTERS_MAX])
+            SegmentSlot(
+                one.file, None, None, one.key_count, str(_short(one.status)), _short(one.postings)
+            )
             for one in without
         ]
         require_limit("segments of a Bloom file", len(self._segments), BLOOM_SEGMENTS_MAX)
         footer = _ENCODER.encode(
-            BloomFooter(
-                self._file_id,
-                self._definition_hash,
-                self._definition,
-                tuple(self._bands),
-                tuple(self._segments),
-            )
+            {
+                "file_id": self._file_id,
+                "definition_hash": self._definition_hash,
+                "definition": self._definition,
+                "bands": self._bands,
+                "segments": [_stored(slot) for slot in self._segments],
+            }
         )
         require_limit("bytes of a Bloom file's footer", len(footer), BLOOM_FOOTER_BYTES_MAX)
         tail = Tail(self._offset, len(footer))
@@ -210,6 +217,15 @@ class BloomWriter:
         byte_count = self._offset + len(footer) + TAIL_LAYOUT.size
         require_limit("bytes of a Bloom file", byte_count, BLOOM_FILE_BYTES_MAX)
         return BloomSummary(byte_count, self._offset, tail.checksum(footer), len(self._segments))
+
+
+def _stored(slot: SegmentSlot) -> tuple[object, ...]:
+    fields = msgspec.structs.astuple(slot)
+    return fields if slot.postings is not None else fields[:-1]
+
+
+def _short(said: int | str | None) -> int | str | None:
+    return said[:STATUS_CHARACTERS_MAX] if isinstance(said, str) else said
 
 
 def write_filters(writer: BloomWriter, filters: Sequence[SegmentFilter]) -> BloomSummary:
@@ -224,7 +240,9 @@ def write_filters(writer: BloomWriter, filters: Sequence[SegmentFilter]) -> Bloo
         def stripe(first: int, end: int, blocks: list[Blocks] = blocks) -> Blocks:
             return np.stack([one[first:end] for one in blocks], axis=1)
 
-        writer.add_band(block_count, [(one.file, one.key_count) for one in band], stripe)
+        writer.add_band(
+            block_count, [(one.file, one.key_count, one.postings) for one in band], stripe
+        )
     return writer.finish(one for one in filters if one.blocks is None)
 
 
@@ -363,6 +381,8 @@ def _problem_of_segments(footer: BloomFooter) -> str | None:
     for one in footer.segments:
         place = (one.band, one.slot)
         has_filter = one.status == BUILT
+        if isinstance(one.postings, int) and one.postings < 0:
+            return f"segment {one.file[:200]!r} with {one.postings} bytes of postings"
         if one.key_count < 0 or (place not in left if has_filter else place != (None, None)):
             return f"segment {one.file[:200]!r} of status {one.status[:80]!r} in place {place}"
         left.discard((one.band or 0, one.slot or 0) if has_filter else (-1, -1))

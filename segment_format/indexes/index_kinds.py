@@ -59,6 +59,12 @@ class IndexDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unicode: str | None = None
 
     @property
+    def column_name(self) -> str:
+        """The stored name that `column` is the canonical text of."""
+        quoted = self.column.startswith("`")
+        return self.column[1:-1].replace("``", "`") if quoted else self.column
+
+    @property
     def is_known(self) -> bool:
         """Whether this release makes its keys, which another table of characters changes."""
         return self.kind in KINDS and self.unicode == KINDS[self.kind].unicode
@@ -120,6 +126,11 @@ class IndexKind(NamedTuple):
     keys: Callable[[Vector], NDArray[np.uint64]]
     are_values: bool = False
     unicode: str | None = None
+
+    @property
+    def has_postings(self) -> bool:
+        """Whether segments may say which values hold a key: keys that are parts of values."""
+        return not self.are_values
 
 
 def _is_plain(type_: pa.DataType) -> bool:

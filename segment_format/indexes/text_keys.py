@@ -9,19 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
 from projseg.errors import ProjsegError
+from projseg.kernels.groups.distinct_pairs import distinct_pairs
+from projseg.kernels.groups.grouping import distinct_keys
 from projseg.kernels.rows.sorting import distinct
 from projseg.kernels.sketches.value_hash import hash_bytes, hash_int64
 from projseg.kernels.texts.text_words import CLASS, CODE_POINTS, NOTHING, split_words, text_grams
-from projseg.segment_format.vectors.arrow_arrays import array_of, text_array, text_buffers
+from projseg.segment_format.vectors.arrow_arrays import (
+    array_of,
+    primitive_array,
+    primitive_values,
+    text_array,
+    text_buffers,
+)
 
 UNICODE: Final = "18.0.0"
 """The version of the table, as definitions of indexes state it."""
@@ -123,6 +132,69 @@ def slices(array: pa.Array) -> Iterator[pa.Array]:
         if end >= len(array):
             return
         start = end
+
+
+class PostedKeys(NamedTuple):
+    """The keys of some texts, and which texts hold each.
+
+    Parameters
+    ----------
+    keys : pa.Array[k]
+        Strings or int64s, each once, ascending.
+    starts : int64[k + 1]
+        Key i is in the texts `texts[starts[i] : starts[i + 1]]`.
+    texts : uint32[m]
+        Ascending for each key.
+    """
+
+    keys: pa.Array
+    starts: NDArray[np.int64]
+    texts: NDArray[np.uint32]
+
+
+def posted_words(texts: pa.Array) -> PostedKeys:
+    """Return the words of texts without nulls, and where each is."""
+
+    def words(part: pa.Array) -> tuple[pa.Array, NDArray[Any], NDArray[np.int32]]:
+        found = Words(part)
+        encoded = found.values.dictionary_encode()
+        return encoded.dictionary, primitive_values(encoded.indices), found.texts
+
+    return _posted(texts, words)
+
+
+def posted_grams(texts: pa.Array) -> PostedKeys:
+    """Return the runs of three characters of texts without nulls, and where each is."""
+
+    def grams(part: pa.Array) -> tuple[pa.Array, NDArray[Any], NDArray[np.int32]]:
+        found, rows = text_grams(*text_buffers(part), character_table())
+        ids, keys = distinct_keys(found.view(np.uint64), in_order=False)
+        return primitive_array(keys.view(np.int64)), ids, rows
+
+    return _posted(texts, grams)
+
+
+def _posted(
+    texts: pa.Array, keys_of: Callable[[pa.Array], tuple[pa.Array, NDArray[Any], NDArray[np.int32]]]
+) -> PostedKeys:
+    """Join what slices of texts hold: their different keys, and (key, text) pairs."""
+    key_lists, pairs, start = [], [], 0
+    for part in slices(texts):
+        keys, ids, rows = keys_of(part)
+        key_lists.append(keys)
+        pairs.append((ids, rows.astype(np.uint32) + np.uint32(start)))
+        start += len(part)
+    encoded = pa.concat_arrays(key_lists).dictionary_encode()
+    order = primitive_values(pc.array_sort_indices(encoded.dictionary))
+    rank = np.empty(len(order), np.uint32)
+    rank[order] = np.arange(len(order), dtype=np.uint32)
+    of_lists = np.split(
+        rank[primitive_values(encoded.indices)], np.cumsum([len(keys) for keys in key_lists[:-1]])
+    )
+    ids = np.concatenate([ranks[ids] for ranks, (ids, _) in zip(of_lists, pairs, strict=True)])
+    held_by: NDArray[np.uint32] = np.concatenate([rows for _, rows in pairs])
+    starts, held = distinct_pairs(ids, len(order), held_by, max(len(texts), 1))
+    return PostedKeys(encoded.dictionary.take(primitive_array(order)), starts, held)
 
 
 def word_hashes(texts: pa.Array) -> NDArray[np.uint64]:

@@ -6,7 +6,7 @@ are ignored: whatever must be understood sets a bit of the tail's `required_feat
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -105,7 +105,17 @@ class ExtraPartEntry(msgspec.Struct, frozen=True):
     section: PartEntry
 
 
-class Footer(msgspec.Struct, frozen=True):
+class PostingsEntry(msgspec.Struct, frozen=True):
+    """Which values of a column hold a key. SPEC.md section 17.1."""
+
+    definition: str
+    definition_hash: str
+    of: str
+    count: int
+    table: TableEntry
+
+
+class Footer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The whole directory. SPEC.md section 4.1."""
 
     file_id: bytes
@@ -115,9 +125,17 @@ class Footer(msgspec.Struct, frozen=True):
     tables: tuple[TableEntry, ...]
     not_built: tuple[NotBuiltEntry, ...]
     extra_sections: tuple[ExtraPartEntry, ...]
+    postings: tuple[PostingsEntry, ...] = ()
+
+
+class _AnyPostings(Footer, frozen=True, omit_defaults=True):
+    """A directory whose postings may be anything: no answer needs them."""
+
+    postings: Any = ()
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(Footer)
+_DECODER_OF_THE_REST: Final = msgspec.msgpack.Decoder(_AnyPostings)
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
@@ -135,6 +153,10 @@ def decode_footer(content: memoryview, path: str) -> Footer:
         If the bytes are not a footer of the types above.
     """
     try:
-        return _DECODER.decode(content)
+        try:
+            return _DECODER.decode(content)
+        except msgspec.ValidationError:
+            fields = msgspec.structs.astuple(_DECODER_OF_THE_REST.decode(content))
+            return Footer(*fields[:-1])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise corrupt(path, "footer", f"not a valid directory: {error}") from error

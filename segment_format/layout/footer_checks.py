@@ -93,6 +93,7 @@ class _FooterChecker:
         self._require(footer.tables[0].name == BASE_TABLE, "table 0 is not the base table")
         require_limit("number of projections", len(footer.tables) - 1, PROJECTIONS_MAX)
         directories = [column.pages for table in footer.tables for column in table.columns]
+        directories += [column.pages for one in footer.postings for column in one.table.columns]
         directories += [dictionary.pages for dictionary in footer.dictionaries]
         pages = sum(len(directory) for directory in directories) // PAGE_DTYPE.itemsize
         require_limit("number of parts", pages, PARTS_MAX)

@@ -31,6 +31,7 @@ BLOOM_FILE_BYTES_MAX: Final = 4 * 2**30  # a Bloom file: read by pages, and merg
 BLOOM_SEGMENTS_MAX: Final = 4_096  # segments of one Bloom file: a key is 128 KiB at most
 BLOOM_BLOCKS_MAX: Final = 4_194_304  # of one segment's filter: 128 MiB in memory
 BLOOM_FOOTER_BYTES_MAX: Final = 4 * 2**20  # decoded whole: so many segments take fewer
+POSTINGS_ROWS_MAX: Final = 2**31 - 1  # pairs of a key and a value, of one definition
 EXPANSION_MAX: Final = 64  # dictionaries are held whole: so many times the bytes of their file
 EXPANDED_BYTES_MAX: Final = 67_108_864  # or so many bytes, where that is more
 

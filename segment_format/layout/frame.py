@@ -22,6 +22,7 @@ FORMAT_VERSION: Final = 1
 ROW_PROJECTIONS: Final = 1  # bit of `required_features`: a projection holds rows, not groups
 ZONE_RULES: Final = 2  # a projection names rules of time zones
 GROUPS_ONLY: Final = 4  # a part of a view: one table of groups, and no base columns or rows
+POSTINGS: Final = 1  # bit of `optional_features`: the footer has postings
 REQUIRED_FEATURES_KNOWN: Final = ROW_PROJECTIONS | ZONE_RULES | GROUPS_ONLY
 FILE_ID_BYTES: Final = 16
 

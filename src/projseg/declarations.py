@@ -119,6 +119,12 @@ def declared_index(
     is_number = isinstance(fpp, int | float) and not isinstance(fpp, bool)
     if not (is_number and FPP_MIN <= fpp <= FPP_MAX):
         raise bad_index(str(index.name), f"has fpp {fpp!r}; it is a number, 0.00001 to 0.1")
+    has_postings = KINDS[kind].has_postings if index.postings is None else index.postings
+    if not isinstance(has_postings, bool) or (has_postings and not KINDS[kind].has_postings):
+        raise bad_index(
+            str(index.name),
+            f"has postings {index.postings!r}; it is true or false, and false for {kind}",
+        )
     given = [index.columns] if isinstance(index.columns, str) else list(index.columns)
     stored = stored_by_name(properties)
     types = {column.name: column.type for column in properties.columns}
@@ -130,6 +136,7 @@ def declared_index(
             column_text(stored[name]),
             types[name],
             bits_of(fpp),
+            postings=has_postings,
             unicode=KINDS[kind].unicode,
         )
         definitions.append(definition)
@@ -157,7 +164,7 @@ def _index_of(given: IndexLike) -> Index:
             fields = json.loads(given)
         except (ValueError, RecursionError) as error:
             raise bad_index(given[:80], f"is not JSON: {error}") from error
-    known = {"name", "columns", "kind", "fpp"}
+    known = {"name", "columns", "kind", "fpp", "postings"}
     if not isinstance(fields, Mapping) or not {"name", "columns"} <= set(fields) <= known:
         raise bad_index(
             str(given)[:80], f"is no declaration; give name and columns, of {sorted(known)}"

@@ -55,9 +55,13 @@ class Index:
         `text_match`; `ngram`: parts of texts, for LIKE, ILIKE, `contains` and their like.
     fpp : float
         The share of segments without a value that may be read for it all the same, 0.00001 to 0.1.
+    postings : bool or None
+        Whether segments store which values hold a word or a part, for `token` and `ngram`; None:
+        they do. `bloom` has none.
     """
 
     name: str
     columns: str | Sequence[str]
     kind: str = "bloom"
     fpp: float = 0.001
+    postings: bool | None = None

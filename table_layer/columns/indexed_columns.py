@@ -88,6 +88,11 @@ class WantedFilter(NamedTuple):
     scopes: tuple[ProjectionScope, ...]
 
     @property
+    def digest(self) -> str:
+        """The definition's hash."""
+        return self.definition.definition_hash
+
+    @property
     def is_deferred(self) -> bool:
         """Whether writers of new rows leave it to materialising and compaction."""
         return all(scope.is_deferred for scope in self.scopes)

@@ -19,7 +19,7 @@ from projseg.table_layer.metadata.snapshot import Snapshot, read_version
 Effect = Literal["none", "append", "delete", "rewrite"]
 
 # Operations that write segments anew with the same rows, and those that only take rows away.
-_KEEPING: Final = frozenset({"compact", "materialize projection"})
+_KEEPING: Final = frozenset({"compact", "materialize projection", "materialize index"})
 _TAKING: Final = frozenset({"delete", "truncate"})
 _RESTORE: Final = "restore"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,14 @@ from projseg.errors import CorruptTableError, ProjsegError
 from projseg.memory.cache import KEPT
 from projseg.segment_format.indexes.bloom_file import BUILT, BloomFile
 from projseg.segment_format.indexes.index_kinds import IndexDefinition, false_share
-from projseg.table_layer.columns.indexed_columns import indexed_column
+from projseg.table_layer.columns.indexed_columns import indexed_column, wanted_filters
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex
-from projseg.table_layer.metadata.segment_entry import BloomReference
+from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import parse_segment_name
 
+FAILED = "failed: "
 _SLOT_BYTES = 400
 _SCHEMA = pa.schema(
     [
@@ -85,6 +86,8 @@ class IndexCoverage:
     ----------
     statuses : dict of str to str
         By segment file, of listed segments that a file speaks of.
+    postings : dict of str to (int or str)
+        By segment file, the bytes of its postings, or why it has none.
     keys, byte_count, file_count : int
         Of these.
     problems : list of (str, str)
@@ -92,6 +95,7 @@ class IndexCoverage:
     """
 
     statuses: dict[str, str] = field(default_factory=dict)
+    postings: dict[str, int | str] = field(default_factory=dict)
     keys: int = 0
     byte_count: int = 0
     file_count: int = 0
@@ -127,7 +131,38 @@ def coverage(
             if one.file in listed and found.statuses.get(one.file) != BUILT:
                 found.statuses[one.file] = one.status
                 found.keys += one.key_count
+            if one.file in listed and one.postings is not None:
+                found.postings[one.file] = one.postings
     return found
+
+
+def postings_lacking(
+    snapshot: Snapshot, digests: Collection[str], entries: Iterable[SegmentEntry], now_us: int
+) -> list[SegmentEntry]:
+    """Return the segments of which nothing says that they have the postings they might have.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version.
+    digests : collection of str
+        Hashes of declared definitions.
+    entries : iterable of SegmentEntry
+        Some of its segments.
+    now_us : int
+        The time that retentions are counted from.
+    """
+    wanted = [one for one in wanted_filters(snapshot.properties) if one.digest in digests]
+    known = [(one, coverage(snapshot, one.definition).postings) for one in wanted]
+    return [
+        entry
+        for entry in entries
+        if any(
+            str(postings.get(entry.file, FAILED)).startswith(FAILED)
+            and one.reason_against(entry.min_time_us, entry.max_time_us, now_us) is None
+            for one, postings in known
+        )
+    ]
 
 
 def _files(snapshot: Snapshot, reference: Any) -> list[str]:
@@ -159,10 +194,12 @@ def _rows(snapshot: Snapshot, index: DeclaredIndex) -> Iterator[dict[str, Any]]:
             "segments": segment_count,
             "covered": covered,
             "skipped": known.count("skipped: "),
-            "failed": known.count("failed: "),
+            "failed": known.count(FAILED),
             "keys": known.keys,
             "bloom_bytes": known.byte_count,
-            "postings_bytes": 0,
+            "postings_bytes": sum(
+                size for size in known.postings.values() if isinstance(size, int)
+            ),
             "files": known.file_count,
             "status": whole if is_served else "DISABLED",
         }

@@ -182,7 +182,8 @@ def test_inspect_fits_a_terminal_and_gives_columns_as_csv(location, capsys, monk
 
 def test_inspect_describes_a_bloom_file(shell, location, tmp_path, capsys, monkeypatch):
     shell("add-index", location, "words", "--column", "channel", "--kind", "token", "--materialize")
-    (path,) = Path(location, "data").glob("*.pblm")
+    (listed,) = projseg.Table(location).snapshot.bloom_files
+    path = Path(location, listed.name)
     file, band, segment, other = shell("inspect", path)
     assert (file["kind"], file["column"], file["type"]) == ("token", "channel", "string")
     assert (file["segments"], file["keys"], file["bytes"]) == (2, 3, path.stat().st_size)

@@ -77,10 +77,27 @@ class PlainBloomFile:
         found = set()
         for number, band in enumerate(self.footer["bands"]):
             row = self.row(band, (x >> 32) * band[0] >> 32)
-            for file, in_band, slot, _, status in self.footer["segments"]:
+            for file, in_band, slot, _, status, *_ in self.footer["segments"]:
                 if in_band == number and all(
                     w >> b & 1 for w, b in zip(row[slot], bits, strict=True)
                 ):
                     assert status == "built"
                     found.add(file)
         return found
+
+
+def postings(segment, digest):
+    """{key: places} of a segment's postings of a definition (17); None where it tells nothing."""
+    (entry,) = [one for one in segment.footer["postings"] if one["definition_hash"] == digest]
+    assert json.loads(entry["definition"])["postings"] is True
+    assert entry["of"] == "ids"
+    table = entry["table"]
+    keys, places = (segment.values(table, column) for column in table["columns"])
+    pairs = list(zip(segment.ids(table["columns"][0]), places, strict=True))
+    assert pairs == sorted(set(pairs))
+    assert all(0 <= place < entry["count"] for place in places)
+    found = {}
+    for key, place in zip(keys, places, strict=True):
+        found.setdefault(key, []).append(place)
+    known = segment.dictionaries[table["columns"][0]["dictionary"]]
+    return {key: found.get(key) for key in known}

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from plain_blooms import PlainBloomFile, indexes
+from plain_blooms import PlainBloomFile, indexes, postings
+from plain_reader import PlainSegment
 from plain_words import runs_of, words_of
 
 import projseg
@@ -104,3 +105,23 @@ def test_a_stranger_finds_words_and_runs_of_texts(tmp_path, kind, keys_of, type_
         assert found >= expected
         false += len(found - expected)
     assert false <= 5
+    (digest,) = stated["definitions"]
+    found = 0
+    for one in table.snapshot.segments:
+        segment = PlainSegment((Path(table.location) / one.file).read_bytes())
+        (column,) = segment.table("__base")["columns"]
+        values = segment.dictionaries[column["dictionary"]]
+        posted = postings(segment, digest)
+        every = {key for text in values for key in keys_of(text or "")}
+        assert posted.keys() == every
+        for key, places in posted.items():
+            holding = [n for n, text in enumerate(values) if key in keys_of(text or "")]
+            assert places == (holding if 8 * len(holding) <= len(values) else None)
+            found += places is not None
+        segment.read_table("__base")
+        for number in range(len(segment.dictionaries)):
+            segment.hashes(number)
+        for entry in segment.table("__base")["columns"]:
+            segment.bitmaps(entry)
+        segment.check_layout()
+    assert found > 60

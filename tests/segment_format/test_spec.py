@@ -27,6 +27,7 @@ STRUCTS = {
     "4.6": footer.NotBuiltEntry,
     "4.7": footer.PartEntry,
     "4.8": footer.ExtraPartEntry,
+    "17.1": footer.PostingsEntry,
     "15.2": bloom_file.BloomFooter,
     "15.3": bloom_file.Band,
     "15.4": bloom_file.SegmentSlot,

@@ -93,7 +93,7 @@ class Original:
         _apply(footer, name, lies)
         _close_directories(footer)
         encoded = msgspec.msgpack.encode(footer)
-        tail = Tail(len(parts), len(encoded))
+        tail = Tail(len(parts), len(encoded), optional_features=int("postings" in footer))
         content = bytes(parts) + encoded + tail.pack(encoded)
         (location / name).write_bytes(content)
         return [len(content), tail.checksum(encoded)]

@@ -69,6 +69,7 @@ def bloom_report(
             "keys": one.key_count,
             "band": one.band,
             "slot": one.slot,
+            "postings": one.postings,
         }
         for one in footer.segments
     ]

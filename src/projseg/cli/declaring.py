@@ -112,6 +112,13 @@ def add_index(
     fpp: Annotated[
         float, typer.Option(help="Share of segments that may be read without need.")
     ] = 0.001,
+    postings: Annotated[
+        bool | None,
+        typer.Option(
+            "--postings/--no-postings",
+            help="Whether segments say which values hold a word or a part, for token and ngram.",
+        ),
+    ] = None,
     materialize: Annotated[
         bool, typer.Option("--materialize", help="Also build it for the segments that are there.")
     ] = False,
@@ -132,7 +139,7 @@ def add_index(
     """Declare an index; commits of segments written from now on have filters for it."""
     table = open_table(location)
     table.add_index(
-        projseg.Index(name, column, kind=kind, fpp=fpp),
+        projseg.Index(name, column, kind=kind, fpp=fpp, postings=postings),
         materialize=materialize,
         build=build,
         interval=interval,
@@ -150,7 +157,7 @@ def materialize_index(
     interval: SegmentInterval = None,
     output: Output = None,
 ) -> None:
-    """Build declared indexes for the segments that lack them; no segment is written."""
+    """Build declared indexes for the segments that lack them."""
     table = open_table(location)
     with segments_shown() as show:
         made = table.materialize_index(name, interval, on_progress=show)

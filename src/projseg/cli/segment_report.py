@@ -64,6 +64,7 @@ def _segment_report(
         "tables": table_rows(segment),
         "columns": column_rows(segment),
         "dictionaries": dictionary_rows(segment),
+        "postings": postings_rows(segment),
     }
     return summary(segment), parts
 
@@ -192,6 +193,21 @@ def dictionary_rows(segment: SegmentDescription) -> list[dict[str, Any]]:
             "bytes_saved": dictionary.bytes_saved,
         }
         for dictionary in segment.dictionaries
+    ]
+
+
+def postings_rows(segment: SegmentDescription) -> list[dict[str, Any]]:
+    """Return a row for each index whose postings the segment holds."""
+    return [
+        {
+            "index": one.kind,
+            "column": one.column,
+            "keys": one.key_count,
+            "rows": one.row_count,
+            "bytes": one.byte_count,
+            "dictionary": one.dictionary,
+        }
+        for one in segment.postings
     ]
 
 

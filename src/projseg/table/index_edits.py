@@ -112,10 +112,11 @@ class TableIndexes(WritableTable):
         *,
         on_progress: OnProgress | None = None,
     ) -> Commit:
-        """Build indexes for the segments that lack them, in one commit.
+        """Build indexes for the segments that lack them: a commit for postings, one for filters.
 
-        No segment is written anew, and of a column with a dictionary only the hashes of its values
-        are read.
+        For filters no segment is written anew, and of a column with a dictionary only the hashes of
+        its values are read. Segments that lack postings are written again, as by
+        `materialize_projection`: their other parts are copied.
 
         Parameters
         ----------
@@ -129,7 +130,7 @@ class TableIndexes(WritableTable):
         Returns
         -------
         Commit
-            The version written, which adds no segment; the newest if there was nothing to do.
+            The version written; the newest if there was nothing to do.
 
         Raises
         ------
@@ -158,8 +159,8 @@ class TableIndexes(WritableTable):
         pa.Table
             name, kind, column, fpp, postings, build; segments (of the table), covered (with a
             filter), skipped and failed (without, for a reason), keys (of all filters), bloom_bytes,
-            postings_bytes, files; status: `ENABLED`, `PARTIAL` (segments lack it) or `DISABLED`
-            (the column's type was changed so that its filters cannot be asked).
+            postings_bytes (in segments), files; status: `ENABLED`, `PARTIAL` (segments lack it) or
+            `DISABLED` (the column's type was changed so that its filters cannot be asked).
         """
         # Imported here, so that a process that only asks starts without it.
         from projseg.table_layer.contents.index_coverage import indexes
