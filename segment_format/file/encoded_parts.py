@@ -157,12 +157,6 @@ def copy_postings(
     return replace(entry, table=replace(entry.table, columns=tuple(columns)))
 
 
-def directory_bytes(directory: bytes) -> int:
-    """Return the stored bytes of the pages of a directory, which need not be proved."""
-    count = len(directory) // PAGE_DTYPE.itemsize
-    return int(np.frombuffer(directory, PAGE_DTYPE, count)["stored_bytes"].sum())
-
-
 def kind_of(vector: Vector) -> ColumnKind:
     """Return what a column is stored as."""
     if isinstance(vector, Ids):

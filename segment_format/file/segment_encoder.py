@@ -21,7 +21,6 @@ from projseg.segment_format.file.encoded_parts import (
     copy_pages,
     copy_part,
     copy_postings,
-    directory_bytes,
     encode_column,
     kind_of,
     require,
@@ -60,6 +59,7 @@ from projseg.segment_format.layout.frame import (
     pack_head,
 )
 from projseg.segment_format.layout.logical_types import parse_type_name, type_name
+from projseg.segment_format.layout.page_directory import directory_bytes
 from projseg.segment_format.pages.column_writer import PartSink, packed_pages, write_pages
 from projseg.segment_format.vectors.vectors import Ids, Vector
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.dictionary_values import read_values
 from projseg.segment_format.file.column_view import ColumnView
-from projseg.segment_format.file.encoded_parts import directory_bytes
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.indexes.index_kinds import IndexDefinition, read_definition
 from projseg.segment_format.indexes.postings import COMMON_SHARE, KEY, KEY_TYPES, OF_IDS, PLACE
@@ -29,7 +28,7 @@ from projseg.segment_format.layout.format_limits import (
     require_limit,
 )
 from projseg.segment_format.layout.logical_types import parse_type_name, type_name
-from projseg.segment_format.layout.page_directory import PageDirectory
+from projseg.segment_format.layout.page_directory import PageDirectory, directory_bytes
 from projseg.segment_format.pages.page_decoder import decode_ids, decode_numbers
 from projseg.segment_format.vectors.open_file_memory import HeldBytes
 

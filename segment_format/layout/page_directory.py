@@ -104,6 +104,12 @@ class PageDirectory(msgspec.Struct, frozen=True, eq=False):
         return cls(records, row_starts)
 
 
+def directory_bytes(directory: bytes) -> int:
+    """Return the stored bytes of the pages of a directory, which need not be proved."""
+    count = len(directory) // PAGE_DTYPE.itemsize
+    return int(np.frombuffer(directory, PAGE_DTYPE, count)["stored_bytes"].sum())
+
+
 def _problems(content: bytes, pages_end: int) -> Iterator[str]:
     """Yield what is wrong with the records."""
     next_offset = None

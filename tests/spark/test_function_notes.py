@@ -44,4 +44,7 @@ def test_names_are_sparks_unless_the_page_says_otherwise(spark):
     assert unknown == not_yet_in(spark) | in_grammar_alone
     own = [note[0] for note in OWN_FUNCTIONS]
     own += [name for note in own if note in SPELLINGS for name in SPELLINGS[note].aliases]
-    assert [name for name in own if spark.catalog.functionExists(name)] == []
+    known = [name for name in own if spark.catalog.functionExists(name)]
+    classes = {name: spark.catalog.getFunction(name).className for name in known}
+    ours = "org.apache.spark.sql.projseg."  # the extension brings them
+    assert [name for name in known if not classes[name].startswith(ours)] == []
