@@ -169,11 +169,14 @@ def test_names_that_are_taken_and_tables_of_others_are_refused(sql):
 
 
 def test_the_view_of_a_table_that_was_dropped_gives_its_name_away(sql, tmp_path):
-    made = "CREATE MATERIALIZED VIEW v AS SELECT country, sum(v) AS v FROM edits GROUP BY country"
+    made = (
+        "CREATE MATERIALIZED VIEW by_country AS "
+        "SELECT country, sum(v) AS v FROM edits GROUP BY country"
+    )
     sql(made)
     sql("DROP TABLE edits")
     projseg.Table.create(tmp_path / "again", {"country": "string", "v": "bigint"})
     sql(f"CREATE TABLE edits USING projseg LOCATION '{tmp_path / 'again'}'")
     sql("INSERT INTO edits VALUES ('c', 3L)")
     sql(made)
-    assert sql("SELECT * FROM v").collect() == [("c", 3)]
+    assert sql("SELECT * FROM by_country").collect() == [("c", 3)]
