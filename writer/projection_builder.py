@@ -19,6 +19,7 @@ from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import ColumnSource, RowRange, Rows, all_rows
+from projseg.segment_format.layout.logical_types import is_text
 from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
 from projseg.writer.sort_order import sorted_row_ids
 
@@ -173,7 +174,7 @@ def _storable(vector: Vector, primitive: Primitive) -> Vector:
     Text states (the smallest title) repeat, so they get a dictionary of their own. Sums in memory
     are exact at any size; a stored sum must fit the digits of its type.
     """
-    if isinstance(vector, Opaque) and vector.type == "string":
+    if isinstance(vector, Opaque) and is_text(vector.array.type):
         return grouping_vector(vector.array)
     if isinstance(vector, Numbers) and vector.values.dtype == object:
         exact_to_arrow(vector.wide(), vector.type, vector.validity, primitive.text)

@@ -1,4 +1,4 @@
-"""min(x) and max(x): over numbers as 64-bit keys, over text and wide decimals as dictionary ids."""
+"""min(x) and max(x): of numbers as 64-bit keys, of dictionary ids, and of texts by their bytes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.extreme_texts import extreme_candidates
-from projseg.aggregation.states.state import Groups, ids_of, taken
+from projseg.aggregation.states.state import Groups, ids_of, taken, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import merge_values, numbers_of_array
+from projseg.evaluation.concat import concat_texts
 from projseg.kernels.folds.fold_extremum import (
     INT64_MAX,
     INT64_MIN,
@@ -22,14 +22,16 @@ from projseg.kernels.folds.fold_extremum import (
 )
 from projseg.kernels.folds.fold_wide import extreme_rows
 from projseg.kernels.rows.sorting import as_doubles, distinct, float_of_order_keys, float_order_keys
+from projseg.kernels.texts.text_prefixes import extreme_texts
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import is_text
-from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, primitive_array
+from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, primitive_array, text_buffers
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
 from projseg.segment_format.vectors.wide_integers import halves
 
 _PARTS_MAX: Final = 16  # how many dictionaries are held before they are merged into one
 _INT64_DIGITS: Final = 18
+_WAITING_MIN: Final = 1 << 12  # texts that wait before groups' best are compared
 
 
 def has_number_keys(value_type: pa.DataType) -> bool:
@@ -58,11 +60,63 @@ class _Best:
         self.seen |= seen
 
 
+class _BestTexts:
+    """The best text of each group, of texts without a dictionary."""
+
+    def __init__(self, value_type: pa.DataType, group_count: int, *, is_min: bool) -> None:
+        self._group_count, self._is_min = group_count, is_min
+        self._best = Opaque(pa.nulls(0, value_type))
+        self._ids = np.empty(0, np.uint32)  # the group of each of these
+        self._waiting: list[tuple[NDArray[np.uint32], Opaque]] = []
+        self._waiting_count = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting or len(self._best))
+
+    def fold(self, groups: Groups, texts: Opaque) -> None:
+        """Fold rows in; all the groups' best are compared once as many wait."""
+        found = self._best_of(groups.ids, texts)
+        self._waiting.append(found)
+        self._waiting_count += len(found[0])
+        if self._waiting_count >= self._group_count + _WAITING_MIN:
+            self._settle()
+
+    def by_group(self) -> Opaque:
+        """Return the best text of each group, null where there is none."""
+        self._settle()
+        rows = np.full(self._group_count, -1)
+        rows[self._ids] = np.arange(len(self._ids))
+        return Opaque(self._best.array.take(pa.array(rows, mask=rows < 0)))
+
+    def _settle(self) -> None:
+        if self._waiting:
+            every = [(self._ids, self._best), *self._waiting]
+            ids = np.concatenate([ids for ids, _ in every])
+            texts = Opaque(concat_texts([some.array for _, some in every]))
+            self._ids, self._best = self._best_of(ids, texts)
+            self._waiting, self._waiting_count = [], 0
+
+    def _best_of(
+        self, ids: NDArray[np.unsignedinteger[Any]] | None, texts: Opaque
+    ) -> tuple[NDArray[np.uint32], Opaque]:
+        """Return the groups that have a text, and the best of each."""
+        rows = extreme_texts(
+            ids,
+            self._group_count,
+            *text_buffers(texts.array),
+            valid_rows(texts),
+            is_min=self._is_min,
+        )
+        of_groups = np.flatnonzero(rows >= 0).astype(np.uint32)
+        return of_groups, texts.take(rows[of_groups])
+
+
 class ExtremumState:
     """The smallest or largest value of each group.
 
     Numbers are folded as 64-bit keys. Ids are compared as ids within their dictionary; the best of
-    several dictionaries are compared by value, several dictionaries at a time.
+    several dictionaries are compared by value, several dictionaries at a time. Texts without a
+    dictionary are compared by their bytes, and so are all if there are some of these.
     """
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
@@ -71,6 +125,7 @@ class ExtremumState:
         self._group_count = group_count
         self._uses_numbers = has_number_keys(self._type)
         self._numbers = self._no_best()
+        self._texts = _BestTexts(self._type, group_count, is_min=self._is_min)
         self._parts: list[tuple[Dictionary, _Best]] = []
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
@@ -84,7 +139,8 @@ class ExtremumState:
             self._numbers.fold(groups, keys, base=base, validity=numbers.validity)
             return
         if isinstance(vector, Opaque) and is_text(self._type):
-            groups, vector = extreme_candidates(groups, vector, is_min=self._is_min)
+            self._texts.fold(groups, vector)
+            return
         if isinstance(vector, Numbers):
             groups, vector = self._candidates(groups, vector)
         ids = ids_of(vector)
@@ -117,6 +173,9 @@ class ExtremumState:
 
     def columns(self) -> dict[str, Vector]:
         """Return the extremes, null where there was no value."""
+        if self._texts:
+            self._parts_into_texts()
+            return {"value": self._texts.by_group()}
         self._settle()
         if not self._uses_numbers:
             dictionary, best = self._parts[0]
@@ -152,6 +211,13 @@ class ExtremumState:
             self._parts.clear()
         elif len(self._parts) != 1 or not self._parts[0][0].has_null:
             self._unite()
+
+    def _parts_into_texts(self) -> None:
+        for dictionary, best in self._parts:
+            of_groups = np.flatnonzero(best.seen).astype(np.uint32)
+            values = dictionary.values.take(primitive_array(best.keys[of_groups]))
+            self._texts.fold(Groups(of_groups, self._group_count, len(of_groups)), Opaque(values))
+        self._parts.clear()
 
     def _unite(self) -> None:
         used = [distinct(best.keys[best.seen]) for _, best in self._parts]

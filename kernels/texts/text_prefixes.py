@@ -1,20 +1,20 @@
-"""Eight bytes of each text as a number of the same order, to find extreme texts among many."""
+"""Texts compared by their bytes, eight of which are a number of the same order."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_count import GroupIds, check_rows
+from projseg.kernels.folds.fold_count import GroupIds, Validity, check_rows
 from projseg.kernels.runtime.array_types import Narrow, widened_ids
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
 from projseg.kernels.texts.texts import checked_texts
 from projseg.memory.memory_pool import empty
 
-KEY_BYTES = 8
+KEY_BYTES: Final = 8
 
 _U = np.uint64
 
@@ -51,35 +51,46 @@ def text_keys(
     return keys
 
 
-def rows_of_best(
+def extreme_texts(
     group_ids: GroupIds | None,
-    keys: NDArray[np.int64],
-    validity: NDArray[np.bool_] | None,
-    best: NDArray[np.int64],
-) -> NDArray[np.uint32]:
-    """Return the rows whose key is their group's best, uint32[m] ascending.
+    group_count: int,
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+    validity: Validity = None,
+    *,
+    is_min: bool,
+) -> NDArray[np.int64]:
+    """Return a row of each group's smallest or largest text, compared by bytes.
 
     Parameters
     ----------
     group_ids : uint8[n], uint16[n], uint32[n] or None
         The group of each row; None: all are of group 0.
-    keys : int64[n]
-        n is below 2**32.
+    group_count : int
+        g.
+    offsets : int32[n + 1]
+        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
+    content : uint8[m]
     validity : bool[n] or None
-        True for rows that count; None: all do.
-    best : int64[g]
-        A key for each group.
+        Rows where it is false do not count.
+    is_min : bool
+        Whether the smallest is wanted.
+
+    Returns
+    -------
+    int64[g]
+        The first such row; -1 for a group without a text.
 
     Raises
     ------
     InvalidInputError
-        If lengths differ or an id is out of range.
+        If lengths differ, an id is out of range or an offset lies outside the content.
     """
-    check_rows(group_ids, len(best), len(keys), validity)
-    rows = empty(len(keys), np.uint32)
-    ids = None if group_ids is None else widened_ids(group_ids)
-    count = _rows_of_best(ids, keys, validity, best, rows)
-    return rows[:count].copy()
+    offsets, content = checked_texts(offsets, content)
+    check_rows(group_ids, group_count, len(offsets) - 1, validity)
+    keys, rows = empty(group_count, np.uint64), np.full(group_count, -1)
+    _extreme_texts(widened_ids(group_ids), offsets, content, validity, is_min, keys, rows)
+    return rows
 
 
 @inlined_kernel
@@ -87,7 +98,7 @@ def _big_word_at(content: NDArray[np.uint8], start: np.uint64) -> np.uint64:
     """Read eight bytes, big-endian, which is compiled to one load.
 
     Shapes: content [bytes].
-    Part of: `_text_keys`.
+    Part of: `_first_bytes`.
     """
     return (
         _U(content[start]) << _U(56)
@@ -101,6 +112,22 @@ def _big_word_at(content: NDArray[np.uint8], start: np.uint64) -> np.uint64:
     )
 
 
+@inlined_kernel
+def _first_bytes(content: NDArray[np.uint8], begin: np.int64, size: np.int64) -> np.uint64:
+    """Return up to eight bytes as a number, the first as the most significant.
+
+    Shapes: content [bytes].
+    Part of: `_text_keys`.
+    """
+    key = _U(0)
+    if size >= KEY_BYTES:
+        key = _big_word_at(content, _U(begin))
+    else:
+        for k in range(size):
+            key |= _U(content[begin + k]) << _U(56 - 8 * k)
+    return key
+
+
 @kernel(interpretable=True)
 def _text_keys(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], start: int, keys: NDArray[np.uint64]
@@ -112,35 +139,49 @@ def _text_keys(
     """
     for row in range(len(keys)):
         begin = np.int64(offsets[row]) + start
-        size = np.int64(offsets[row + 1]) - begin
-        key = _U(0)
-        if size >= 8:
-            key = _big_word_at(content, _U(begin))
-        else:
-            for k in range(size):
-                key |= _U(content[begin + k]) << _U(56 - 8 * k)
-        keys[row] = key ^ _U(1 << 63)
+        keys[row] = _first_bytes(content, begin, np.int64(offsets[row + 1]) - begin) ^ _U(1 << 63)
 
 
 @kernel(interpretable=True)
-def _rows_of_best(
+def _extreme_texts(
     group_ids: Narrow | None,
-    keys: NDArray[np.int64],
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
     validity: NDArray[np.bool_] | None,
-    best: NDArray[np.int64],
-    rows: NDArray[np.uint32],
-) -> Any:
-    """Write the rows, and return how many.
+    is_min: bool,
+    keys: NDArray[np.uint64],
+    rows: NDArray[np.int64],
+) -> None:
+    """Find the rows, where `rows` holds -1; `keys` are the first bytes of those found.
 
-    Shapes: group_ids, keys, validity, rows [n]; best [g].
-    Oracle: numpy.flatnonzero.
+    Shapes: group_ids, validity [n]; offsets [n + 1]; content [bytes]; keys, rows [g].
+    Oracle: tests/oracle/selecting.py::extreme_text.
     """
-    count = 0
-    for row in range(len(keys)):
+    for row in range(len(offsets) - 1):
+        if validity is not None and not validity[row]:
+            continue
         group = np.int64(0)
         if group_ids is not None:
             group = np.int64(group_ids[row])
-        if keys[row] == best[group] and (validity is None or validity[row]):
-            rows[count] = row
-            count += 1
-    return count
+        begin = np.int64(offsets[row])
+        size = np.int64(offsets[row + 1]) - begin
+        key = _first_bytes(content, begin, size)
+        best = rows[group]
+        if best >= 0:
+            order = 0
+            if key != keys[group]:
+                order = -1 if key < keys[group] else 1
+            else:
+                best_begin = np.int64(offsets[best])
+                best_size = np.int64(offsets[best + 1]) - best_begin
+                # Zeros stand behind a short text, so of two that look the same it is the smaller.
+                for k in range(KEY_BYTES, min(size, best_size)):
+                    if content[begin + k] != content[best_begin + k]:
+                        order = -1 if content[begin + k] < content[best_begin + k] else 1
+                        break
+                if order == 0:
+                    order = -1 if size < best_size else int(size > best_size)
+            if (is_min and order >= 0) or (not is_min and order <= 0):
+                continue
+        keys[group] = key
+        rows[group] = row

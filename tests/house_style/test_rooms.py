@@ -33,7 +33,6 @@ SEAMS = {
     "projseg.catalog.store.open_store": "the seam where other packages offer stores",
     "projseg.spark_datasource.reads.external_reader": "only reads of files from outside load it",
     "projseg.__main__": "Python runs it by this name",
-    "projseg.aggregation.states.extreme_texts": "its mutants are not settled, its importer's are",
 }
 
 

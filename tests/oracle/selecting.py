@@ -16,6 +16,13 @@ def text_key(text, start):
     return int.from_bytes(text[start : start + 8].ljust(8, b"\0"), "big") - (1 << 63)
 
 
+def extreme_text(texts, group_ids, group, *, is_min):
+    """Return the first row of a group's smallest or largest text; -1 if it has none."""
+    rows = [row for row, text in enumerate(texts) if text is not None and group_ids[row] == group]
+    best = (min if is_min else max)((texts[row] for row in rows), default=None)
+    return next((row for row in rows if texts[row] == best), -1)
+
+
 def distinct_texts(texts):
     """How many different texts there are."""
     return len(set(texts))
