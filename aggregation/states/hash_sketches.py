@@ -59,7 +59,10 @@ _NULL: Final = np.uint64(NULL_HASH)
 
 
 def hashes_of(vector: Vector) -> tuple[ValueIds, ValueHashes]:
-    """Return (value ids, value hashes): row i has `hashes[value_ids[i]]`; no ids: `hashes[i]`."""
+    """Return (value ids, value hashes): row i has `hashes[value_ids[i]]`; no ids: `hashes[i]`.
+
+    There are never more hashes than rows where those come from a dictionary.
+    """
     return _hashes_of(vector, dictionary_hashes)
 
 
@@ -90,7 +93,10 @@ def _hashes_of(
     vector: Vector, of_dictionary: Callable[[Dictionary], ValueHashes]
 ) -> tuple[ValueIds, ValueHashes]:
     if isinstance(vector, Ids):
-        return vector.ids, _hashes_by_id(vector.dictionary, of_dictionary)
+        hashes = _hashes_by_id(vector.dictionary, of_dictionary)
+        if len(vector.ids) < len(hashes):
+            return None, hashes[vector.ids]
+        return vector.ids, hashes
     if isinstance(vector, Numbers) and _is_dense(vector):
         domain = np.arange(np.iinfo(vector.values.dtype).max + 1, dtype=vector.values.dtype)
         _, hashes = _hashes_of(Numbers(domain, vector.type, vector.base), of_dictionary)
@@ -124,14 +130,18 @@ def _largest(value_type: pa.DataType) -> int:
 def _hashes_by_id(
     dictionary: Dictionary, of_dictionary: Callable[[Dictionary], ValueHashes]
 ) -> ValueHashes:
-    hashes = of_dictionary(dictionary)
-    none_count = int(dictionary.has_null)  # the null, and the empty text right behind it
-    if is_text(dictionary.type) and none_count < len(dictionary):
-        (least,) = dictionary.values_of(np.array([none_count], np.uint32)).to_pylist()
-        none_count += not least
-    if not hashes[:none_count].any():
-        return hashes
-    return np.where(np.arange(len(hashes)) < none_count, _NULL, hashes)
+    def with_nulls() -> ValueHashes:
+        hashes = of_dictionary(dictionary)
+        none_count = int(dictionary.has_null)  # the null, and the empty text right behind it
+        if is_text(dictionary.type) and none_count < len(dictionary):
+            (least,) = dictionary.values_of(np.array([none_count], np.uint32)).to_pylist()
+            none_count += not least
+        if not hashes[:none_count].any():
+            return hashes
+        return np.where(np.arange(len(hashes)) < none_count, _NULL, hashes)
+
+    key = ("sketched hashes", of_dictionary.__name__)
+    return dictionary.memo(key, with_nulls, lambda hashes: hashes.nbytes)
 
 
 def _hashes_by_row(

@@ -21,7 +21,8 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
 from projseg.kernels.sketches import hll_registers
-from projseg.segment_format.vectors.vectors import Numbers, Opaque
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
 
 COUNTS = [0, 1, 7, 8, 24, 25, 384, 385, 3000, 9000, 40_000, 300_000]
 
@@ -59,6 +60,22 @@ def composite(sketch: datasketches.hll_sketch | datasketches.hll_union) -> float
 def coupons_of(values: list, value_type: pa.DataType) -> list[int]:
     _, hashes = hashes_of(Opaque(pa.array(values, value_type)))
     return (hashes >> np.uint64(32)).tolist()
+
+
+def test_few_rows_of_a_large_dictionary_have_a_hash_each():
+    """A question of few rows does no work for each value that the dictionary has."""
+    texts = [None, "", *(f"v{number:04}" for number in range(5000))]
+    dictionary = Dictionary(pa.array(texts))
+    chosen = np.array([4000, 0, 1, 4000, 7], np.uint32)
+    value_ids, hashes = hashes_of(Ids(chosen, dictionary))
+    assert value_ids is None
+    _, expected = hashes_of(Opaque(pa.array([texts[number] for number in chosen])))
+    assert hashes.tolist() == expected.tolist()
+    assert hashes[1] == hashes[2] == 0
+    every = np.tile(np.arange(len(texts), dtype=np.uint32), 2)
+    value_ids, hashes = hashes_of(Ids(every, dictionary))
+    assert value_ids is every
+    assert hashes is hashes_of(Ids(every, dictionary))[1]
 
 
 @settings(deadline=None, max_examples=tries(40))
