@@ -55,7 +55,7 @@ _ADD_WORK: Final[Mapping[str, float]] = {
     "distinct": 4.0,
     "hll": 3.0,
     "theta": 35.0,
-    "kll": 22.0,
+    "kll": 30.0,
 }
 _OTHER_ADD_WORK: Final = 10.0
 _MERGE_WORK: Final[Mapping[str, float]] = {
@@ -69,7 +69,7 @@ _MERGE_BYTE_WORK: Final[Mapping[str, float]] = {
     "distinct": 8.0,
     "hll": 2.0,
     "theta": 8.0,
-    "kll": 16.0,
+    "kll": 36.0,
 }
 """For each stored byte of a set or sketch, beyond the work on its row."""
 _PLAIN: Final = (

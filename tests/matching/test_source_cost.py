@@ -103,6 +103,17 @@ def test_sets_bear_the_bytes_that_are_merged():
         assert (plan.source == distinct) == is_used
 
 
+def test_sketches_of_quantiles_bear_the_values_that_are_sorted_again():
+    """Three hundred sketches, whose bytes take longer to merge than rows to be sketched."""
+    sketched = spec("sketched", ["channel"], ["kll_sketch_agg_bigint(added)"])
+    question = query(aggregators="kll_sketch_agg_bigint(added)")
+    for byte_count, is_used in ((500_000, True), (1_300_000, False)):
+        sizes = {"channel": 300, "kll(added, 200).sketch": byte_count}
+        stored = ProjectionFacts(sketched, 300, byte_count + 300, sizes)
+        plan = only_plan(question, replace(facts(), projections=(stored,)))
+        assert (plan.source == sketched) == is_used
+
+
 def test_a_filtered_product_comes_from_rows_where_groups_are_nearly_as_many():
     """TPC-H's Q6 over a million rows, or over nine tenths as many groups."""
     price = pa.decimal128(15, 2)
