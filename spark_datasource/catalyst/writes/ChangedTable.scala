@@ -10,7 +10,7 @@ import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.RowLevelOperation.Command
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.types.{CharType, DataType, LongType, StructType}
+import org.apache.spark.sql.types.{CharType, DataType, LongType, Metadata, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -30,10 +30,7 @@ class ChangedTable(title: String, location: String, given: StructType, declared:
   val withoutNulls: Set[String] = stated.filterNot(_.nullable).map(_.name).toSet
 
   /** Columns of type CHAR. */
-  val padded: Set[String] = stated.filter(one => CharVarcharUtils.getRawType(one.metadata).exists(_.existsRecursively {
-    case _: CharType => true
-    case _ => false
-  })).map(_.name).toSet
+  val padded: Set[String] = stated.filter(one => ChangedTable.isPadded(one.metadata)).map(_.name).toSet
 
   override def toString: String = title
 
@@ -48,6 +45,12 @@ object ChangedTable {
   val Number = "__projseg_row"
   /** The option of a read that returns numbers too. */
   val Numbered = "projseg.rownumbers"
+
+  /** Whether Spark pads a column with this metadata, as its type is CHAR or has a part that is. */
+  def isPadded(metadata: Metadata): Boolean = CharVarcharUtils.getRawType(metadata).exists(_.existsRecursively {
+    case _: CharType => true
+    case _ => false
+  })
 
   /** Columns that may be null. Whether parts of values may be, Spark checks as it aligns them. */
   private def open(given: StructType): StructType = StructType(DeclaredColumns.inEntry(given).map(_.copy(nullable = true)))
