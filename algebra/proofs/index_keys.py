@@ -17,7 +17,13 @@ from projseg.algebra.expressions.functions.text.pattern_functions import like_pi
 from projseg.algebra.expressions.functions.text.text_match import text_query_of
 from projseg.algebra.expressions.patterns import read_pattern
 from projseg.algebra.expressions.patterns.pattern_part import Runs
-from projseg.algebra.expressions.patterns.text_query import Every, Phrase, TextQuery, Without
+from projseg.algebra.expressions.patterns.text_query import (
+    Every,
+    OfColumn,
+    Phrase,
+    TextQuery,
+    Without,
+)
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import ProjsegError
 from projseg.segment_format.indexes.text_keys import folds_to_nothing, grams_of
@@ -242,7 +248,7 @@ def _words_of_query(query: TextQuery) -> Needed | None:
     if isinstance(query, Phrase):
         words = dict.fromkeys(word for word in query.words if "*" not in word)
         return _all_of(OneOf((Literal(pa.string(), word),)) for word in words)
-    if isinstance(query, Without):
+    if isinstance(query, Without | OfColumn):
         return None
     parts = [_words_of_query(part) for part in query.parts]
     return _all_of(parts) if isinstance(query, Every) else _any_of(parts)

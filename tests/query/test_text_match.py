@@ -14,9 +14,10 @@ from oracle import words as oracle
 from oracle.value_hash import value_hash
 from spec_tables import section_text
 
+import projseg
 from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.errors import CODES, InvalidInputError, ProjsegError
+from projseg.errors import CODES, InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.segment_format.indexes import text_keys
 
 SCHEMA = pa.schema([("s", pa.string())])
@@ -91,6 +92,52 @@ def test_what_is_no_query_is_refused_with_its_position(query, position):
         matched(["a"], query)
     assert refused.value.code == "PROJSEG_BAD_TEXT_QUERY"
     assert refused.value.code in CODES
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("name:n10 -name:*n*", []),
+        ("name:*10 -name:*x*", ["n10"]),
+        ('city:"de brugge" OR name:N10', ["n10", "x11"]),
+        ("-name:n10", ["x11", "x10"]),
+        ("-name:n10 NAME:x11", ["x11"]),
+        ("name:x* AND NOT (city:brugge OR name:absent)", ["x10"]),
+    ],
+)
+def test_a_query_of_carbondata_names_its_columns(tmp_path, query, found):
+    rows = {"name": ["n10", "x11", "x10", None], "city": ["Gent", "de Brugge", "Gent", None]}
+    schema = {"name": "string", "city": "string"}
+    table = projseg.Table.create(tmp_path / "t", schema, data=rows)
+    answer = table.query(columns=["name"], filter=f"TEXT_MATCH('{query}')")
+    assert sorted(answer["name"].to_pylist()) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("query", "position", "problem"),
+    [
+        ("war", 1, "of which column"),
+        ("name:war peace", 10, "of which column"),
+        ("name:war name:peace", 10, "side by side"),
+        ("name:war (city:a OR name:b)", 10, "side by side"),
+        ("name: war", 5, "has :"),
+        ("name:a:b", 7, "has :"),
+        ("name:AND", 6, "nothing to search for"),
+        ("name:-a", 6, "nothing to search for"),
+        ('name:"a', 6, "not closed"),
+        ("name:*", 6, "nothing to search for"),
+        ("", 1, "nothing to search for"),
+    ],
+)
+def test_what_is_no_query_of_columns_is_refused(query, position, problem):
+    with pytest.raises(InvalidInputError, match=rf"{problem}.*at position {position};") as refused:
+        bind(f"text_match('{query}')", SCHEMA)
+    assert refused.value.code == "PROJSEG_BAD_TEXT_QUERY"
+
+
+def test_a_limit_is_said_by_limit():
+    with pytest.raises(UnsupportedFeatureError, match="LIMIT at the query's end"):
+        bind("TEXT_MATCH_WITH_LIMIT('s:a', 10)", SCHEMA)
 
 
 def test_limits_are_reached_and_nothing_is_known_of_nulls():

@@ -16,7 +16,9 @@ from scale import IS_NIGHTLY, tries
 from spark_sql import using
 
 import projseg
-from projseg.algebra.expressions.patterns.text_query import read_text_query
+from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.patterns.text_query import read_query_of_columns, read_text_query
 from projseg.errors import InvalidInputError
 from projseg.segment_format.indexes.text_keys import Words
 
@@ -104,11 +106,18 @@ def test_what_is_no_query_is_refused_as_in_python(spark):
     pieces = [*'*()~:"', " -", " AND ", " OR ", " NOT ", "\x1c", "\u0307"]
     pieces += 2 * ["war", " b1", " 中", "\u00a0a", " peace-b", "(a b)", '"a b"', "😀c"]
     queries += ["".join(draw.choices(pieces, k=draw.randrange(6))) for _ in range(tries(600))]
-    read = getattr(spark._jvm, PACKAGE).TextQuery.read
-    expected = [outcome(read_text_query, query, InvalidInputError) for query in queries]
-    for query, wanted in zip(queries, expected, strict=True):
-        assert outcome(read, query, IllegalArgumentException) == wanted, query
-    assert 0.2 < expected.count(None) / len(expected) < 0.8
+    java = getattr(spark._jvm, PACKAGE).TextQuery
+    pieces = [*"()-:", " AND ", " OR ", " NOT -", "war", " n:*", "n:(a)"]
+    pieces += 3 * ["n:war", " OR n:b1", ' AND -m:"a b"', " -😀:x*y", " AND (n:x)"]
+    named = ["".join(draw.choices(pieces, k=draw.randrange(5))) for _ in queries]
+    for read, known, tried in [
+        (java.read, read_text_query, queries),
+        (java.ofColumns, read_query_of_columns, named),
+    ]:
+        expected = [outcome(known, query, InvalidInputError) for query in tried]
+        for query, wanted in zip(tried, expected, strict=True):
+            assert outcome(read, query, IllegalArgumentException) == wanted, query
+        assert 0.1 < expected.count(None) / len(expected) < 0.9
 
 
 def test_white_space_is_pythons(spark):
@@ -182,12 +191,47 @@ def test_a_query_is_a_constant_and_a_text_any_value(spark):
         for call, words in [
             ("text_match(s, s)", "must be a constant"),
             ("text_match()", "takes 2 arguments, not 0"),
+            ("TEXT_MATCH('war')", r"BAD_TEXT_QUERY.*of which column.*at position 1;"),
+            ("TEXT_MATCH_WITH_LIMIT('s:war', 10)", "LIMIT at the query's end"),
             ("text_match(s, 'a:b')", r"BAD_TEXT_QUERY.*at position 2;"),
         ]:
             with pytest.raises(IllegalArgumentException, match=words):
                 spark.sql(f"SELECT {call} FROM written")
     finally:
         spark.catalog.dropTempView("written")
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("name:n10 -name:*n*", []),
+        ("name:*10 -name:*x*", ["n10"]),
+        ('city:"de brugge" OR name:N10', ["n10", "x11"]),
+        ("-name:n10", ["x11", "x10"]),
+        ("(name:x* AND city:brugge) OR (NOT name:x* city:-none)", None),
+        ("name:x* AND NOT (city:brugge OR name:absent)", ["x10"]),
+    ],
+)
+def test_a_query_of_carbondata_names_its_columns(spark, query, found):
+    rows = [("n10", "Gent"), ("x11", "de Brugge"), ("x10", "Gent"), (None, None)]
+    spark.createDataFrame(rows, "name string, city string").createOrReplaceTempView("named")
+    table = pa.table({"name": [row[0] for row in rows], "city": [row[1] for row in rows]})
+    asked = f"TEXT_MATCH('{query}')"
+    try:
+        if found is None:
+            with pytest.raises(IllegalArgumentException, match="BAD_TEXT_QUERY"):
+                spark.sql(f"SELECT name FROM named WHERE {asked}")
+            return
+        rows = spark.sql(f"SELECT name FROM named WHERE {asked}").collect()
+        assert [row.name for row in rows] == found
+        bound = bind(asked, table.schema)
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        matches = evaluate(bound, columns, len(table)).to_pylist()
+        assert [name for name, is_found in zip(table["name"].to_pylist(), matches, strict=True)
+                if is_found] == found  # fmt: skip
+    finally:
+        spark.catalog.dropTempView("named")
 
 
 @pytest.mark.parametrize("local", ["true", "false"])

@@ -19,6 +19,7 @@ _STARS: Final = re.compile(r"\*+")
 _TOKEN: Final = re.compile(
     r'\s*(?:(?P<sign>[()])|(?P<not>-)|"(?P<quoted>[^"]*)"|(?P<word>[^\s()"]+))'
 )
+_COLUMN: Final = re.compile(r'(?!-)[^\s()":]+:(?=[^\s()])')
 
 
 class Phrase(msgspec.Struct, frozen=True):
@@ -51,15 +52,22 @@ class Without(msgspec.Struct, frozen=True):
     part: TextQuery
 
 
-TextQuery: TypeAlias = Phrase | Every | Some | Without
+class OfColumn(msgspec.Struct, frozen=True):
+    """A column fulfils a query of its own, in a query that names its columns."""
+
+    column: str
+    query: str
+
+
+TextQuery: TypeAlias = Phrase | Every | Some | Without | OfColumn
 
 
 class _Token(NamedTuple):
-    """What it is: `(`, `)`, `-`, `AND`, `OR`, `NOT`, `phrase` or `end`; and where it begins."""
+    """What it is: `(`, `)`, `-`, `AND`, `OR`, `NOT`, `part` or `end`; and where it begins."""
 
     kind: str
     position: int
-    words: tuple[str, ...] = ()
+    part: Phrase | OfColumn | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -71,9 +79,28 @@ def read_text_query(text: str) -> TextQuery:
     InvalidInputError
         PROJSEG_BAD_TEXT_QUERY, with the position of what is wrong, from 1.
     """
+    return _read(text, names_columns=False)
+
+
+@lru_cache(maxsize=1024)
+def read_query_of_columns(text: str) -> TextQuery:
+    """Return the tree of a query that names its columns, whose leaves are `OfColumn`.
+
+    `name:n10 -name:*n*`, as CarbonData writes them. There two parts side by side mean either, here
+    they would mean both, so AND or OR must stand between them unless one is a negation.
+
+    Raises
+    ------
+    InvalidInputError
+        As of `read_text_query`.
+    """
+    return _read(text, names_columns=True)
+
+
+def _read(text: str, *, names_columns: bool) -> TextQuery:
     if len(text.encode()) > BYTES_MAX:
         raise _bad(text, 0, f"is longer than {BYTES_MAX} bytes")
-    reader = _Reader(text, _tokens(text))
+    reader = _Reader(text, _tokens(text, names_columns), names_columns)
     found = reader.some(0)
     if reader.next.kind != "end":
         raise _bad(text, reader.next.position, "has a bracket that was not opened")
@@ -89,13 +116,19 @@ def _bad(text: str, position: int, problem: str) -> InvalidInputError:
     )
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokens(text: str, names_columns: bool) -> list[_Token]:
     found: list[_Token] = []
     position = word_count = 0
     while match := _TOKEN.match(text, position):
-        start, position = match.start(match.lastgroup or 0), match.end()
-        token = _token(text, match, start)
-        word_count += len(token.words)
+        start = match.end() - len(match[0].lstrip())
+        column = _COLUMN.match(text, start) if names_columns else None
+        if column is not None and (match := _TOKEN.match(text, column.end())) is None:
+            break  # an open quote
+        position = match.end()
+        token = _token(text, match, start if column is None else column.end())
+        word_count += len(token.part.words) if isinstance(token.part, Phrase) else 0
+        if names_columns:
+            token = _of_column(text, token, column, position)
         if word_count > WORDS_MAX:
             raise _bad(text, start, f"has more than {WORDS_MAX} words")
         found.append(token)
@@ -104,11 +137,20 @@ def _tokens(text: str) -> list[_Token]:
     return [*found, _Token("end", len(text))]
 
 
+def _of_column(text: str, token: _Token, column: re.Match[str] | None, end: int) -> _Token:
+    if column is None:
+        if token.part is not None:
+            raise _bad(text, token.position, "does not say of which column, as in name:word")
+        return token
+    if token.part is None:
+        raise _bad(text, token.position, "has nothing to search for")
+    return _Token("part", column.start(), OfColumn(column[0][:-1], text[column.end() : end]))
+
+
 def _token(text: str, match: re.Match[str], start: int) -> _Token:
     word, quoted = match["word"], match["quoted"]
     if quoted is not None:
         words = words_of(quoted)
-        start -= 1
     elif word is None:
         return _Token(match["sign"] or match["not"], start)
     elif word in ("AND", "OR", "NOT"):
@@ -121,7 +163,7 @@ def _token(text: str, match: re.Match[str], start: int) -> _Token:
         words = _pattern_words(word)
     if not words or "*" in words:
         raise _bad(text, start, "has nothing to search for")
-    return _Token("phrase", start, words)
+    return _Token("part", start, Phrase(words))
 
 
 def _pattern_words(word: str) -> tuple[str, ...]:
@@ -144,8 +186,9 @@ def _pattern_words(word: str) -> tuple[str, ...]:
 class _Reader:
     """Reads a tree from tokens; OR binds weaker than words side by side."""
 
-    def __init__(self, text: str, tokens: list[_Token]) -> None:
+    def __init__(self, text: str, tokens: list[_Token], names_columns: bool) -> None:
         self._text, self._tokens, self._place = text, tokens, 0
+        self._names_columns = names_columns
 
     @property
     def next(self) -> _Token:
@@ -171,16 +214,25 @@ class _Reader:
         while self.next.kind not in (")", "OR", "end"):
             if self.next.kind == "AND":
                 self.take()
+            elif self._is_either(parts):
+                problem = "has parts side by side: write AND or OR between them"
+                raise _bad(self._text, self.next.position, problem)
             parts.append(self.part(depth))
         return parts[0] if len(parts) == 1 else Every(tuple(parts))
+
+    def _is_either(self, parts: list[TextQuery]) -> bool:
+        """Whether CarbonData would take the next part and those before it as joined by OR."""
+        is_negation = self.next.kind in ("-", "NOT")
+        is_one = all(isinstance(part, Without) for part in parts)
+        return self._names_columns and not is_negation and not is_one
 
     def part(self, depth: int) -> TextQuery:
         """Read a phrase, a negation or brackets."""
         token = self.take()
         if depth == _DEPTH_MAX:
             raise _bad(self._text, token.position, f"nests deeper than {_DEPTH_MAX}")
-        if token.kind == "phrase":
-            return Phrase(token.words)
+        if token.part is not None:
+            return token.part
         if token.kind in ("-", "NOT"):
             return Without(self.part(depth + 1))
         if token.kind != "(":

@@ -22,6 +22,7 @@ from projseg.algebra.expressions.expression_limits import (
     too_deep,
 )
 from projseg.algebra.expressions.parameters.parameter_places import check_places, parameter_places
+from projseg.algebra.expressions.text.column_queries import with_columns
 
 _TREES_KEPT: Final = 1024
 PREFIX: Final = "SELECT "
@@ -131,6 +132,8 @@ def _parsed(text: str) -> exp.Expression:
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or len(_parts(tree)) != 1:
         raise bad_expression(f"'{text}' is not one Spark SQL expression")
     found: exp.Expression = tree.expressions[0]
+    if "text_match" in text.casefold():
+        found = with_columns(found)
     check_written_depth(found)
     if "?" in text or ":" in text:
         check_places(found)

@@ -29,6 +29,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectTableFunction(QueryLog.function)
     extensions.injectFunction(TimeSeries.function)
     extensions.injectFunction(TextMatch.function)
+    extensions.injectFunction(TextMatch.withLimit)
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPlannerStrategy(_ => PlanColumnChanges)
     extensions.injectPlannerStrategy(session => new PlanCreateLike(session))

@@ -4,7 +4,8 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BinaryExpression, Cast, Expression, ExpressionInfo, Literal, Predicate}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.{And, BinaryExpression, Cast, Expression, ExpressionInfo, Literal, Not, Or, Predicate}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.types.{BooleanType, StringType}
@@ -44,9 +45,26 @@ object TextMatch {
   val function: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression) = (
     FunctionIdentifier("text_match"), new ExpressionInfo(getClass.getName, "text_match"), {
       case Seq(text, query) => made(text, query)
+      case Seq(Literal(query: UTF8String, _)) => ofColumns(TextQuery.ofColumns(query.toString))
       case others => throw Statement.failed(
         "PROJSEG_BAD_EXPRESSION", s"text_match takes 2 arguments, not ${others.size}")
     })
+
+  /** CarbonData's function, whose second argument is a limit. */
+  val withLimit: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression) = (
+    FunctionIdentifier("text_match_with_limit"), new ExpressionInfo(getClass.getName, "text_match_with_limit"), {
+      _ => throw Statement.failed("PROJSEG_UNSUPPORTED_FUNCTION",
+        "text_match_with_limit is not supported; write text_match in WHERE, and LIMIT at the query's end")
+    })
+
+  /** CarbonData's `TEXT_MATCH('name:n10 -name:*n*')`, as text_match of each column that it names. */
+  private def ofColumns(query: TextQuery): Expression = query match {
+    case OfColumn(column, words) => TextMatch(UnresolvedAttribute.quoted(column), Literal(words))
+    case WithoutPart(part) => Not(ofColumns(part))
+    case EveryPart(parts) => parts.map(ofColumns).reduceLeft(And(_, _))
+    case SomePart(parts) => parts.map(ofColumns).reduceLeft(Or(_, _))
+    case _: Phrase => throw new IllegalStateException("a phrase outside of a column")
+  }
 
   private def made(text: Expression, query: Expression): Expression = {
     val constant = Option.when(query.foldable)(Try(Cast(query, StringType, Some("UTC")).eval()).toOption).flatten

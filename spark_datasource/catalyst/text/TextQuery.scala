@@ -25,15 +25,28 @@ case class WithoutPart(part: TextQuery) extends TextQuery {
   override def matches(words: Words): Boolean = !part.matches(words)
 }
 
+/** A column fulfils a query of its own, in a query that names its columns. */
+case class OfColumn(column: String, query: String) extends TextQuery {
+  override def matches(words: Words): Boolean = throw new IllegalStateException("a column's query has no columns")
+}
+
 object TextQuery {
   private[projseg] val Refused = "~^?[]{}+:"
   private val BytesMax = 4096
 
   /** Returns the tree of a query; as the engine does, and with its errors. */
-  def read(text: String): TextQuery = {
+  def read(text: String): TextQuery = read(text, namesColumns = false)
+
+  /**
+   * Returns the tree of a query as CarbonData writes them, `name:n10 -name:*n*`, whose leaves are `OfColumn`. There
+   * two parts side by side mean either, here they would mean both, so a word must stand between them.
+   */
+  def ofColumns(text: String): TextQuery = read(text, namesColumns = true)
+
+  private def read(text: String, namesColumns: Boolean): TextQuery = {
     val codes = text.codePoints().toArray
     if (text.getBytes(UTF_8).length > BytesMax) throw failed(codes, 0, s"is longer than $BytesMax bytes")
-    new QueryReader(codes, new QueryTokens(codes).all).whole
+    new QueryReader(codes, new QueryTokens(codes, namesColumns).all, namesColumns).whole
   }
 
   def failed(query: Array[Int], position: Int, problem: String): Exception = {
@@ -52,10 +65,10 @@ object TextQuery {
   }
 }
 
-/** What it is: `(`, `)`, `-`, `AND`, `OR`, `NOT`, `phrase` or `end`; and where it begins. */
-private case class QueryToken(kind: String, position: Int, phrase: Option[Phrase] = None)
+/** What it is: `(`, `)`, `-`, `AND`, `OR`, `NOT`, `part` or `end`; and where it begins. */
+private case class QueryToken(kind: String, position: Int, part: Option[TextQuery] = None, wordCount: Int = 0)
 
-private class QueryTokens(query: Array[Int]) {
+private class QueryTokens(query: Array[Int], namesColumns: Boolean) {
   private val WordsMax = 64
 
   def all: Seq[QueryToken] = {
@@ -63,8 +76,8 @@ private class QueryTokens(query: Array[Int]) {
     var wordCount = 0
     var at = skipped(0)
     while (at < query.length) {
-      val (token, end) = next(at)
-      wordCount += token.phrase.fold(0)(_.wanted.length)
+      val (token, end) = if (namesColumns) nextOfColumns(at) else next(at)
+      wordCount += token.wordCount
       if (wordCount > WordsMax) throw TextQuery.failed(query, at, s"has more than $WordsMax words")
       found += token
       at = skipped(end)
@@ -77,6 +90,24 @@ private class QueryTokens(query: Array[Int]) {
     case place => place
   }
 
+  private def nextOfColumns(start: Int): (QueryToken, Int) = {
+    val colon = query.indexWhere(code => code == ':' || isEnd(code), start)
+    val isColumn = colon > start && query(colon) == ':' && query(start) != '-'
+    if (!isColumn || query.lift(colon + 1).forall(code => code != '"' && isEnd(code))) {
+      val found = next(start)
+      if (found._1.part.isDefined) throw TextQuery.failed(query, start, "does not say of which column, as in name:word")
+      found
+    } else {
+      val (token, end) = next(colon + 1)
+      if (token.part.isEmpty) throw TextQuery.failed(query, colon + 1, "has nothing to search for")
+      val of = OfColumn(TextQuery.textOf(query.slice(start, colon)), TextQuery.textOf(query.slice(colon + 1, end)))
+      (QueryToken("part", start, Some(of), token.wordCount), end)
+    }
+  }
+
+  /** Whether a character ends a word of a query. */
+  private def isEnd(code: Int): Boolean = TextQuery.isSpace(code) || code == '(' || code == ')' || code == '"'
+
   private def next(start: Int): (QueryToken, Int) = query(start) match {
     case '(' | ')' | '-' => (QueryToken(query(start).toChar.toString, start), start + 1)
     case '"' =>
@@ -84,7 +115,7 @@ private class QueryTokens(query: Array[Int]) {
       if (end < 0) throw TextQuery.failed(query, start, "has a quote that is not closed")
       (phrase(start, wordsOf(query.slice(start + 1, end))), end + 1)
     case _ =>
-      val end = query.indexWhere(code => TextQuery.isSpace(code) || code == '(' || code == ')' || code == '"', start) match {
+      val end = query.indexWhere(isEnd, start) match {
         case -1 => query.length
         case place => place
       }
@@ -103,7 +134,7 @@ private class QueryTokens(query: Array[Int]) {
   private def phrase(start: Int, words: Seq[String]): QueryToken = {
     if (words.isEmpty || words.contains("*")) throw TextQuery.failed(query, start, "has nothing to search for")
     val wanted = words.map(WantedWord.of).toArray
-    QueryToken("phrase", start, Some(Phrase(wanted)))
+    QueryToken("part", start, Some(Phrase(wanted)), wanted.length)
   }
 
   private def wordsOf(codes: Array[Int]): Seq[String] = Words.of(TextQuery.textOf(codes))
@@ -127,7 +158,7 @@ private class QueryTokens(query: Array[Int]) {
 }
 
 /** Reads a tree from tokens; OR binds weaker than words side by side. */
-private class QueryReader(query: Array[Int], tokens: Seq[QueryToken]) {
+private class QueryReader(query: Array[Int], tokens: Seq[QueryToken], namesColumns: Boolean) {
   private val DepthMax = 64
   private var place = 0
 
@@ -157,6 +188,8 @@ private class QueryReader(query: Array[Int], tokens: Seq[QueryToken]) {
     var parts = Seq(part(depth))
     while (!Set(")", "OR", "end").contains(next.kind)) {
       if (next.kind == "AND") take()
+      else if (namesColumns && !Set("-", "NOT").contains(next.kind) && parts.exists(!_.isInstanceOf[WithoutPart]))
+        throw TextQuery.failed(query, next.position, "has parts side by side: write AND or OR between them")
       parts :+= part(depth)
     }
     if (parts.size == 1) parts.head else EveryPart(parts)
@@ -166,7 +199,7 @@ private class QueryReader(query: Array[Int], tokens: Seq[QueryToken]) {
     val token = take()
     if (depth == DepthMax) throw TextQuery.failed(query, token.position, s"nests deeper than $DepthMax")
     token.kind match {
-      case "phrase" => token.phrase.get
+      case "part" => token.part.get
       case "-" | "NOT" => WithoutPart(part(depth + 1))
       case "(" =>
         val found = some(depth + 1)

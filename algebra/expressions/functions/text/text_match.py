@@ -22,6 +22,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
 from projseg.algebra.expressions.patterns.text_query import (
     Every,
     Phrase,
+    Some,
     TextQuery,
     Without,
     read_text_query,
@@ -67,6 +68,7 @@ class _Matches:
             return self._of_phrase(query)
         if isinstance(query, Without):
             return ~self.of(query.part)
+        assert isinstance(query, Every | Some)  # a column's own query names no column
         combine = np.logical_and if isinstance(query, Every) else np.logical_or
         mask: Mask = combine.reduce([self.of(part) for part in query.parts])
         return mask
