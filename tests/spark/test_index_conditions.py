@@ -32,7 +32,7 @@ SERVED = {
     "contains(page, 'page 37 ')": {"parts"},
     "startswith(page, '37 of')": {"parts"},
     "endswith(page, 'page 37 end')": {"parts"},
-    "page RLIKE '(?i)PAGE (37 end|none)'": {"parts"},
+    "page RLIKE '(?i)PAGE 37 (end|none)'": {"parts"},
     "page = '37 of page 37 end'": {"parts"},
     "page LIKE '37%' AND text_match(page, 'page 37') AND user = 37": {"keys", "words"},
 }

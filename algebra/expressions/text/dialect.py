@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
@@ -22,9 +22,18 @@ from projseg.algebra.expressions.expression_limits import (
     too_deep,
 )
 from projseg.algebra.expressions.parameters.parameter_places import check_places, parameter_places
-from projseg.algebra.expressions.text.column_queries import with_columns
+from projseg.algebra.expressions.patterns.text_query import (
+    Every,
+    OfColumn,
+    Some,
+    TextQuery,
+    Without,
+    read_query_of_columns,
+)
+from projseg.errors import UnsupportedFeatureError
 
 _TREES_KEPT: Final = 1024
+_TEXT_MATCH: Final = "text_match"
 PREFIX: Final = "SELECT "
 """What `parse_sql` puts before a text, so places in its trees are later by so much."""
 
@@ -133,11 +142,51 @@ def _parsed(text: str) -> exp.Expression:
         raise bad_expression(f"'{text}' is not one Spark SQL expression")
     found: exp.Expression = tree.expressions[0]
     if "text_match" in text.casefold():
-        found = with_columns(found)
+        found = _with_columns(found)
     check_written_depth(found)
     if "?" in text or ":" in text:
         check_places(found)
     return found
+
+
+def _with_columns(tree: exp.Expression) -> exp.Expression:
+    """Return a tree whose calls of text_match have two arguments, also of CarbonData's of one.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_TEXT_QUERY.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION for TEXT_MATCH_WITH_LIMIT.
+    """
+    return tree.transform(_of_columns)
+
+
+def _of_columns(node: exp.Expression) -> exp.Expression:
+    name = str(node.this).casefold() if isinstance(node, exp.Anonymous) else ""
+    if name == f"{_TEXT_MATCH}_with_limit":
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FUNCTION",
+            f"{name} is not supported; write {_TEXT_MATCH} in WHERE, and LIMIT at the query's end",
+        )
+    arguments = node.expressions if name == _TEXT_MATCH else []
+    if len(arguments) != 1 or not arguments[0].is_string:
+        return node
+    return exp.Paren(this=_condition_of(read_query_of_columns(arguments[0].this)))
+
+
+def _condition_of(query: TextQuery) -> exp.Expression:
+    if isinstance(query, OfColumn):
+        column = exp.column(exp.to_identifier(query.column, quoted=True))
+        return exp.Anonymous(
+            this=_TEXT_MATCH, expressions=[column, exp.Literal.string(query.query)]
+        )
+    if isinstance(query, Without):
+        return exp.Not(this=exp.Paren(this=_condition_of(query.part)))
+    assert isinstance(query, Every | Some)  # no phrase is outside of a column
+    join = exp.And if isinstance(query, Every) else exp.Or
+    parts: list[exp.Expression] = [exp.Paren(this=_condition_of(part)) for part in query.parts]
+    return reduce(lambda left, right: join(this=left, expression=right), parts)
 
 
 _kept: Final = lru_cache(maxsize=_TREES_KEPT)(_parsed)
