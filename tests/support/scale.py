@@ -1,7 +1,8 @@
 """How many cases tests try: few in CI, many in the nightly run.
 
 `PROJSEG_NIGHTLY=1` is the night; a greater number multiplies its random cases, so that
-`PROJSEG_NIGHTLY=1250 pytest tests/query/test_index_pruning.py -k random_life` tries 50,000 lives.
+`PROJSEG_NIGHTLY=1250 pytest tests/query/test_index_pruning.py -k random_life --timeout 0` tries
+50,000 lives.
 """
 
 import os
