@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.text.text_match import text_query_of
-from projseg.algebra.expressions.patterns.text_query import Every, Phrase, TextQuery, Without
+from projseg.algebra.expressions.patterns.text_query import (
+    Every,
+    Phrase,
+    Some,
+    TextQuery,
+    Without,
+)
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.proofs.index_keys import AllOf, Keys, Needed, OneOf, keys_of
 from projseg.errors import ProjsegError
@@ -135,6 +141,7 @@ def _of_query(words: StoredPostings, query: TextQuery) -> Found | None:
         others = ~found.mask
         others[: words.null_count] = False
         return Found(others, is_exact=True)
+    assert isinstance(query, Every | Some)  # a column's own query names no column
     combine = _all_of if isinstance(query, Every) else _any_of
     return combine([_of_query(words, part) for part in query.parts])
 
