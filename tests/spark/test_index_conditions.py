@@ -63,7 +63,7 @@ def plan_of(frame):
     return frame._jdf.queryExecution().executedPlan().toString()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("condition", SERVED)
 def test_explain_says_what_the_engine_opens(spark, location, condition):
     table = projseg.Table(location)
@@ -99,6 +99,7 @@ def test_a_regular_expression_is_asked_of_planted_answers_only(spark, location):
         assert scanned.collect() == [(37,)]
 
 
+@pytest.mark.slow
 def test_rows_of_a_join_and_of_merge_are_looked_up(spark, location, tmp_path):
     with using(spark, enabled="true"):
         keys = spark.createDataFrame([("v 037",), ("v 111",)], "visit string")
@@ -133,7 +134,7 @@ def test_rows_of_a_join_and_of_merge_are_looked_up(spark, location, tmp_path):
             spark.sql("DROP TABLE merged")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("condition", "context", "reason"),
     [

@@ -105,7 +105,7 @@ def test_what_is_no_query_is_refused_as_in_python(spark):
     queries += [f"ab{sign}" for sign in "~^?[]{}+:"]
     pieces = [*'*()~:"', " -", " AND ", " OR ", " NOT ", "\x1c", "\u0307"]
     pieces += 2 * ["war", " b1", " 中", "\u00a0a", " peace-b", "(a b)", '"a b"', "😀c"]
-    queries += ["".join(draw.choices(pieces, k=draw.randrange(6))) for _ in range(tries(600))]
+    queries += ["".join(draw.choices(pieces, k=draw.randrange(6))) for _ in range(tries(240))]
     java = getattr(spark._jvm, PACKAGE).TextQuery
     pieces = [*"()-:", " AND ", " OR ", " NOT -", "war", " n:*", "n:(a)"]
     pieces += 3 * ["n:war", " OR n:b1", ' AND -m:"a b"', " -😀:x*y", " AND (n:x)"]
@@ -144,7 +144,7 @@ def test_a_character_folds_as_its_lower_case_in_spark(spark, icu):
     assert [row for row in changed if oracle.folded(row["s"]) != oracle.folded(row["low"])] == []
 
 
-@pytest.mark.parametrize("flags", ["i", "iu"])
+@pytest.mark.parametrize("flags", ["i", pytest.param("iu", marks=pytest.mark.slow)])
 def test_characters_that_java_takes_for_each_other_fold_alike(spark, flags):
     """Of all characters with a case, by the patterns themselves; others match only themselves."""
     steps = ["toLowerCase", "toUpperCase", "toTitleCase"]
@@ -201,7 +201,7 @@ def test_a_query_is_a_constant_and_a_text_any_value(spark):
         spark.catalog.dropTempView("written")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -234,7 +234,7 @@ def test_a_query_of_carbondata_names_its_columns(spark, query, found):
         spark.catalog.dropTempView("named")
 
 
-@pytest.mark.parametrize("local", ["true", "false"])
+@pytest.mark.parametrize("local", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_the_engine_and_its_index_are_asked(spark, tmp_path, local):
     days = "timestamp_seconds(1704067200 + id * 86400) AS t"
     rows = spark.range(0, 12, 1, 1).selectExpr(days, "concat('page ', id, ' of Many') AS page")
