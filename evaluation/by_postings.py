@@ -34,7 +34,7 @@ from projseg.segment_format.vectors.arrow_arrays import filled_values
 LOGGER: Final = logging.getLogger("projseg.table")
 
 # Fewer values are compared in less time than postings are read.
-_WORDS_VALUES_MIN: Final = 1 << 11
+_WORDS_VALUES_MIN: Final = 1 << 12
 _GRAMS_BYTES_MIN: Final = 1 << 21
 # More candidates than one of so many values are not decoded by themselves.
 _CANDIDATE_SHARE: Final = 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -26,7 +27,7 @@ from projseg.reader.sources.open_sources import (
     rows_to_read,
     source_row_count,
 )
-from projseg.reader.sources.selection import select_rows
+from projseg.reader.sources.selection import postings_used, select_rows
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 
@@ -137,6 +138,19 @@ def false_segments(storage: Storage, plan: QueryPlan) -> int:
         all(_is_without_rows(storage, plan, segment, source) for source in segment.choice.plans)
         for segment in plan.segments
     )
+
+
+def postings_segments(storage: Storage, plan: QueryPlan) -> Counter[str]:
+    """Return how many segments' postings name values, by the hash of their definition."""
+    found: Counter[str] = Counter()
+    for segment in plan.segments if plan.query.context.uses_postings else ():
+        used: set[str] = set()
+        for source in segment.choice.plans:
+            if not source.is_metadata and source.filter is not None:
+                opened = open_source(storage, segment.entry, source, plan.schema)
+                used |= postings_used(opened, source.filter)
+        found.update(used)
+    return found
 
 
 def _is_without_rows(

@@ -127,6 +127,8 @@ class IndexUse(msgspec.Struct, frozen=True):
         Segments before, and those that the condition alone leaves.
     files, bytes : int
         Bloom files that were asked, and bytes of the pages that hold the keys' rows.
+    definition_hash : str
+        Of the column's definition.
     """
 
     index: str
@@ -136,6 +138,7 @@ class IndexUse(msgspec.Struct, frozen=True):
     reason: str | None
     segments: int
     left: int
+    definition_hash: str
     files: int = 0
     bytes: int = 0
 

@@ -63,6 +63,11 @@ class _Candidate(NamedTuple):
     definition: IndexDefinition
     is_served: bool
 
+    def unused(self, condition: str, reason: str, count: int) -> IndexUse:
+        """Return what an index that was not asked did for a condition over `count` segments."""
+        digest = self.definition.definition_hash
+        return IndexUse(self.name, self.column, condition, False, reason, count, count, digest)
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -170,7 +175,7 @@ class _Pruning:
     def _refused(self, refusal: Refusal, within: Mask) -> Iterator[IndexUse]:
         count, text = int(within.sum()), _text(refusal.condition)
         for one in self.candidates[refusal.column, refusal.kind]:
-            yield IndexUse(one.name, refusal.column, text, False, refusal.reason, count, count)
+            yield one.unused(text, refusal.reason, count)
 
     def _mask(self, tree: KeyTree, within: Mask) -> Mask:
         """Return which segments may fulfil a tree of keys."""
@@ -189,7 +194,7 @@ class _Pruning:
         text = _text(keys.condition)
 
         def unused(one: _Candidate, reason: str) -> None:
-            self.uses.append(IndexUse(one.name, one.column, text, False, reason, count, count))
+            self.uses.append(one.unused(text, reason, count))
 
         for one in several:
             if context.no_indexes:
@@ -213,8 +218,7 @@ class _Pruning:
         needed, byte_count = affordable_keys(keys.needed, [each.band for each in asked], allowed)
         mask = np.ones(len(within), np.bool_)
         if byte_count > allowed:
-            use = IndexUse(one.name, one.column, text, False, "COSTLIER", count, count)
-            self.uses.append(use)
+            self.uses.append(one.unused(text, "COSTLIER", count))
             return mask
         by_file: dict[str, list[BandFilters]] = {}
         for each in asked:
@@ -248,6 +252,7 @@ class _Pruning:
                 _gap(damaged, int((within & ~known.is_covered).sum())),
                 count,
                 int((mask & within).sum()),
+                one.definition.definition_hash,
                 len(by_file),
                 byte_count,
             )

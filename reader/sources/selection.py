@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.canonical import conjuncts
+from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptionError, LimitExceededError
@@ -20,7 +21,7 @@ from projseg.evaluation.ranges import value_range
 from projseg.evaluation.rows import MaskedRows, RowIds, RowRange, Rows
 from projseg.reader.sources.segment_source import SegmentSource
 from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.file.stored_postings import column_postings
+from projseg.segment_format.file.stored_postings import StoredPostings, column_postings
 from projseg.segment_format.layout.footer import BASE_TABLE, Role
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.layout.logical_types import (
@@ -78,21 +79,57 @@ def select_rows(
 
 def _search_postings(source: SegmentSource, condition: Expression) -> None:
     """Find the values for which a condition is true by postings; the dictionary remembers them."""
+    found = _postings_of(source, condition)
+    if found is not None:
+        name, dictionary, postings = found
+        search = partial(truth_by_postings, name=name, dictionary=dictionary, postings=postings)
+        allowed_ids([condition], name, dictionary, search)
+
+
+def postings_used(source: SegmentSource, condition: Expression) -> set[str]:
+    """Return the definition hashes of the postings that name values of a source's columns."""
+    used: set[str] = set()
+    for part in conjuncts(condition):
+        found = _postings_of(source, part)
+        if found is None:
+            continue
+        name, dictionary, postings = found
+        alone = [one for one in postings if _is_named(part, name, dictionary, (one,))]
+        if not alone and _is_named(part, name, dictionary, postings):
+            alone = list(postings)
+        used.update(one.definition.definition_hash for one in alone)
+    return used
+
+
+def _is_named(
+    condition: Expression,
+    name: str,
+    dictionary: Dictionary,
+    postings: tuple[StoredPostings, ...],
+) -> bool:
+    try:
+        return truth_by_postings(condition, name, dictionary, postings) is not None
+    except (ArithmeticError, TextsTooLargeError):
+        return False
+
+
+def _postings_of(
+    source: SegmentSource, condition: Expression
+) -> tuple[str, Dictionary, tuple[StoredPostings, ...]] | None:
+    """Return a condition's column, its dictionary and postings; None if it has none."""
     if len(condition.columns) != 1:
-        return
+        return None
     (name,) = condition.columns
     dictionary = source.dictionary(name)
     if dictionary is None or not is_text(dictionary.type):
-        return
+        return None
     try:
         role: Role = "base" if source.table_name == BASE_TABLE else "grouping"
         postings = column_postings(source.segment, source.table_name, role, name)
     except (CorruptionError, LimitExceededError) as error:
         LOGGER.warning("a query goes on without postings: %s", error)
-        return
-    if postings:
-        search = partial(truth_by_postings, name=name, dictionary=dictionary, postings=postings)
-        allowed_ids([condition], name, dictionary, search)
+        return None
+    return (name, dictionary, postings) if postings else None
 
 
 def deleted_rows_of(

@@ -19,6 +19,7 @@ from projseg.reader.plan_figures import (
     false_segments,
     plan_figures,
     planned_reads,
+    postings_segments,
     run_and_measure,
 )
 from projseg.table_layer.storage.locate_storage import Storage
@@ -52,6 +53,7 @@ INDEXES_SCHEMA: Final = pa.schema(
         ("files", pa.int64()),
         ("bytes", pa.int64()),
         ("false_segments", pa.int64()),
+        ("postings_segments", pa.int64()),
     ]
 )
 
@@ -87,7 +89,7 @@ class Explain:
         A row for each condition on an indexed column: index, column, condition, used, reason (a
         code, why not or not for all segments), segments (before), left, files, bytes (of filters to
         read); analysed also false_segments, those of the whole query that were opened and held no
-        row.
+        row, and postings_segments, those whose postings named the values of the column.
     version : int or None
         The earlier version of the table that `maxStaleness` chose; None: the present one.
     """
@@ -245,6 +247,9 @@ def explain_plan(
     if analyze and any(use.used for use in plan.indexes):
         opened = false_segments(storage, plan)
         uses = [{**use, "false_segments": opened if use["used"] else None} for use in uses]
+    if analyze and uses:
+        searched = postings_segments(storage, plan)
+        uses = [{**use, "postings_segments": searched[use["definition_hash"]]} for use in uses]
     schema = ANALYZED_SCHEMA if analyze else SEGMENTS_SCHEMA
     table = pa.Table.from_pylist([_row(read) for read in reads], schema)
     views = tuple(
@@ -277,6 +282,8 @@ def _row(read: SourceRead) -> dict[str, Any]:
 def _index_line(use: dict[str, Any]) -> str:
     what = f"index {use['index']} on {use['column']}: "
     reason = "" if use["reason"] is None else f"; {use['reason']}"
+    if use["postings_segments"]:
+        reason += f"; postings of {use['postings_segments']:,} name the values"
     if not use["used"]:
         return f"{what}not used for {use['condition']}{reason}"
     plural = "s" * (use["files"] != 1)

@@ -29,6 +29,7 @@ from projseg.algebra.proofs.index_keys import (
     _grams_of_regex,
 )
 from projseg.errors import ProjsegError
+from projseg.evaluation import by_postings
 from projseg.kernels.bitmaps.bloom_blocks import bloom_blocks
 from projseg.maintenance.indexes import gather_blooms
 from projseg.maintenance.row_changes import affected_segments, merge_rows
@@ -37,8 +38,10 @@ from projseg.reader.plan import index_pruning
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.indexes.bloom_file import SegmentFilter, write_filters
 from projseg.segment_format.indexes.text_keys import grams_of
+from projseg.segment_format.layout.page_directory import PAGE_DTYPE
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import ListBloomFiles
+from projseg.table_layer.metadata.footer_match import open_uncached
 from projseg.table_layer.storage.paths import new_bloom_name, new_write_id
 from projseg.writer.segment_filters import write_bloom_file
 
@@ -142,6 +145,7 @@ def test_explain_says_what_was_done(lasting):
         "left": 1,
         "files": 1,
         "false_segments": 0,
+        "postings_segments": 0,
     }
     assert f"index visits on visit: {SEGMENTS} segments to 1, of 1 file, 0.0 MB" in str(explained)
     assert explained.figures.index_pruned_segments == SEGMENTS - 1
@@ -505,17 +509,23 @@ def lives(draw):
         batch,
         batch,
         st.tuples(st.sampled_from(["delete", "update"]), conditions()),
-        st.sampled_from(["compact", "gather", "materialize", "widen", "restore", "damage"]).map(
-            lambda name: (name, None)
-        ),
+        st.sampled_from(
+            ["compact", "gather", "materialize", "widen", "restore", "damage", "damage postings"]
+        ).map(lambda name: (name, None)),
         st.tuples(st.just("merge"), st.lists(row, min_size=1, max_size=3)),
     )
     columns = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, unique=True))
     kinds = draw(st.sets(st.sampled_from(["token", "ngram"])))
+    if (copies := draw(st.sampled_from([1, 8]))) > 1:
+        kinds = {"token", "ngram"}
     return (
-        [projseg.Index("i", columns), *(projseg.Index(kind, "s", kind=kind) for kind in kinds)],
+        [
+            projseg.Index("i", columns),
+            *(projseg.Index(kind, "s", kind=kind) for kind in sorted(kinds)),
+        ],
         [draw(batch), *draw(st.lists(verb, max_size=6))],
         draw(st.lists(conditions(), min_size=2, max_size=6)),
+        copies,
     )
 
 
@@ -530,6 +540,19 @@ def merge(table, given):
     keys = {row["s"]: row for row in given if row["s"] is not None}
     if keys:
         table.merge(list(keys.values()), on=["s"])
+
+
+def repeated(rows_, copies):
+    return rows_ if copies == 1 else [*rows_, *({"s": text} for text in REPEATED)] * copies
+
+
+def hurt_postings(table):
+    """Flip a byte of the first page of places of each other segment."""
+    for entry in table.snapshot.segments[::2]:
+        for one in open_uncached(table.snapshot.storage, entry).footer.postings:
+            for page in np.frombuffer(one.table.columns[1].pages, PAGE_DTYPE):
+                flip(Path(table.location, entry.file), int(page["file_offset"]) + 1)
+    KEPT.clear()
 
 
 def hurt(table):
@@ -551,18 +574,24 @@ VERBS = {
     "widen": lambda table, _: table.widen_column("g", "double"),
     "restore": projseg.Table.restore,
     "damage": lambda table, _: hurt(table),
+    "damage postings": lambda table, _: hurt_postings(table),
 }
+SEARCHED = Counter()
+REPEATED = ["aaa", "kab b", "abKa", "x kabx é", "K", "Kaab bkk", "ab\u0307ka", "ß aKb", "é", "bb b"]
+"""So many texts that a word of one of them is posted."""
+OF_REPEATED = ["text_match(s, 'kabx OR (k* -ab*)')", "s LIKE '%abx%'", "s RLIKE '(?i)BKK|kabx'"]
 
 
 @settings(max_examples=tries(40), deadline=None)
 @given(lives())
-def test_no_index_changes_an_answer_over_a_random_life(tmp_path_factory, life):
-    indexed, verbs, asked = life
+def live(tmp_path_factory, life):
+    """Lead a life with indexes and one without, and compare their answers."""
+    indexed, verbs, asked, copies = life  # of rows, so that texts repeat and have dictionaries
     folder = tmp_path_factory.mktemp("life")
     schema = {name: kind for name, (kind, _) in TYPES.items()}
     tables = [
-        projseg.Table.create(folder / "with", schema, target_segment_rows=2),
-        projseg.Table.create(folder / "without", schema, target_segment_rows=2),
+        projseg.Table.create(folder / "with", schema, target_segment_rows=2 * copies * copies),
+        projseg.Table.create(folder / "without", schema, target_segment_rows=2 * copies * copies),
     ]
     versions = [[table.version] for table in tables]
     for place, (verb, given_) in enumerate(verbs):
@@ -575,6 +604,7 @@ def test_no_index_changes_an_answer_over_a_random_life(tmp_path_factory, life):
         for table, before in zip(tables, versions, strict=True):
             # Of the table with indexes more versions hold the same rows.
             wanted = before[-2:][0] if verb == "restore" else given_
+            wanted = repeated(wanted, copies) if verb == "append" else wanted
             try:
                 VERBS[verb](table, wanted)
             except ProjsegError as error:
@@ -585,13 +615,34 @@ def test_no_index_changes_an_answer_over_a_random_life(tmp_path_factory, life):
             before.append(table.version)
         if len(codes) > 1:
             return  # a row of a segment that is left out raises nothing
-    index_pruning._COSTLIER_SHARE, kept = 1e9, index_pruning._COSTLIER_SHARE
-    try:
-        for condition in asked:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_pruning, "_COSTLIER_SHARE", 1e9)
+        patch.setattr(by_postings, "_WORDS_VALUES_MIN", 0)
+        patch.setattr(by_postings, "_GRAMS_BYTES_MIN", 0)
+        patch.setattr(by_postings, "_CANDIDATE_SHARE", 1)
+        patch.setattr(by_postings, "_of_query", counted("words", by_postings._of_query))
+        patch.setattr(by_postings, "_of_keys", counted("parts", by_postings._of_keys))
+        for condition in [*asked, *OF_REPEATED]:
             query = {"columns": ["*"], "filter": condition, "order_by": ["n", "s", "d", "t"]}
             found, plain = (result(table, **query) for table in tables)
             unpruned = result(tables[0], **query, context={"noIndexes": True})
             if not unpruned[:1] or not unpruned[0].startswith("PROJSEG"):
                 assert found == unpruned == plain
-    finally:
-        index_pruning._COSTLIER_SHARE = kept
+
+
+def counted(name, function):
+    """Return the function; what it finds is counted."""
+
+    def found(*given_):
+        result_ = function(*given_)
+        mask = getattr(result_, "mask", result_)
+        SEARCHED[name] += mask is not None and bool(mask.any())
+        return result_
+
+    return found
+
+
+def test_no_index_changes_an_answer_over_a_random_life(tmp_path_factory):
+    SEARCHED.clear()
+    live(tmp_path_factory)
+    assert min(SEARCHED["words"], SEARCHED["parts"]) > 0, SEARCHED

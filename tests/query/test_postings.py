@@ -2,18 +2,22 @@
 
 import logging
 import random
+import shutil
+import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from forged_tables import Lie, Original
+from forged_tables import Lie, Original, other_values
+from scale import tries
 from words import grams, words
 
 import projseg
 from projseg.cli.segment_report import describe_file, postings_rows
-from projseg.errors import InvalidInputError
+from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
 from projseg.evaluation import by_postings
 from projseg.memory.cache import KEPT
 from projseg.segment_format.file.stored_postings import StoredPostings
@@ -162,6 +166,31 @@ def test_words_alone_decode_no_value(always, monkeypatch, lasting, condition, ki
     )
     count = len(asked(lasting, condition))
     assert evaluated == [] if kinds == ["token"] else count <= sum(evaluated) < 200
+
+
+def postings_segments(table, condition, **context):
+    explained = table.explain(columns=["n"], filter=condition, analyze=True, context=context)
+    rows = explained.indexes.to_pylist()
+    used = {row["index"]: row["postings_segments"] for row in rows if row["postings_segments"]}
+    assert ("name the values" in str(explained)) == bool(used)
+    return used
+
+
+def test_explain_says_where_postings_name_values(always, tmp_path, monkeypatch):
+    table = made(tmp_path, data=rows(count=600), target_segment_rows=300)
+    assert len(table.snapshot.segments) == 2
+    for condition, used in [
+        ("text_match(page, 'ao1') AND n < 400", {"words": 2}),
+        ("text_match(page, 'h*')", {"words": 2}),
+        ("text_match(page, 'the')", {}),
+        ("page LIKE '%bo2 co3%'", {"parts": 2}),
+        ("page LIKE '%bo2 co3%' AND text_match(page, 'bo2')", {"words": 2, "parts": 2}),
+        ("text_match(page, 'bo2') OR page LIKE '%co3 aé%'", {"words": 2, "parts": 2}),
+    ]:
+        assert postings_segments(table, condition) == used, condition
+        assert postings_segments(table, condition, noIndexes=True) == {}
+    monkeypatch.setattr(by_postings, "_WORDS_VALUES_MIN", 10_000)
+    assert postings_segments(table, "text_match(page, 'ao1')") == {}
 
 
 def kept(table):
@@ -370,3 +399,59 @@ def test_postings_that_contradict_themselves_cost_time_only(
     if lie != "of":
         findings = [finding for finding in table.verify(deep=True) if finding.file == name]
         assert any("postings" in f"{one.what} {one.found}" for one in findings)
+
+
+MEMORY_MAX = 32 << 20
+
+
+def lies_of_postings(original, draw):
+    """Endless lies about the postings of a segment: fields, and bytes of their parts."""
+    ((name, document),) = [(n, original.documents[n]) for n in original.parts]
+    fields = [(p, v) for p, v in original.places() if p[:2] == (name, "postings")]
+    keys = {one["table"]["columns"][0]["dictionary"] for one in document["postings"]}
+    for number in keys:
+        inside = (name, "dictionaries", number)
+        fields += [(p, v) for p, v in original.places() if p[:3] == inside]
+    parts = [(place, value) for place, value in fields if place[-1] == "file_offset" and value]
+    sizes = dict(fields)
+    while True:
+        if draw.random() < 0.5:
+            place, value = draw.choice(fields)
+            yield Lie(place, draw.choice(other_values(value, draw)))
+            continue
+        place, start = draw.choice(parts)
+        size = sizes[(*place[:-1], "stored_bytes")]
+        at = draw.randrange(min(size, 40)) if draw.random() < 0.7 else draw.randrange(size)
+        change = draw.randbytes(draw.choice([1, 1, 2, 4, 8]))[: size - at]
+        yield Lie((name, "bytes", start, at), change)
+
+
+def test_forged_postings_take_little_memory_and_are_found(tmp_path, always, original, lasting):
+    """All checksums are right. Postings that name other values are trusted, as zone maps are."""
+    draw = random.Random(28)
+    conditions = [CONDITIONS[n] for n in (0, 7, 12, 19, 25)]
+    expected = [asked(lasting, condition, noIndexes=True) for condition in conditions]
+    ((name, _),) = original.parts.items()
+    lies, seen = lies_of_postings(original, draw), Counter()
+    for number in range(tries(60)):
+        lie = next(lies)
+        location = tmp_path / str(number)
+        original.forged(location, [lie])
+        for path in original.location.glob("data/*.pblm"):
+            shutil.copy(path, location / "data")
+        table = projseg.Table(location)
+        try:
+            sound = [asked(table, condition, noIndexes=True) for condition in conditions]
+        except (CorruptSegmentError, LimitExceededError):
+            seen["refused"] += 1  # what is not of postings alone, as the list of dictionaries
+            continue
+        assert sound == expected
+        tracemalloc.start()
+        found = [asked(table, condition) for condition in conditions]
+        assert tracemalloc.get_traced_memory()[1] < MEMORY_MAX, lie
+        tracemalloc.stop()
+        findings = {finding.file for finding in table.verify(deep=True)}
+        assert found == expected or name in findings, lie
+        seen["found" if findings else "harmless"] += 1
+        shutil.rmtree(location)
+    assert seen["found"] > 5, seen
