@@ -1,4 +1,4 @@
-"""What a Bloom index spares: one key's rows of many segments, beside other engines' filters."""
+"""What indexes spare: one key's rows of many segments, and conditions on texts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import projseg
 from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.scenarios.text_lookups import add_texts
 
 __all__ = ["INDEXES"]
 
@@ -25,6 +26,14 @@ _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
 
 def _run(bench: Bench) -> None:
+    """Measure what is wanted: lookups of keys, and conditions on texts."""
+    if "keys" in bench.names("parts"):
+        _add_keys(bench)
+    if "texts" in bench.names("parts"):
+        add_texts(bench)
+
+
+def _add_keys(bench: Bench) -> None:
     """Look keys up in a table of many segments, with the index, without, and in other engines."""
     count, rows = bench["segments"], bench["rows"]
     _load_both(bench, min(count, _LOADED_MAX))
@@ -55,6 +64,8 @@ def _run(bench: Bench) -> None:
         spent = {"s": fresh.seconds, "cpu s": fresh.cpu_seconds}
         bench.add("a new process", "first lookup", way, spent)
     for name in bench.names("peers"):
+        if name not in _PEERS:
+            continue
         bench.progress(name)
         bench.peers.append(name)
         started = time.process_time()
@@ -213,8 +224,16 @@ _PEERS: Final = {"duckdb-parquet": _duckdb, "clickhouse": _clickhouse}
 
 INDEXES: Final = Scenario(
     name="indexes",
-    measures="the rows of one key of many segments by a Bloom index, beside other engines' filters",
-    arguments={"segments": 10_000, "rows": 2000, "absent": 1000, "peers": "duckdb-parquet"},
+    measures="a key's rows of many segments and conditions on texts, beside other engines",
+    arguments={
+        "segments": 10_000,
+        "rows": 2000,
+        "absent": 1000,
+        "text_segments": 100,
+        "text_rows": 20_000,
+        "parts": "keys,texts",
+        "peers": "duckdb-parquet",
+    },
     run=_run,
-    small={"segments": 30, "rows": 50, "absent": 20, "peers": "duckdb-parquet"},
+    small={"segments": 30, "rows": 50, "absent": 20, "text_segments": 2, "text_rows": 20_000},
 )

@@ -1,0 +1,336 @@
+"""What indexes of words and of runs of characters spare: conditions on texts, beside other engines.
+
+Titles repeat, so that they have dictionaries and postings; messages like a server's log nearly all
+differ, so that they have filters alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import projseg
+from projseg.benchmarks import vocabulary
+from projseg.benchmarks.runner.scenario import Bench
+from projseg.memory.cache import KEPT
+
+__all__ = ["add_texts"]
+
+_HOUR_US: Final = 3_600_000_000
+_PIECE_SEGMENTS: Final = 10
+_LOADED_ROWS: Final = 400_000  # of the tables whose loading is compared
+_SERVICES: Final = ("cart", "search", "billing", "profile", "images", "orders", "login", "mail")
+_VERBS: Final = ("GET", "PUT", "POST", "DELETE")
+_TITLES: Final = 100_000
+_ASKED: Final = 5
+_TITLE_INDEXES: Final = (
+    projseg.Index("words", "title", kind="token"),
+    projseg.Index("parts", "title", kind="ngram"),
+)
+_INDEXES: Final = (
+    projseg.Index("words", ["title", "message"], kind="token"),
+    projseg.Index("parts", ["title", "message"], kind="ngram"),
+)
+_LOADED: Final[dict[str, tuple[projseg.Index, ...]]] = {
+    "no index": (),
+    "bloom": (projseg.Index("values", "title"),),
+    "token": _TITLE_INDEXES[:1],
+    "ngram": _TITLE_INDEXES[1:],
+    "ngram without postings": (projseg.Index("parts", "title", kind="ngram", postings=False),),
+    "token and ngram": _TITLE_INDEXES,
+}
+
+
+class _Case(NamedTuple):
+    """Conditions of one form, each with another key: in projseg's words, and in the peers'."""
+
+    name: str
+    conditions: list[str]
+    duckdb: list[str]
+    clickhouse: list[str]
+
+
+def add_texts(bench: Bench) -> None:
+    """Add the figures of texts: loading, answers with and without indexes, and other engines'."""
+    count, rows = bench["text_segments"], bench["text_rows"]
+    _add_loading(bench, min(_LOADED_ROWS, count * rows))
+    bench.progress(f"{count:,} segments of texts")
+    table = _made(bench.folder / "texts", _pieces(count, rows), _INDEXES)
+    for row in table.indexes().to_pylist():
+        size = {key: row[key] for key in ("bloom_bytes", "postings_bytes", "keys")}
+        bench.add("size of text indexes", f"{row['column']}, {row['kind']}", "projseg", size)
+    cases = _cases(count * rows)
+    known: dict[str, list[int]] = {}
+    for way, context in (("index", {}), ("no index", {"noIndexes": True})):
+        KEPT.clear()
+        for case in cases:
+
+            def ask(condition: str, context: dict[str, Any] = context) -> int:
+                asked = table.query(aggregators="count(*) AS n", filter=condition, context=context)
+                return int(asked["n"][0].as_py())
+
+            found = _add_case(bench, case.name, way, ask, case.conditions)
+            if known.setdefault(case.name, found) != found:
+                bench.problems.append(f"{way}: {case.name} gave {found}")
+            if way == "index":
+                explained = table.explain(
+                    aggregators="count(*) AS n", filter=case.conditions[0], analyze=True
+                )
+                uses = [use for use in explained.indexes.to_pylist() if use["reason"] != "NO_KEY"]
+                done = {
+                    "rows": found[0],
+                    "opened": explained.figures.opened_segments,
+                    "by postings": max([use["postings_segments"] or 0 for use in uses], default=0),
+                }
+                bench.add("segments of a text condition", case.name, "projseg", done)
+    for name in bench.names("peers"):
+        if name in _PEERS:
+            bench.progress(f"texts in {name}")
+            bench.peers.append(name)
+            _PEERS[name](bench, _pieces(count, rows), cases, known)
+
+
+def _add_loading(bench: Bench, row_count: int) -> None:
+    """Load titles with each kind of index, and with none: the least of three turns each."""
+    rows = 20_000
+    pieces = [piece.select(["time", "title", "n"]) for piece in _pieces(row_count // rows, rows)]
+    least: dict[str, float] = {}
+    for turn in range(4):
+        for way, indexes in _LOADED.items():
+            bench.progress(f"loading titles: {way}")
+            started = time.process_time()
+            _made(bench.folder / f"{way} {turn}".replace(" ", "-"), iter(pieces), indexes)
+            took = time.process_time() - started
+            if turn:
+                least[way] = min(took, least.get(way, took))
+    for way, took in least.items():
+        ratio = took / least["no index"]
+        bench.add("loading titles", f"{row_count:,} rows", way, {"ratio": ratio, "cpu s": took})
+
+
+def _made(
+    location: Path, pieces: Iterator[pa.Table], indexes: tuple[projseg.Index, ...]
+) -> projseg.Table:
+    schema = {"time": "timestamp", "title": "string", "message": "string", "n": "int"}
+    table: projseg.Table | None = None
+    for piece in pieces:
+        if table is None:
+            table = projseg.Table.create(
+                location,
+                {name: schema[name] for name in piece.column_names},
+                time_column="time",
+                segment_granularity="hour",
+                indexes=list(indexes),
+            )
+        table.append(piece)
+    assert table is not None
+    return table
+
+
+def _pieces(count: int, rows: int) -> Iterator[pa.Table]:
+    """Yield `count` hours of `rows` rows each, some hours at a time."""
+    titles = vocabulary.pages().slice(0, _TITLES)
+    for first in range(0, count, _PIECE_SEGMENTS):
+        end = min(first + _PIECE_SEGMENTS, count)
+        numbers = np.arange(first * rows, end * rows)
+        draw = np.random.default_rng(first)
+        ranks = (_TITLES ** draw.random(len(numbers))).astype(np.int64) - 1
+        yield pa.table(
+            {
+                "time": pa.array(
+                    numbers // rows * _HOUR_US + numbers % rows, pa.timestamp("us", tz="UTC")
+                ),
+                "title": titles.take(pa.array(ranks)),
+                "message": list(
+                    map(
+                        _message, numbers.tolist(), draw.integers(0, 1 << 31, len(numbers)).tolist()
+                    )
+                ),
+                "n": pa.array(numbers % 1000, pa.int32()),
+            }
+        )
+
+
+def _message(number: int, drawn: int) -> str:
+    service, verb = _SERVICES[drawn % 8], _VERBS[drawn // 8 % 4]
+    trouble = "timeout" if drawn // 32 % 300 == 0 else "done"
+    return (
+        f"{verb} /{service}/{drawn // 64 % 5000} {trouble} after {drawn // 7 % 900} ms, "
+        f"request {_request(number)} from 10.{drawn % 200}.{drawn // 200 % 250}.7"
+    )
+
+
+def _request(number: int) -> str:
+    return f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}"
+
+
+def _cases(row_count: int) -> list[_Case]:
+    """Return the conditions; words and parts are in at most 1 % of the values."""
+    titles = sorted(
+        {word for title in vocabulary.pages().slice(0, 400).to_pylist() for word in title.split()}
+    )
+    plain = [word for word in titles if word.isascii() and word.isalpha() and len(word) >= 6]
+    words = plain[:: max(1, len(plain) // _ASKED)][:_ASKED]
+    parts = [word[-6:] for word in plain[1 :: max(1, len(plain) // _ASKED)][:_ASKED]]
+    numbers = [row_count * step // (_ASKED + 1) for step in range(1, _ASKED + 1)]
+    requests = [_request(number) for number in numbers]
+    services = _SERVICES[:_ASKED]
+    return [
+        _words_case("a word of titles", "title", words),
+        _words_case("a word of one message", "message", requests),
+        _like_case("LIKE, six letters of titles", "title", parts),
+        _like_case(
+            "LIKE, eleven letters of one message", "message", [one[2:13] for one in requests]
+        ),
+        _Case(
+            "RLIKE of messages",
+            [f"message RLIKE '{one}.* timeout after 8[0-9]* ms'" for one in services],
+            [f"regexp_matches(message, '{one}.* timeout after 8[0-9]* ms')" for one in services],
+            [f"match(message, '{one}.* timeout after 8[0-9]* ms')" for one in services],
+        ),
+        _Case(
+            "contains, two words of titles",
+            [f"contains(title, '{one} ')" for one in words],
+            [f"contains(title, '{one} ')" for one in words],
+            [f"title LIKE '%{one} %'" for one in words],
+        ),
+    ]
+
+
+def _words_case(name: str, column: str, words: list[str]) -> _Case:
+    return _Case(
+        name,
+        [f"text_match({column}, '{word}')" for word in words],
+        [
+            f"regexp_matches({column}, '(?i)(^|[^a-zA-Z0-9]){word}($|[^a-zA-Z0-9])')"
+            for word in words
+        ],
+        [f"hasToken(lower({column}), '{word.lower()}')" for word in words],
+    )
+
+
+def _like_case(name: str, column: str, parts: list[str]) -> _Case:
+    texts = [f"{column} LIKE '%{part}%'" for part in parts]
+    return _Case(name, texts, texts, texts)
+
+
+def _add_case(
+    bench: Bench, case: str, way: str, ask: Callable[[str], int], conditions: list[str]
+) -> list[int]:
+    """Ask about each key, after another; return the counts."""
+    ask(conditions[-1])
+    walls, processor, found = [], [], []
+    for condition in conditions[:-1]:
+        started, used = time.perf_counter(), time.process_time()
+        found.append(ask(condition))
+        walls.append((time.perf_counter() - started) * 1000)
+        processor.append((time.process_time() - used) * 1000)
+    values = {"cpu ms": float(np.median(processor)), "ms": float(np.median(walls))}
+    bench.add("rows of a text condition, counted", case, way, values)
+    return found
+
+
+def _compare(bench: Bench, way: str, case: _Case, found: list[int], known: list[int]) -> None:
+    if found != known:
+        bench.problems.append(f"{way}: {case.name} gave {found}, not {known}")
+
+
+def _duckdb(
+    bench: Bench, pieces: Iterator[pa.Table], cases: list[_Case], known: dict[str, list[int]]
+) -> None:
+    """Ask DuckDB about Parquet files, which have no index of texts."""
+    import duckdb  # optional: extra [bench]
+
+    connection = duckdb.connect()
+    connection.execute("SET threads = 2")
+    folder = bench.folder / "parquet-texts"
+    folder.mkdir()
+    for number, piece in enumerate(pieces):
+        pq.write_table(piece, folder / f"{number}.parquet")
+
+    def ask(condition: str) -> int:
+        text = f"SELECT count(*) FROM '{folder}/*.parquet' WHERE {condition}"  # noqa: S608 - own
+        ((count,),) = connection.execute(text).fetchall()
+        return int(count)
+
+    for case in cases:
+        found = _add_case(bench, case.name, "duckdb-parquet", ask, case.duckdb)
+        _compare(bench, "duckdb-parquet", case, found, known[case.name])
+
+
+def _clickhouse(
+    bench: Bench, pieces: Iterator[pa.Table], cases: list[_Case], known: dict[str, list[int]]
+) -> None:
+    """Ask ClickHouse, with its text indexes of words and of runs of three characters."""
+    from chdb import session  # optional and large: installed by hand
+
+    library: Any = session  # chdb has no type hints
+    opened = library.Session(str(bench.folder / "clickhouse-texts"))
+    opened.query("CREATE DATABASE IF NOT EXISTS bench ENGINE = Atomic")
+    indexes = ", ".join(
+        f"INDEX {column}_words lower({column}) TYPE text(tokenizer = 'splitByNonAlpha'), "
+        f"INDEX {column}_parts {column} TYPE text(tokenizer = ngrams(3))"
+        for column in ("title", "message")
+    )
+    opened.query(
+        "CREATE TABLE bench.texts (time DateTime64(6, 'UTC'), title String, message String, "
+        f"n Int32, {indexes}) ENGINE = MergeTree ORDER BY time"
+    )
+    arriving = bench.folder / "arriving-texts.parquet"
+    for piece in pieces:
+        pq.write_table(piece, arriving)
+        source = f"SELECT * FROM file('{arriving}', 'Parquet')"  # noqa: S608 - own folder
+        opened.query(f"INSERT INTO bench.texts {source}")
+    opened.query("OPTIMIZE TABLE bench.texts FINAL")
+
+    def ask(condition: str) -> int:
+        text = f"SELECT count() FROM bench.texts WHERE {condition}"  # noqa: S608 - own condition
+        return int(str(opened.query(text, "CSV")))
+
+    for case in cases:
+        found = _add_case(bench, case.name, "clickhouse", ask, case.clickhouse)
+        _compare(bench, "clickhouse", case, found, known[case.name])
+
+
+def _tantivy(
+    bench: Bench, pieces: Iterator[pa.Table], cases: list[_Case], known: dict[str, list[int]]
+) -> None:
+    """Ask tantivy, which answers words only."""
+    import tantivy  # optional: installed by hand
+
+    library: Any = tantivy
+    builder = library.SchemaBuilder()
+    for column in ("title", "message"):
+        builder.add_text_field(column, stored=False, tokenizer_name="default")
+    folder = bench.folder / "tantivy"
+    folder.mkdir()
+    index = library.Index(builder.build(), path=str(folder))
+    writer = index.writer(heap_size=200_000_000, num_threads=1)
+    for piece in pieces:
+        for title, message in zip(
+            piece["title"].to_pylist(), piece["message"].to_pylist(), strict=True
+        ):
+            writer.add_document(library.Document(title=title, message=message))
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+    searcher = index.searcher()
+
+    def ask(condition: str) -> int:
+        column, word = condition.removeprefix("text_match(").removesuffix("')").split(", '")
+        query = library.Query.term_query(index.schema, column, word.lower())
+        return int(searcher.search(query, limit=1, count=True).count)
+
+    for case in cases:
+        if case.conditions[0].startswith("text_match"):
+            found = _add_case(bench, case.name, "tantivy", ask, case.conditions)
+            _compare(bench, "tantivy", case, found, known[case.name])
+
+
+_PEERS: Final = {"duckdb-parquet": _duckdb, "clickhouse": _clickhouse, "tantivy": _tantivy}
