@@ -4,11 +4,12 @@
 |---|---|
 | `catalog` | create, register, merge, edit, rename, spec, exists |
 | `definition_verbs` | columns, namespaces, tables, history, changes |
-| `table_verbs` | table, metadata, apply, rebind, expire |
+| `table_verbs` | table, metadata, apply, rebind |
+| `table_status` | status |
 | `information_schema` | sql |
 | `external_verbs` | read, external |
 | `definition_files` | export, load, register_warehouse |
-| `upkeep` | drop, undrop, trash, gc, drop_namespace, backup, restore, migrate, check |
+| `upkeep` | drop, undrop, trash, gc, drop_namespace, backup, restore, migrate, check, expire |
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from projseg.catalog.spec.spec_edits import merge_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
 from projseg.catalog.store.table_metadata import Action, NameLike, check_name, parse_name
+from projseg.catalog.table_status import StatusVerbs
 from projseg.catalog.upkeep import Upkeep
 from projseg.errors import CatalogConflictError, InvalidInputError
 from projseg.table_layer.storage.locate_storage import StorageOptionsLike
@@ -38,7 +40,9 @@ ENVIRONMENT: Final = "PROJSEG_CATALOG"
 _RANDOM: Final = random.SystemRandom()
 
 
-class Catalog(InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles, Upkeep):
+class Catalog(
+    InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles, StatusVerbs, Upkeep
+):
     """The definitions of a tenant in a SQLite file, in PostgreSQL, or behind a server.
 
     It is a context manager, and picklable without its connections; threads may share one.

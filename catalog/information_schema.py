@@ -1,8 +1,8 @@
 """`InformationSchema`: a catalog's definitions as rows, and SELECT over them.
 
-The rows are made from definitions and from what the catalog last saw of their tables, so no table
-is opened, and a table in cold storage has its columns. Equalities in WHERE say which definitions
-are read.
+The rows are made from definitions and from what the catalog last saw of their tables, so a table in
+cold storage has its columns. Equalities in WHERE say which definitions are read; a table that they
+name alone is opened.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -24,7 +25,12 @@ from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE, TableMetadata
 from projseg.catalog.table_verbs import TableVerbs, innermost_select, table_of
 from projseg.declarations import declare_properties
-from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from projseg.errors import (
+    InvalidInputError,
+    ProjsegError,
+    UnsupportedFeatureError,
+    did_you_mean,
+)
 from projseg.segment_format.layout.logical_types import parse_type_name, type_name
 from projseg.table import Table
 from projseg.table_layer.commits.commit import create_table
@@ -96,6 +102,12 @@ VIEWS: Final = {
             ("projection_name", pa.string()),
             ("definition", pa.string()),
             ("owner", pa.string()),
+            ("status", pa.string()),
+            ("segments", pa.int64()),
+            ("segments_missing", pa.int64()),
+            ("segments_failed", pa.int64()),
+            ("bytes", pa.int64()),
+            ("table_version", pa.int64()),
         ]
     ),
 }
@@ -169,7 +181,18 @@ class InformationSchema(TableVerbs):
         """Yield the rows of a view, of definitions among some."""
         found: Iterable[Any]
         found = self.store.namespaces() if view == "schemata" else self.store.listed(among=among)
+        if view in ("columns", "projections") and len(among[1] or ()) == 1:
+            found = (self._live(one) for one in self.store.listed(among=among))
         return _batches(VIEWS[view], view_rows(view, self.store.tenant, found))
+
+    def _live(self, definition: TableMetadata) -> TableMetadata:
+        """Return a definition with what its table has now, or what is kept if that is away."""
+        if definition.type != "table":
+            return definition
+        try:
+            return self._counted(definition, "sometimes")
+        except (ProjsegError, OSError):
+            return definition
 
 
 def view_of(name: str) -> str:
@@ -291,28 +314,52 @@ def _column_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
         if folded not in hidden:
             shown.append((name, text, None, False, text))
     for place, (name, text, comment, is_declared, own) in enumerate(shown, start=1):
-        type_ = parse_type_name(text)
-        is_decimal = pa.types.is_decimal(type_)
         yield {
+            **_of_type(text),
             "column_name": name,
             "ordinal_position": place,
             "is_nullable": "YES",
-            "full_data_type": text,
-            "data_type": text.partition("(")[0].partition("<")[0].upper(),
-            "numeric_precision": type_.precision if is_decimal else None,
-            "numeric_scale": type_.scale if is_decimal else None,
             "comment": comment,
             "is_declared": is_declared,
             "stored_type": own,
         }
 
 
+@lru_cache(4096)
+def _of_type(text: str) -> dict[str, Any]:
+    """Return what a row says of its column's type."""
+    type_ = parse_type_name(text)
+    is_decimal = pa.types.is_decimal(type_)
+    return {
+        "full_data_type": text,
+        "data_type": text.partition("(")[0].partition("<")[0].upper(),
+        "numeric_precision": type_.precision if is_decimal else None,
+        "numeric_scale": type_.scale if is_decimal else None,
+    }
+
+
 def _projection_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
-    for declaration in found.spec.layout.projections or ():
+    """Yield the definition's projections, then those that only its table has."""
+    status = found.stored_status
+    counted = {} if status is None else {one.name.casefold(): one for one in status.projections}
+    declared = {
+        str(one.get("name")): json.dumps(one, ensure_ascii=False)
+        for one in found.spec.layout.projections or ()
+    }
+    own = {name.casefold() for name in declared}
+    others = (one.name for key, one in counted.items() if key not in own)
+    for name in (*declared, *others):
+        one = counted.get(name.casefold())
         yield {
-            "projection_name": declaration.get("name"),
-            "definition": json.dumps(declaration, ensure_ascii=False),
+            "projection_name": name,
+            "definition": declared.get(name),
             "owner": found.owner,
+            "status": one and one.status,
+            "segments": one and one.segments,
+            "segments_missing": one and one.missing,
+            "segments_failed": one and one.failed,
+            "bytes": one and one.bytes,
+            "table_version": one and status and status.table_version,
         }
 
 

@@ -42,12 +42,16 @@ if TYPE_CHECKING:
     from projseg.algebra.query.request import IntervalLike
 
 from projseg.catalog.named_writes import (
+    Counts,
     Prepared,
     cast_rows,
     given_options,
+    is_old,
     metrics_of,
     prepared,
     said_of,
+    seen_of,
+    status_of,
     write_chosen,
 )
 
@@ -250,7 +254,7 @@ class NamedRows(Table):
                 operation="adopt layout",
                 note=self._note.asking(**said_of(plan.layout)),
             )
-        self._record(plan.definition)
+        self._record(plan.definition, "sometimes")
         return self.version
 
     def _declared_of(self, properties: TableProperties) -> DeclaredColumns:
@@ -321,7 +325,7 @@ class NamedRows(Table):
             )
         made = commit_of(snapshot.version, entries)
         self._snapshot = after_commit(snapshot, entries)
-        self._record(plan.definition)
+        self._record(plan.definition, "sometimes")
         return made
 
     def _create(
@@ -368,19 +372,20 @@ class NamedRows(Table):
                     "rows cannot be read again; append them again",
                 ) from error
             return None
-        self._record(definition)
+        self._record(definition, "sometimes")
         return commit_of(self._snapshot.version, entries)
 
-    def _record(self, definition: TableMetadata) -> None:
-        """Tell the catalog what was seen; the rows are committed, whatever becomes of that."""
-        properties = self.properties
-        seen = {
-            "table_id": properties.table_id,
-            "bindings": bindings_of(definition, properties),
-            "stored_schema": {column.name: column.type for column in properties.columns},
-        }
-        known = self._named
-        if all(getattr(known, key) == value for key, value in seen.items()):
+    def _record(self, definition: TableMetadata, counts: Counts = "never") -> None:
+        """Tell the catalog what was seen; the rows are committed, whatever becomes of that.
+
+        Segments are counted `now`, `sometimes` (after a minute), or `never`.
+        """
+        known, seen = self._named, seen_of(definition, self.properties)
+        if self.is_unwritten:
+            return
+        if counts == "now" or (counts == "sometimes" and is_old(known.stored_status)):
+            seen["stored_status"] = status_of(known, self._snapshot)
+        elif all(getattr(known, key) == value for key, value in seen.items()):
             return
         try:
             self._catalog.store.record(known.id, **seen, stored_version=self.version)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -14,19 +15,20 @@ from projseg.catalog.declared_table import (
     column_changes,
     layout_of,
 )
-from projseg.catalog.store.table_metadata import TableMetadata
+from projseg.catalog.store.table_metadata import ProjectionStatus, TableMetadata, TableStatus
 from projseg.catalog.stored_values import assigned
 from projseg.table.writes import OnSegment
 from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges, with_changes
 from projseg.table_layer.commits.adopted_layout import may_adopt, with_layout
 from projseg.table_layer.commits.commit import not_committed
 from projseg.table_layer.metadata.change import AdoptLayout
+from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.writer.table_writer import write_segments
 
-if TYPE_CHECKING:
-    pass
+Counts: TypeAlias = Literal["now", "sometimes", "never"]
+_COUNTED_US: Final = 60_000_000
 
 
 class Prepared(NamedTuple):
@@ -142,3 +144,54 @@ def said_of(layout: AdoptLayout | None) -> dict[str, str]:
         "definition": layout.definition,
         "definitionVersion": str(layout.definition_version),
     }
+
+
+def seen_of(definition: TableMetadata, properties: TableProperties) -> dict[str, Any]:
+    """Return what a catalog keeps of a definition's table: its id, bindings and columns."""
+    return {
+        "table_id": properties.table_id,
+        "bindings": bindings_of(definition, properties),
+        "stored_schema": {column.name: column.type for column in properties.columns},
+    }
+
+
+def is_old(status: TableStatus | None) -> bool:
+    """Whether a table's segments were counted more than a minute ago, or never."""
+    return status is None or time.time_ns() // 1000 - status.at_us > _COUNTED_US
+
+
+def status_of(definition: TableMetadata, snapshot: Snapshot) -> TableStatus:
+    """Count what became of the projections of a definition and of its table.
+
+    Parameters
+    ----------
+    definition : TableMetadata
+        Projections that it alone declares are missing in all segments.
+    snapshot : Snapshot
+        The table; no segment file is opened.
+    """
+    from projseg.table_layer.contents.projection_coverage import projection_stats
+
+    found = []
+    for row in projection_stats(snapshot).to_pylist():
+        counts = (row[key] for key in ("built", "missing", "failed", "rows", "bytes"))
+        found.append(_status(row["projection"], *counts))
+    known, segment_count = {one.name.casefold() for one in found}, len(snapshot.segments)
+    names = (str(one.get("name")) for one in definition.spec.layout.projections or ())
+    found += [
+        _status(name, 0, segment_count, 0, 0, 0) for name in names if name.casefold() not in known
+    ]
+    return TableStatus(
+        snapshot.version,
+        time.time_ns() // 1000,
+        segment_count,
+        snapshot.row_count,
+        snapshot.data_bytes,
+        found,
+    )
+
+
+def _status(name: str, held: int, missing: int, failed: int, *sizes: int) -> ProjectionStatus:
+    lacking = "ENABLED" if not missing else "PARTIAL" if held else "DISABLED"
+    status = "FAILED" if failed else lacking
+    return ProjectionStatus(name, status, held, missing, failed, *sizes)

@@ -8,25 +8,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
-from projseg.catalog.declared_table import bindings_of, unwritten
+from projseg.catalog.declared_table import unwritten
 from projseg.catalog.named_table import CatalogTable
-from projseg.catalog.named_writes import prepared
+from projseg.catalog.named_writes import Counts, prepared, seen_of, status_of
 from projseg.catalog.store.open_store import open_store
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import Name, NameLike, TableMetadata, parse_name
 from projseg.errors import CatalogError, InvalidInputError, UnsupportedFeatureError
-from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.open_version import open_as_of
-from projseg.table_layer.metadata.change import Replace
-from projseg.table_layer.metadata.projection_scope import declare_scope
 from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_storage
-from projseg.table_layer.storage.paths import new_write_id
 from projseg.table_layer.storage.storage_contract import Storage
 
 if TYPE_CHECKING:
@@ -40,7 +35,7 @@ _DESCRIBED: Final = re.compile(
 
 
 class TableVerbs:
-    """A catalog's tables: opened, asked, brought to their definitions, emptied of old rows."""
+    """A catalog's tables: opened, asked, brought to their definitions."""
 
     store: Store
 
@@ -99,7 +94,10 @@ class TableVerbs:
         CatalogError
             As of `create`.
         """
-        definition = self._definition(parse_name(name))
+        return self._opened(self._definition(parse_name(name)), version)
+
+    def _opened(self, definition: TableMetadata, version: int | None = None) -> CatalogTable:
+        """Open the table of a definition, as `table` does."""
         storage = self._storage_of(definition)
         try:
             snapshot = open_as_of(storage, version)
@@ -228,72 +226,15 @@ class TableVerbs:
         snapshot = open_snapshot(storage)
         definition = replace(definition, table_id=None, bindings={})
         properties = snapshot.properties
-        seen: dict[str, Any] = {
-            "table_id": properties.table_id,
-            "bindings": bindings_of(definition, properties),
-            "stored_schema": {column.name: column.type for column in properties.columns},
+        seen = {
+            **seen_of(definition, properties),
+            "stored_version": snapshot.version,
+            "stored_status": status_of(definition, snapshot),
         }
-        seen["stored_version"] = snapshot.version
         self.store.record(definition.id, **seen)
         self.flush()
         table = CatalogTable(self._as_catalog(), replace(definition, **seen), storage, snapshot)
         return table.adopt(takes_over=True)
-
-    def expire(self, name: NameLike, dry_run: bool = True) -> pa.Table:
-        """Remove the segments whose rows are all older than the definition's `retention`.
-
-        Parameters
-        ----------
-        name : str or pair of str
-            The definition.
-        dry_run : bool
-            Only list them.
-
-        Returns
-        -------
-        pa.Table
-            file, max_time, rows of the segments that go, or went.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_SPEC if the definition has no retention; as of `table`.
-        CatalogError, CommitError, StorageError
-            As of `append`.
-        """
-        table = self.table(name)
-        retention = table.definition.spec.layout.retention
-        if retention is UNSET:
-            raise InvalidInputError(
-                "PROJSEG_BAD_SPEC",
-                f"$.properties.retention: '{table.definition.full_name}' has none, so nothing of "
-                "it expires; merge one, such as '400 days'",
-            )
-        scope, now = declare_scope(retain=retention), time.time_ns() // 1000
-        entries = [] if table.is_unwritten else list(table.snapshot.segments)
-        old = [
-            entry
-            for entry in entries
-            if scope.reason_against(entry.min_time_us, entry.max_time_us, now) is not None
-        ]
-        if old and not dry_run:
-            commit(
-                table.snapshot.storage,
-                table.snapshot,
-                Replace(frozenset(entry.listed_as for entry in old)),
-                write_id=new_write_id(),
-                operation="expire",
-                metrics={"removed_segments": len(old)},
-            )
-        return pa.table(
-            {
-                "file": pa.array([entry.file for entry in old], pa.string()),
-                "max_time": pa.array(
-                    [entry.max_time_us for entry in old], pa.timestamp("us", "UTC")
-                ),
-                "rows": pa.array([entry.live_row_count for entry in old], pa.int64()),
-            }
-        )
 
     def metadata(self, name: NameLike) -> TableMetadata:
         """Return a definition with what the catalog knows of it.
@@ -325,6 +266,14 @@ class TableVerbs:
         if self._refresh_seconds > 0:
             self._known[name.folded] = (now, found)
         return found
+
+    def _counted(self, definition: TableMetadata, counts: Counts) -> TableMetadata:
+        """Return a definition with what its table has now; `counts` as of `NamedRows._record`."""
+        table = self._opened(definition)
+        if table.is_unwritten:
+            return definition
+        table._record(table.definition, counts)
+        return replace(table.definition, stored_status=status_of(definition, table.snapshot))
 
     def _storage_of(self, definition: TableMetadata) -> Storage:
         if definition.location is None:

@@ -8,14 +8,23 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+from msgspec import UNSET
 
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
 from projseg.catalog.store.table_metadata import NameLike, TableMetadata, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError, ProjsegError
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata.change import Replace
+from projseg.table_layer.metadata.projection_scope import declare_scope
 from projseg.table_layer.storage.locate_storage import open_storage
-from projseg.table_layer.storage.paths import DATA_PREFIX, METADATA_PREFIX, is_own_name
+from projseg.table_layer.storage.paths import (
+    DATA_PREFIX,
+    METADATA_PREFIX,
+    is_own_name,
+    new_write_id,
+)
 
 TRASH_DAYS: Final = 7
 CHANGE_DAYS: Final = 90
@@ -150,6 +159,62 @@ class Upkeep(TableVerbs):
             return self.store.remove_namespace(name, due_us, cascade=cascade)
         finally:
             self.flush()
+
+    def expire(self, name: NameLike, dry_run: bool = True) -> pa.Table:
+        """Remove the segments whose rows are all older than the definition's `retention`.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        dry_run : bool
+            Only list them.
+
+        Returns
+        -------
+        pa.Table
+            file, max_time, rows of the segments that go, or went.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SPEC if the definition has no retention; as of `table`.
+        CatalogError, CommitError, StorageError
+            As of `append`.
+        """
+        table = self.table(name)
+        retention = table.definition.spec.layout.retention
+        if retention is UNSET:
+            raise InvalidInputError(
+                "PROJSEG_BAD_SPEC",
+                f"$.properties.retention: '{table.definition.full_name}' has none, so nothing of "
+                "it expires; merge one, such as '400 days'",
+            )
+        scope, now = declare_scope(retain=retention), time.time_ns() // 1000
+        entries = [] if table.is_unwritten else list(table.snapshot.segments)
+        old = [
+            entry
+            for entry in entries
+            if scope.reason_against(entry.min_time_us, entry.max_time_us, now) is not None
+        ]
+        if old and not dry_run:
+            commit(
+                table.snapshot.storage,
+                table.snapshot,
+                Replace(frozenset(entry.listed_as for entry in old)),
+                write_id=new_write_id(),
+                operation="expire",
+                metrics={"removed_segments": len(old)},
+            )
+        return pa.table(
+            {
+                "file": pa.array([entry.file for entry in old], pa.string()),
+                "max_time": pa.array(
+                    [entry.max_time_us for entry in old], pa.timestamp("us", "UTC")
+                ),
+                "rows": pa.array([entry.live_row_count for entry in old], pa.int64()),
+            }
+        )
 
     def gc(self, dry_run: bool = True) -> pa.Table:
         """Remove dropped definitions that are due, and those that were never finished, with files.

@@ -15,6 +15,7 @@ from projseg.catalog.information_schema import view_of, view_rows
 from projseg.catalog.service.rest_request import (
     RestReply,
     RestRequest,
+    SeenTable,
     definitions_of,
     page_of,
     unknown,
@@ -22,20 +23,16 @@ from projseg.catalog.service.rest_request import (
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, TableMetadata, parse_name
+from projseg.catalog.store.table_metadata import (
+    ACTIONS,
+    Action,
+    Name,
+    TableMetadata,
+    parse_name,
+)
 from projseg.catalog.store.tenant_edits import now_us
 from projseg.catalog.upkeep import DATA, DAY_US, TRASH_DAYS
 from projseg.errors import InvalidInputError
-
-
-class SeenTable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What a client tells of a definition's table."""
-
-    table_id: str
-    bindings: dict[str, str]
-    stored_schema: dict[str, str]
-    stored_version: int
-
 
 _NAMES_MAX: Final = 10_000
 _SPECS_MAX: Final = 100
@@ -274,7 +271,10 @@ def record(request: RestRequest) -> RestReply:
         raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "there is no such definition")
     request.require("WRITE", found.full_name)
     seen = request.record(SeenTable)
-    request.catalog.store.record(found.id, **msgspec.structs.asdict(seen))
+    facts = msgspec.structs.asdict(seen)
+    if seen.stored_status is None:
+        del facts["stored_status"]  # what was counted before stays
+    request.catalog.store.record(found.id, **facts)
     return RestReply(None, 204)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import msgspec
 import sqlalchemy as sa
 
 from projseg.catalog.spec.spec_edits import SpecEdit
@@ -20,6 +20,7 @@ from projseg.catalog.store.table_metadata import (
     Action,
     Name,
     TableMetadata,
+    TableStatus,
     check_action,
     metadata_of,
 )
@@ -268,10 +269,11 @@ class DefinitionStore(Namespaces, Trash, StagedDefinitions):
         definition : str
             Its id.
         **facts : object
-            Of `table_id`, `bindings`, `stored_schema`, `stored_version`, `location`.
+            Of `table_id`, `bindings`, `stored_schema`, `stored_version`, `stored_status`,
+            `location`.
         """
         values = {
-            key: json.dumps(value) if isinstance(value, Mapping) else value
+            key: _text_of(value) if isinstance(value, Mapping | TableStatus) else value
             for key, value in facts.items()
         }
 
@@ -315,3 +317,7 @@ class DefinitionStore(Namespaces, Trash, StagedDefinitions):
             )
         )
         return version
+
+
+def _text_of(value: Mapping[str, Any] | TableStatus) -> str:
+    return msgspec.json.encode(value).decode()

@@ -306,6 +306,8 @@ class RestStore:
             "storedSchema": dict(facts["stored_schema"]),
             "storedVersion": facts["stored_version"],
         }
+        if (status := facts.get("stored_status")) is not None:
+            body["storedStatus"] = status
         try:
             self._ask("PUT", f"/definitions{quoted(definition)}/seen", body)
         except PermissionDeniedError:

@@ -112,6 +112,50 @@ def check_action(action: str) -> None:
         )
 
 
+class ProjectionStatus(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What became of a projection in the segments of its table.
+
+    Parameters
+    ----------
+    name, status : str
+        `ENABLED`: in all segments; `PARTIAL`: in some; `DISABLED`: in none; `FAILED`: it could not
+        be built in some. Segments that its scope leaves out count as none of these.
+    segments, missing, failed : int
+        Segments that hold it, that do not, and in which it failed.
+    rows, bytes : int
+        Its own, in all segments.
+    """
+
+    name: str
+    status: str
+    segments: int
+    missing: int
+    failed: int
+    rows: int
+    bytes: int
+
+
+class TableStatus(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What a table held at a version.
+
+    Parameters
+    ----------
+    table_version, at_us : int
+        Which version, and when it was counted, in microseconds since 1970.
+    segments, rows, bytes : int
+        The table's own.
+    projections : list of ProjectionStatus
+        In the table's order, then those that only the definition has.
+    """
+
+    table_version: int
+    at_us: int
+    segments: int
+    rows: int
+    bytes: int
+    projections: list[ProjectionStatus]
+
+
 class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """A definition with what the catalog knows of it.
 
@@ -141,6 +185,8 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
         The table's columns and types when they were last seen.
     stored_version : int or None
         The table version at which that was.
+    stored_status : TableStatus or None
+        What the table held when that was last counted.
     spec : TableSpec
         What the user wrote.
     """
@@ -161,6 +207,7 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
     bindings: dict[str, str] = {}
     stored_schema: dict[str, str] = {}
     stored_version: int | None = None
+    stored_status: TableStatus | None = None
     spec: TableSpec
 
     @property
@@ -186,6 +233,7 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
             "bindings": self.bindings,
             "storedSchema": self.stored_schema,
             "storedVersion": self.stored_version,
+            "storedStatus": self.stored_status,
         }
         return msgspec.json.encode(found).decode()
 
@@ -193,7 +241,8 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
     def tag(self) -> str:
         """What differs whenever `to_json` does: the version, and a digest of what was recorded."""
         seen = (self.table_id, self.bindings, self.stored_schema, self.stored_version, self.state)
-        return f"{self.version}-{hashlib.sha256(repr(seen).encode()).hexdigest()[:12]}"
+        text = repr((*seen, self.stored_status))
+        return f"{self.version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def metadata_of_json(content: bytes) -> TableMetadata:
@@ -223,6 +272,7 @@ def metadata_of_json(content: bytes) -> TableMetadata:
         bindings=found.bindings,
         stored_schema=found.storedSchema,
         stored_version=found.storedVersion,
+        stored_status=found.storedStatus,
         spec=spec,
     )
 
@@ -243,6 +293,7 @@ class _MetadataJson(msgspec.Struct):
     bindings: dict[str, str]
     storedSchema: dict[str, str]
     storedVersion: int | None
+    storedStatus: TableStatus | None = None
 
 
 COLUMNS: Final = tuple(TableMetadata.__struct_fields__)
@@ -256,4 +307,6 @@ def metadata_of(row: Sequence[Any]) -> TableMetadata:
     fields["managed"] = bool(fields["managed"])
     for key in ("bindings", "stored_schema"):
         fields[key] = json.loads(fields[key]) if fields[key] else {}
+    if (status := fields["stored_status"]) is not None:
+        fields["stored_status"] = msgspec.json.decode(status, type=TableStatus)
     return TableMetadata(**fields)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.catalog import information_schema
+from projseg.catalog import information_schema, named_writes
 from projseg.catalog.store import definition_store
 from projseg.errors import ProjsegError
 
@@ -203,3 +203,92 @@ def test_explain_and_bad_conditions_are_as_before(five):
     assert explained.num_rows > 0
     with pytest.raises(ProjsegError, match="PROJSEG_UNKNOWN_COLUMN"):
         five.sql("SELECT * FROM information_schema.tables WHERE tabel_name = 'Edits'")
+
+
+def status_of(catalog, *args, **options):
+    found = catalog.status(*args, **options).drop_columns(["bytes", "at"]).to_pylist()
+    return [tuple(row.values())[1:] for row in found]
+
+
+def test_status_of_projections(doors, catalog):
+    p = {"name": "p", "sql": "SELECT channel, sum(price) AS s GROUP BY ALL"}
+    q = {"name": "q", "sql": "SELECT channel, count(*) AS c GROUP BY ALL"}
+    catalog.create("edits", {**SPEC, "properties": {**SPEC["properties"], "projections": [p]}})
+    catalog.create(
+        "in", {"type": "inline", "properties": {"format": "json", "data": "{}"}, "columns": []}
+    )
+    never = [(None, None, None, None, None, None, None)]
+    assert status_of(catalog) == status_of(catalog, "edits", refresh=True) == never
+    rows = pa.table(
+        {
+            "time": pa.array([0, 86_400_000_000], pa.timestamp("us", "UTC")),
+            "channel": ["a", "b"],
+        }
+    )
+    table = catalog.table("edits")
+    table.append(rows)
+    kept = [
+        (None, 0, "ENABLED", 2, 0, 0, 2),
+        ("p", 0, "ENABLED", 2, 0, 0, 2),
+    ]
+    assert status_of(catalog) == status_of(doors.open(), "edits") == kept
+    before = catalog.status("edits")
+    assert before["bytes"].to_pylist() == [
+        sum(table.segments()["bytes"].to_pylist()),
+        table.projections()["bytes"][0].as_py(),
+    ]
+    # A definition's projection that its table has nowhere yet; once in a minute is kept.
+    catalog.merge("edits", {"properties": {"projections": [p, q]}})
+    assert status_of(catalog, "edits", refresh=True)[2] == ("q", 0, "DISABLED", 0, 2, 0, 0)
+    table.append(rows.slice(1))
+    assert status_of(catalog)[0][:4] == (None, 0, "ENABLED", 2), "a minute has not passed"
+    asked = (
+        "SELECT projection_name AS p, status, segments AS n, segments_missing AS missing, "
+        "segments_failed AS failed, table_version AS v FROM information_schema.projections "
+    )
+    live = catalog.sql(asked + "WHERE table_name = 'edits' ORDER BY p").to_pylist()
+    assert [tuple(row.values()) for row in live] == [
+        ("p", "ENABLED", 3, 0, 0, 1),
+        ("q", "PARTIAL", 1, 2, 0, 1),
+    ]
+    listed = catalog.sql(asked + "ORDER BY p").to_pylist()
+    assert [row["v"] for row in listed] == [0, 0], "as it was last kept: no table is opened"
+    assert (
+        status_of(catalog, refresh=True)
+        == status_of(doors.open())
+        == [
+            (None, 1, "ENABLED", 3, 0, 0, 3),
+            ("p", 1, "ENABLED", 3, 0, 0, 3),
+            ("q", 1, "PARTIAL", 1, 2, 0, 1),
+        ]
+    )
+    assert catalog.sql(asked + "ORDER BY p").to_pylist() == live
+    shutil.rmtree(catalog.metadata("edits").location)
+    assert [row[2] for row in status_of(catalog, refresh=True)] == ["FAILED", "ENABLED", "PARTIAL"]
+    assert catalog.sql(asked + "WHERE table_name = 'edits' ORDER BY p").to_pylist() == live
+
+
+def test_a_projection_that_could_not_be_built_has_failed(house):
+    sql = "SELECT 10 div n AS d, count(*) AS c GROUP BY 10 div n"
+    spec = {"properties": {"projections": [{"name": "p", "sql": sql}]}}
+    house.create(
+        "t",
+        {
+            **spec,
+            "columns": [{"name": "k", "sqlType": "string"}, {"name": "n", "sqlType": "bigint"}],
+        },
+    )
+    house.table("t").append({"k": ["a", "a"], "n": [0, 1]})
+    assert [row[2:6] for row in status_of(house, "t", refresh=True)] == [
+        ("ENABLED", 1, 0, 0), ("FAILED", 0, 0, 1),
+    ]  # fmt: skip
+
+
+def test_commits_by_name_count_again_after_a_minute(house, monkeypatch):
+    house.create("t", {"columns": [{"name": "n", "sqlType": "bigint"}]})
+    table = house.table("t")
+    table.append({"n": [1]})
+    now = named_writes.time.time_ns()
+    monkeypatch.setattr(named_writes.time, "time_ns", lambda: now + 61 * 10**9)
+    table.append({"n": [2]})
+    assert [row[1:] for row in status_of(house)] == [(1, "ENABLED", 2, 0, 0, 2)]

@@ -354,4 +354,4 @@ def test_a_first_schema_is_migrated(tmp_path):
         assert catalog.migrate()
         catalog.create("t", SPEC)
         catalog.admin.create_principal("ada")
-        assert (tmp_path / "house.db.before-3").exists()
+        assert (tmp_path / "house.db.before-4").exists()

@@ -99,6 +99,16 @@ def test_show_prints_what_create_takes(run, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["id"] == {"schema": "sales", "name": "edits"}
 
 
+def test_status_is_kept_and_counted(run, rows):
+    assert run("status")[0]["status"] is None
+    run("insert", "sales.edits", rows)
+    kept = run("status", "sales.edits")[0]
+    assert (kept["status"], kept["segments"], kept["rows"]) == ("ENABLED", 3, 6)
+    counted = run("status", "sales.edits", "--refresh")[0]
+    assert counted.pop("at") > kept.pop("at")
+    assert counted == kept
+
+
 def test_a_drop_needs_a_yes_and_is_undone(run, rows):
     run("insert", "sales.edits", rows)
     assert run("drop", "sales.edits")[0]["would_drop"] == "sales.edits"
@@ -164,7 +174,7 @@ def test_tables_fit_eighty_columns(run, monkeypatch, capsys):
     from projseg.cli import app
 
     monkeypatch.setattr("projseg.cli.output._PIPED_WIDTH", 80)
-    for words in (["list"], ["history"], ["trash"], ["namespaces"]):
+    for words in (["list"], ["history"], ["status"], ["trash"], ["namespaces"]):
         app(["catalog", *words, "-o", "table"], standalone_mode=False)
         printed = capsys.readouterr().out
         assert printed or words == ["trash"]

@@ -241,6 +241,19 @@ def unhide(name: Name, columns: _Columns, *, opened: GivenCatalog, output: Outpu
     print_fields({"name": name, "version": opened.unhide_columns(name, columns)}, output)
 
 
+def status(
+    name: Annotated[str | None, typer.Argument(help="The definition; default: all tables.")] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Open the tables and count anew.")
+    ] = False,
+    *,
+    opened: GivenCatalog,
+    output: Output = None,
+) -> None:
+    """List what became of the projections of tables, as it was last counted."""
+    print_rows(opened.status(name, refresh), output)
+
+
 def history(
     name: Annotated[
         str | None, typer.Argument(help="The definition; default: the tenant's changes.")
@@ -368,6 +381,7 @@ VERBS: Final[dict[str, Callable[..., None]]] = {
     "hide": hide,
     "unhide": unhide,
     "history": history,
+    "status": status,
     "apply": apply,
     "rebind": rebind,
     "expire": expire,
