@@ -269,7 +269,9 @@ class Database:
 
     @contextmanager
     def _begun(self, *, is_edit: bool = False) -> Iterator[sa.Connection]:
-        engine = self._own_engine().execution_options(**{IMMEDIATE: is_edit})
+        engine = self._own_engine()
+        if is_edit:
+            engine = engine.execution_options(**{IMMEDIATE: True})
         with engine.connect() as connection:
             yield connection
 

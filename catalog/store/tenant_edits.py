@@ -58,6 +58,11 @@ CHANGES: Final = sa.table(
     ),
 )
 ROW: Final = tuple(DEFINITIONS.c[name] for name in COLUMNS)
+_NAME: Final = ("tenant", "folded_namespace", "folded")
+# Made once, as each statement by name reads it.
+_ACTIVE_ROW: Final = sa.select(*ROW).where(
+    DEFINITIONS.c.state == ACTIVE, *(DEFINITIONS.c[key] == sa.bindparam(key) for key in _NAME)
+)
 
 
 @dataclass
@@ -210,14 +215,8 @@ class TenantEdits:
         return connection.execute(sa.select(column).where(own)).scalar()
 
     def _active(self, connection: sa.Connection, name: Name) -> TableMetadata | None:
-        table, (namespace, folded) = DEFINITIONS.c, name.folded
-        asked = sa.select(*ROW).where(
-            table.tenant == self.tenant,
-            table.folded_namespace == namespace,
-            table.folded == folded,
-            table.state == ACTIVE,
-        )
-        row = connection.execute(asked).first()
+        key = dict(zip(_NAME, (self.tenant, *name.folded), strict=True))
+        row = connection.execute(_ACTIVE_ROW, key).first()
         return None if row is None else metadata_of(row)
 
     def _require(self, connection: sa.Connection, name: Name) -> TableMetadata:
