@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.catalog.named_rows import NamedRows
-from projseg.catalog.spec.spec_edits import SpecEdit, drop_of, merged, with_renamed_column
+from projseg.catalog.named_writes import prepared
+from projseg.catalog.spec.spec_edits import (
+    SpecEdit,
+    add_projection_of,
+    drop_of,
+    drop_projection_of,
+    merged,
+    with_renamed_column,
+)
+from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError
 from projseg.input_rows import RowsLike
 from projseg.segment_format.layout.logical_types import type_name
@@ -175,6 +186,97 @@ class CatalogTable(NamedRows):
             SpecEdit(lambda spec: merged(spec, part)),
         )
 
+    def add_projection(
+        self,
+        declaration: ProjectionLike,
+        materialize: bool = False,
+        build: str = "immediate",
+        *,
+        interval: IntervalLike | None = None,
+        retain: str | None = None,
+        max_row_ratio: float | None = None,
+        max_bytes_ratio: float | None = None,
+    ) -> int:
+        """Declare a projection in the definition and in the table.
+
+        Parameters
+        ----------
+        declaration, materialize, build, interval, retain, max_row_ratio, max_bytes_ratio
+            As of `Table.add_projection`. A table that was never written takes the first alone.
+
+        Returns
+        -------
+        int
+            The table's version.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.add_projection` and `Catalog.merge`.
+        """
+        self._begin()
+        form = _mapping_of(declaration)
+        name, edit = str(form.get("name")), add_projection_of(form)
+        scope = {
+            "interval": interval,
+            "retain": retain,
+            "max_row_ratio": max_row_ratio,
+            "max_bytes_ratio": max_bytes_ratio,
+        }
+        has_scope = build != "immediate" or any(one is not None for one in scope.values())
+        if materialize or has_scope:
+            self._require_written()
+        if self._has_projection(name):
+            raise InvalidInputError(
+                "PROJSEG_PROJECTION_EXISTS",
+                f"the table of '{self._named.full_name}' has a projection '{name}'",
+            )
+        if not self.is_unwritten:  # what does not fit the table is refused before the edit
+            prepared(replace(self._named, spec=edit.apply(self._named.spec)), self.properties)
+        self._catalog.store.change(self._named.full_name, edit)
+        self._catalog.flush()
+        self.refresh()
+        if self.is_unwritten:
+            return self.version
+        if not has_scope:
+            self.adopt()
+        if not self._has_projection(name):  # the layout is another definition's, or it has a scope
+            super().add_projection(form, False, build, **scope)  # type: ignore[arg-type]
+        if materialize:
+            self.materialize_projection(name)
+        return self.version
+
+    def drop_projection(self, name: str) -> int:
+        """Take a projection out of the definition and out of the table.
+
+        Returns
+        -------
+        int
+            The table's version.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.drop_projection` and `Catalog.merge`.
+        """
+        self._begin()
+        edit, is_stored = drop_projection_of(name), self._has_projection(name)
+        if edit.apply(self._named.spec) != self._named.spec:
+            self._catalog.store.change(self._named.full_name, edit)
+            self._catalog.flush()
+            self.refresh()
+        elif not is_stored:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_PROJECTION",
+                f"neither '{self._named.full_name}' nor its table declares projection '{name}'",
+            )
+        return super().drop_projection(name) if is_stored else self.version
+
+    def _has_projection(self, name: str) -> bool:
+        return not self.is_unwritten and any(
+            one.name == name for one in self.properties.projections
+        )
+
     def _change_column(
         self,
         name: str,
@@ -201,3 +303,16 @@ class CatalogTable(NamedRows):
             self._catalog.flush()
         self.refresh()
         return self.version
+
+
+def _mapping_of(declaration: ProjectionLike) -> Mapping[str, Any]:
+    """Return a declaration as a definition keeps it."""
+    form = declaration_of(declaration)
+    if isinstance(form, Mapping):
+        return form
+    found = {field.name: getattr(form, field.name) for field in fields(form)}
+    return {
+        key: value if isinstance(value, str) else list(value)
+        for key, value in found.items()
+        if value
+    }

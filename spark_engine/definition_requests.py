@@ -23,6 +23,7 @@ from projseg.spark_engine.definition_rows import (
     INFORMATION_SCHEMA,
     described_view,
     files_of,
+    metadata_of,
     view_names,
     view_of,
 )
@@ -33,6 +34,7 @@ from projseg.table_layer.commits.open_version import version_at
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
     from projseg.catalog.named_table import CatalogTable
+    from projseg.catalog.spec.table_spec import TableSpec
     from projseg.catalog.store.table_metadata import TableMetadata
     from projseg.table_layer.metadata.table_properties import TableProperties
 
@@ -305,6 +307,29 @@ def _drop(catalog: Catalog, request: Request) -> bool:
     return catalog.drop(_name(request), data=request["data"])
 
 
+def _add_projection(catalog: Catalog, request: Request) -> int:
+    """Declare a projection by name; if it may be there, what the table lacks of it is completed."""
+    table = catalog.table(_name(request))
+    if request["lenient"] and _declares(table, request["name"]):
+        table.adopt()
+        return table.version
+    declaration = {"name": request["name"], "sql": request["sql"]}
+    return table.add_projection(declaration, request["materialize"], request["build"])
+
+
+def _drop_projection(catalog: Catalog, request: Request) -> int:
+    table = catalog.table(_name(request))
+    stored = table.projections()["name"].to_pylist()
+    if request["lenient"] and not (_declares(table, request["name"]) or request["name"] in stored):
+        return table.version
+    return table.drop_projection(request["name"])
+
+
+def _declares(table: CatalogTable, name: str) -> bool:
+    declared = table.definition.spec.layout.projections or ()
+    return any(str(one.get("name")).casefold() == name.casefold() for one in declared)
+
+
 def _hide(catalog: Catalog, request: Request) -> int:
     verb = catalog.hide_columns if request["hides"] else catalog.unhide_columns
     return verb(_name(request), request["columns"])
@@ -323,8 +348,10 @@ _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
     "defined_drop": _drop,
     "defined_undrop": lambda c, r: c.undrop(_name(r)),
     "defined_hide": _hide,
+    "defined_add_projection": _add_projection,
+    "defined_drop_projection": _drop_projection,
     "defined_rename": lambda c, r: c.rename(_name(r), (r["new_namespace"], r["new_table"])),
-    "defined_files": lambda c, r: files_of(c, _name(r) if "table" in r else None, r),
+    "defined_files": lambda c, r: files_of(c._places, _given_files(c, r), r["timezone"]),
     "defined_namespaces": lambda c, _: [*c.namespaces(), INFORMATION_SCHEMA],
     "defined_namespace": _namespace,
     "defined_create_namespace": lambda c, r: c.create_namespace(
@@ -334,6 +361,24 @@ _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
 }
 
 
+def _given_files(catalog: Catalog, request: Request) -> TableSpec:
+    from projseg.catalog.external.source_parameters import given_spec, whole_spec
+
+    if not request["table"]:
+        return given_spec(request["parameters"])
+    definition = catalog.metadata(_name(request))
+    return whole_spec(str(definition.full_name), definition.spec, request["parameters"])
+
+
+def _files_without_catalog(request: Request) -> Reply:
+    """Return files that parameters alone describe; the environment says which may be read."""
+    from projseg.catalog.external.allowed_places import AllowedPlaces
+    from projseg.catalog.external.source_parameters import given_spec
+
+    spec = given_spec(request["parameters"])
+    return {"result": files_of(AllowedPlaces.of((), ()), spec, request["timezone"])}, b""
+
+
 def _operation(act: Callable[[Catalog, Request], object]) -> Callable[[Request], Reply]:
     return lambda request: ({"result": act(_catalog(request), request)}, b"")
 
@@ -341,4 +386,8 @@ def _operation(act: Callable[[Catalog, Request], object]) -> Callable[[Request],
 DEFINITIONS: Final = {
     **{name: _operation(act) for name, act in _ACTS.items()},
     "defined_view": lambda request: ({}, arrow_stream(view_of(_catalog(request), request))),
+    "defined_metadata": lambda request: metadata_of(
+        _catalog(request).table(_name(request)), request
+    ),
+    "external_files": _files_without_catalog,
 }

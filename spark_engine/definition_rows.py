@@ -10,52 +10,76 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError
 from projseg.segment_format.layout.logical_types import normal_type, type_name
+from projseg.spark_engine.replies import Reply, arrow_stream
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
+    from projseg.catalog.external.allowed_places import AllowedPlaces
+    from projseg.catalog.named_table import CatalogTable
+    from projseg.catalog.spec.table_spec import TableSpec
 
 INFORMATION_SCHEMA: Final = "information_schema"
 
 
-def files_of(
-    catalog: Catalog, name: tuple[str, str] | None, request: Mapping[str, Any]
-) -> dict[str, Any]:
+def files_of(places: AllowedPlaces, spec: TableSpec, timezone: str) -> dict[str, Any]:
     """Return the columns of files from outside, and what tasks read them by.
 
     Parameters
     ----------
-    catalog : Catalog
-        With the places that the reader allows.
-    name : (str, str) or None
-        A definition; None: the parameters say everything.
-    request : mapping
-        With `parameters`, by the names of a spec's properties, and `timezone`.
+    places : AllowedPlaces
+        That the reader allows.
+    spec : TableSpec
+        A whole definition of files.
+    timezone : str
+        Of the session.
 
     Raises
     ------
     ProjsegError
         As of `Catalog.read`.
     """
-    from projseg.catalog.external.source_parameters import given_spec, whole_spec
     from projseg.catalog.external.source_reader import parts_of, read_source
 
-    parameters = request["parameters"]
-    if name is None:
-        spec = given_spec(parameters)
-    else:
-        definition = catalog.metadata(name)
-        spec = whole_spec(str(definition.full_name), definition.spec, parameters)
-    parts, zone, places = parts_of(spec, catalog._places), request["timezone"], catalog._places
+    parts = parts_of(spec, places)
     if not parts:
         raise InvalidInputError("PROJSEG_BAD_INPUT_FILE", "no file is named; name one")
-    schema = read_source(parts[0], places, zone).schema
+    schema = read_source(parts[0], places, timezone).schema
     read = {
         "parts": [one.to_json() for one in parts],
         "roots": places.roots,
         "hosts": places.hosts,
-        "timezone": zone,
+        "timezone": timezone,
     }
     return {"columns": _columns(schema), "files": json.dumps(read)}
+
+
+def metadata_of(table: CatalogTable, request: Mapping[str, Any]) -> Reply:
+    """Return a metadata table of a defined table, with its columns as Spark's DDL.
+
+    Parameters
+    ----------
+    table : CatalogTable
+        Of one that was never written: no rows.
+    request : mapping
+        With `kind`: `segments`, `projections`, `history` or `columns`.
+    """
+    reads = {
+        "segments": table.segments,
+        "projections": table.projections,
+        "history": table.history,
+        "columns": table.columns,
+    }
+    rows = reads[request["kind"]]()
+    columns = ", ".join(f"`{field.name}` {_ddl(field.type)}" for field in rows.schema)
+    return {"result": columns}, arrow_stream(rows)
+
+
+def _ddl(type_: pa.DataType) -> str:
+    if pa.types.is_map(type_):
+        return f"map<{_ddl(type_.key_type)},{_ddl(type_.item_type)}>"
+    if pa.types.is_list(type_):
+        return f"array<{_ddl(type_.value_type)}>"
+    return type_name(normal_type(type_))
 
 
 def view_names() -> list[str]:

@@ -66,6 +66,40 @@ def hide_of(hide: Iterable[str] = (), unhide: Iterable[str] = ()) -> SpecEdit:
     return SpecEdit(lambda spec: with_hidden(spec, **body), "/hideColumns", body)
 
 
+def add_projection_of(declaration: Mapping[str, Any]) -> SpecEdit:
+    """Return the edit that adds a projection to a layout.
+
+    It raises PROJSEG_PROJECTION_EXISTS if the layout has one of that name.
+    """
+    name = str(declaration.get("name"))
+
+    def added(spec: TableSpec) -> TableSpec:
+        present, others = _projections(spec, name)
+        if len(others) < len(present):
+            raise InvalidInputError(
+                "PROJSEG_PROJECTION_EXISTS", f"the definition has a projection '{name}' already"
+            )
+        return merged(spec, {"properties": {"projections": [*present, dict(declaration)]}})
+
+    return SpecEdit(added)
+
+
+def drop_projection_of(name: str) -> SpecEdit:
+    """Return the edit that takes a projection out of a layout, where it may be missing."""
+
+    def dropped(spec: TableSpec) -> TableSpec:
+        return merged(spec, {"properties": {"projections": _projections(spec, name)[1] or None}})
+
+    return SpecEdit(dropped)
+
+
+def _projections(spec: TableSpec, name: str) -> tuple[list[Any], list[Any]]:
+    """Return the projections of a layout, and those of other names."""
+    present = list(spec.to_dict()["properties"].get("projections", ()))
+    folded = name.casefold()
+    return present, [one for one in present if str(one.get("name")).casefold() != folded]
+
+
 def merged(spec: TableSpec, part: SpecLike) -> TableSpec:
     """Return a spec with a part of one merged into it.
 

@@ -437,7 +437,7 @@ def test_a_forged_location_is_never_emptied(edits, tmp_path):
 def test_a_kill_between_a_first_write_and_its_record(edits):
     def dies():
         table = edits.table("edits")
-        table._record = lambda definition: os.kill(os.getpid(), signal.SIGKILL)
+        table._record = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         table.append(rows())
 
     assert run_and_die(dies)
@@ -493,3 +493,39 @@ def test_explain_by_name_and_by_path_choose_the_same(edits):
     for question in ({"group_by": "channel", "aggregators": "sum(added)"}, {"columns": "added"}):
         by_path = projseg.Table(table.location).explain(**question)
         assert table.explain(**question).segments.equals(by_path.segments)
+
+
+def test_projections_are_in_the_definition_and_in_the_table(edits):
+    def declared():
+        return [one["name"] for one in edits.spec("edits").layout.projections]
+
+    sums = projseg.Projection("sums", ["channel"], ["sum(added) AS s"])
+    table = edits.table("edits")
+    first = declared()
+    table.add_projection(sums)
+    assert declared() == [*first, "sums"]
+    table.append(rows())
+    assert table.projections()["segments"].to_pylist()[-1] == table.segments().num_rows
+    with code("PROJSEG_PROJECTION_EXISTS"):
+        table.add_projection(sums)
+    with code("PROJSEG_UNKNOWN_COLUMN"):
+        table.add_projection({"name": "bad", "sql": "SELECT none, count(*) AS n GROUP BY none"})
+    assert declared() == [*first, "sums"]
+    # The declared name of a column that is stored under another one.
+    projseg.Table(table.location).rename_column("channel", "was")
+    table.add_projection(
+        {"name": "most", "sql": "SELECT channel, max(added) AS m GROUP BY ALL"}, True
+    )
+    assert table.projections()["segments_missing"].to_pylist()[-1] == 0
+    assert table.explain(group_by="channel", aggregators="max(added)").sources.keys() == {"most"}
+    table.add_projection(
+        {"name": "late", "sql": "SELECT added, count(*) AS n GROUP BY ALL"}, build="deferred"
+    )
+    assert table.projection_stats()["build"].to_pylist()[-1] == "deferred"
+    for name in ("sums", "most", "late"):
+        table.drop_projection(name)
+    assert declared() == first
+    with code("PROJSEG_UNKNOWN_PROJECTION"):
+        table.drop_projection("sums")
+    table.append(rows(first=48))
+    assert "sums" not in edits.table("edits").projections()["name"].to_pylist()

@@ -360,3 +360,113 @@ def test_information_schema(sql, house):
     assert "s" in {row[0] for row in schemata}
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         sql("SELECT * FROM defs.information_schema.none")
+
+
+def test_projections_are_declared_in_the_definition_and_in_the_table(sql, house):
+    sql("CREATE TABLE defs.s.p (k STRING, n BIGINT)")
+    added = "ALTER TABLE defs.s.p ADD PROJECTION IF NOT EXISTS {} (SELECT k, {} GROUP BY k)"
+    sql(added.format("a", "sum(n) AS n"))  # before the first row
+    sql("INSERT INTO defs.s.p VALUES ('x', 1), ('x', 2), ('y', 3)")
+    sql(added.format("b", "max(n) AS n"))
+    sql(added.format("b", "min(n) AS n"))  # it is there
+    declared = [one["name"] for one in house.spec("s.p").to_dict()["properties"]["projections"]]
+    assert declared == ["a", "b"]
+    table = house.table("s.p")
+    assert table.projections()["name"].to_pylist() == ["a", "b"]
+    count = table.segments().num_rows
+    assert table.projections()["segments"].to_pylist() == [count, 0]
+    with pytest.raises(Exception, match="PROJSEG_PROJECTION_EXISTS"):
+        sql("ALTER TABLE defs.s.p ADD PROJECTION a (SELECT k, count(*) AS c GROUP BY k)")
+    with pytest.raises(Exception, match="PROJSEG_"):
+        sql("ALTER TABLE defs.s.p ADD PROJECTION c (SELECT none, count(*) AS c GROUP BY none)")
+    sql("ALTER TABLE defs.s.p DROP PROJECTION a")
+    sql("ALTER TABLE defs.s.p DROP PROJECTION IF EXISTS a")
+    with pytest.raises(Exception, match="PROJSEG_UNKNOWN_PROJECTION"):
+        sql("ALTER TABLE defs.s.p DROP PROJECTION a")
+    assert house.spec("s.p").to_dict()["properties"]["projections"][0]["name"] == "b"
+    sql("INSERT INTO defs.s.p VALUES ('z', 4)")
+    assert house.table("s.p").projections()["segments"].to_pylist() == [1]
+    assert rows(sql("SELECT k, max(n) AS n FROM defs.s.p GROUP BY k")) == [
+        ("x", 2), ("y", 3), ("z", 4),
+    ]  # fmt: skip
+
+
+def test_metadata_tables(sql, house, spark):
+    sql(EDITS)
+    assert sql("SELECT * FROM defs.s.edits.segments").collect() == []
+    sql(f"INSERT INTO defs.s.edits (time, channel, added) VALUES {ROWS}")
+    table = house.table("s.edits")
+    assert rows(sql("SELECT segment, rows, projections FROM defs.s.edits.segments")) == [
+        (row["segment"], row["rows"], row["projections"])
+        for row in sorted(table.segments().to_pylist(), key=lambda row: row["segment"])
+    ]
+    assert rows(sql("SELECT name, segments, rows FROM defs.s.edits.projections")) == [("p", 2, 2)]
+    kinds = sql("SELECT version, operation FROM defs.s.edits.history ORDER BY version")
+    assert [row.version for row in kinds.collect()] == [0]
+    sql("USE defs.s")
+    try:
+        assert rows(sql("SELECT column, segments FROM edits.columns")) == [
+            ("added", 2), ("channel", 2), ("time", 2),
+        ]  # fmt: skip
+        # A table of that name comes before.
+        sql("CREATE TABLE defs.s.segments (a INT)")
+        assert sql("SELECT * FROM defs.s.segments").columns == ["a"]
+    finally:
+        sql("USE spark_catalog.default")
+    for name in ("defs.s.edits.parts", "defs.s.none.segments", "defs.edits.segments"):
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            sql(f"SELECT * FROM {name}")
+
+
+def test_a_stream_reads_declared_columns(sql, house, spark, tmp_path):
+    sql("CREATE TABLE defs.s.t (a STRING, gone INT)")
+    with pytest.raises(Exception, match="PROJSEG_NOT_A_TABLE"):
+        spark.readStream.table("defs.s.t")
+    house.table("s.t").append(pa.table({"a": ["1", "2"], "b": ["x", "y"]}))
+    house.merge("s.t", {"columns": [{"name": "a", "sqlType": "int"}]})
+    read = spark.readStream.table("defs.s.t")
+    assert [field.simpleString() for field in read.schema] == ["a:int", "gone:int", "b:string"]
+    target = str(tmp_path / "out")
+    query = (
+        read.where("a > 1").writeStream.format("parquet").option("checkpointLocation", target + "c")
+        .trigger(availableNow=True).start(target)
+    )  # fmt: skip
+    query.awaitTermination()
+    assert rows(spark.read.parquet(target)) == [(2, None, "y")]
+
+
+def test_rows_are_merged_by_name(sql, house):
+    sql("CREATE TABLE defs.s.m (k STRING, n BIGINT)")
+    sql("INSERT INTO defs.s.m VALUES ('a', 1), ('b', 2)")
+    sql(
+        "MERGE INTO defs.s.m t USING (SELECT * FROM VALUES ('b', 3L), ('c', 4L) v(k, n)) s "
+        "ON t.k = s.k "
+        "WHEN MATCHED THEN UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows(sql("SELECT * FROM defs.s.m")) == [("a", 1), ("b", 3), ("c", 4)]
+    assert house.sql("SELECT sum(n) AS n FROM s.m").to_pylist() == [{"n": 8}]
+
+
+def test_files_without_a_definition(sql, spark, tmp_path):
+    inline = (
+        "projseg_external(source => 'inline', data => 'a,b,1\nc,d,2', format => 'csv', "
+        "schema => 'x STRING, y STRING, z BIGINT')"
+    )
+    assert rows(sql(f"SELECT * FROM {inline} WHERE z > 1")) == [("c", "d", 2)]
+    sql("CREATE TABLE defs.s.f (x STRING, y STRING, z BIGINT)")
+    sql(f"INSERT INTO defs.s.f SELECT * FROM {inline}")
+    assert sql("SELECT sum(z) FROM defs.s.f").first()[0] == 3
+    (tmp_path / "a.csv").write_text("1\n")
+    file = f"projseg_external(source => 'files', baseDir => '{tmp_path}', files => 'a.csv', "
+    file += "format => 'csv', schema => 'n INT')"
+    with pytest.raises(Exception, match="PROJSEG_OUTSIDE_ROOTS"):
+        sql(f"SELECT * FROM {file}").collect()
+    for key in ("", ".uri", ".warehouse"):
+        value = spark.conf.get(f"spark.sql.catalog.defs{key}")
+        spark.conf.set(f"spark.sql.catalog.rooted{key}", value)
+    spark.conf.set("spark.sql.catalog.rooted.externalRoots", str(tmp_path))
+    sql("USE rooted.s")
+    try:
+        assert rows(sql(f"SELECT * FROM {file}")) == [(1,)]
+    finally:
+        sql("USE spark_catalog.default")

@@ -57,6 +57,9 @@ case class Statement(
   private def done(classic: ClassicSession): Seq[Row] = {
     val tables = new Locations(classic)
     subject match {
+      case ByName(parts) if Statements.ofDefinitions(operation) && tables.isDefined(parts) =>
+        val (catalog, name) = tables.definition(parts)
+        Seq(Row(catalog.act(s"defined_$operation", name, arguments)))
       case ByName(parts) =>
         val made = rows(classic, tables.of(parts), returned)
         if (operation == Statements.Restore) SessionEntry.follow(classic, parts)
@@ -134,10 +137,12 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
       s"${shown(parts)} is no name of a catalog of definitions, which has spark.sql.catalog.<name>.uri")
   }
 
+  def isDefined(parts: Seq[String]): Boolean = Try(definition(parts)).isSuccess
+
   /** Whether a statement is about projseg tables, and not about what another extension knows. */
   def isKnown(subject: Subject): Boolean = subject match {
     case ByName(parts) => Try(of(parts)).isSuccess
-    case Defined(parts) => Try(definition(parts)).isSuccess
+    case Defined(parts) => isDefined(parts)
     case OfTables(names) => names.exists(parts => Try(of(parts)).isSuccess)
     case OfView(parts, _) => Try(having(parts)).toOption.exists(_.nonEmpty)
     case _ => true

@@ -18,6 +18,8 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 /** SQL statements about projections, segments and versions; all others are the parser's below. */
 object Statements {
   val Restore = "restore"
+  /** Statements about a table that are about its definition too, where it has one. */
+  val ofDefinitions = Set("add_projection", "drop_projection")
 
   /** Returns a parser that knows these statements. Releases add methods, which a proxy passes on. */
   def parser(session: SparkSession, below: ParserInterface): ParserInterface = {

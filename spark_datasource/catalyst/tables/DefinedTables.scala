@@ -1,14 +1,15 @@
 package org.apache.spark.sql.projseg
 
 import java.util
+import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, AsOfTimestamp, AsOfVersion, NamedRelation}
-import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, TimeTravelSpec, UnresolvedFunction}
+import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, AsOfTimestamp, AsOfVersion, NamedRelation, NoSuchNamespaceException}
+import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, TimeTravelSpec, UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeReference, Cast, CreateArray, EvalMode, Expression, Literal}
 import org.apache.spark.sql.catalyst.expressions.{NamedArgumentExpression, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, DescribeRelation, LocalRelation, LogicalPlan, OverwriteByExpression, Project}
@@ -71,6 +72,11 @@ class DefinedTable(val catalog: ProjsegCatalog, val named: Identifier, title: St
 }
 
 private[projseg] object DefinedTable {
+  /** What is known of a table, by the name that follows its own. */
+  val metadata = Set("segments", "projections", "history", "columns")
+  /** The name that follows a table's own, of what is stored. */
+  val Stored = "projseg stored"
+
   def text(node: JsonNode, field: String): Option[String] = Option(node.get(field)).filterNot(_.isNull).map(_.asText)
 
   def columns(described: JsonNode): Seq[DefinedColumn] = described.get("columns").elements.asScala.toSeq.map { one =>
@@ -97,14 +103,44 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
   /** The rows of a definition, as its columns are declared; None if the name is of anything else. */
   def of(parts: Seq[String], options: Map[String, String], asked: Option[TimeTravelSpec]): Option[LogicalPlan] =
     found(parts).map { case (catalog, named) =>
-      val title = catalog.name +: (if (named.namespace.isEmpty) Seq("default") else named.namespace.toSeq) :+ named.name
+      val title = titleOf(catalog, named)
       SubqueryAlias(title, rows(catalog.defined(named, asked.map {
         case AsOfVersion(version) => "version" -> version.toLongOption.getOrElse(
           throw new IllegalArgumentException(s"version '$version' of table ${title.mkString(".")} is no whole number"))
         case AsOfTimestamp(micros) => "timestamp_us" -> micros
         case other => throw new UnsupportedOperationException(s"projseg does not know the version $other")
       }), options, isPinned = asked.isEmpty))
+    }.orElse(if (asked.isEmpty) metadata(parts) else None)
+
+  /** What is known of a table, as `t.segments`. */
+  private def metadata(parts: Seq[String]): Option[LogicalPlan] = {
+    val kind = parts.last.toLowerCase(Locale.ROOT)
+    if (parts.length < 2 || !DefinedTable.metadata.contains(kind)) None
+    else found(parts.init).map { case (catalog, named) =>
+      val (columns, rows) = catalog.metadata(named, kind)
+      SubqueryAlias(
+        titleOf(catalog, named) :+ kind, LocalRelation(columns.map(one => AttributeReference(one.name, one.dataType)()), rows))
     }
+  }
+
+  /** A stream by a defined name: what is declared, over a stream of what is stored, which Spark resolves. */
+  def stream(asked: UnresolvedRelation): Option[LogicalPlan] = found(asked.multipartIdentifier).map { case (catalog, named) =>
+    val (table, title) = (catalog.defined(named, None), titleOf(catalog, named))
+    if (table.isExternal || table.tableVersion.isEmpty) throw Statement.failed("PROJSEG_NOT_A_TABLE",
+      s"${title.map(SqlText.quoted).mkString(".")} has no table that a stream could read; write to it first")
+    val zone = Some(session.sessionState.conf.sessionLocalTimeZone)
+    val columns = table.declaredColumns.map { one =>
+      val value = one.stored.map { name =>
+        val stored = UnresolvedAttribute(Seq(name))
+        if (one.storedType.contains(one.declared)) stored else Cast(stored, one.declared, zone, EvalMode.ANSI)
+      }.getOrElse(Literal(null, one.declared))
+      Alias(value, one.name)()
+    }
+    SubqueryAlias(title, Project(columns, asked.copy(multipartIdentifier = title :+ DefinedTable.Stored)))
+  }
+
+  private def titleOf(catalog: ProjsegCatalog, named: Identifier): Seq[String] =
+    catalog.name +: (if (named.namespace.isEmpty) Seq("default") else named.namespace.toSeq) :+ named.name
 
   /** The catalog of definitions and the name in it, if there is such a table. */
   def found(parts: Seq[String]): Option[(ProjsegCatalog, Identifier)] = {
@@ -113,10 +149,13 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
     if (place.isEmpty && session.sessionState.catalog.isTempView(parts)) None
     else whole match {
       case NonSessionCatalogAndIdentifier(catalog: ProjsegCatalog, named)
-          if catalog.isOfDefinitions && named.namespace.length <= 1 && catalog.tableExists(named) => Some(catalog -> named)
+          if catalog.isOfDefinitions && named.namespace.length <= 1 && exists(catalog, named) => Some(catalog -> named)
       case _ => None
     }
   }
+
+  private def exists(catalog: ProjsegCatalog, named: Identifier): Boolean =
+    try catalog.tableExists(named) catch { case _: NoSuchNamespaceException => false }
 
   private def rows(table: DefinedTable, options: Map[String, String], isPinned: Boolean): LogicalPlan =
     table.tableVersion match {
@@ -134,8 +173,10 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
     }
 
   /** The rows of files from outside, of a definition with what it leaves open, or of parameters alone. */
-  def files(catalog: ProjsegCatalog, named: Option[Identifier], parameters: Map[String, Any]): LogicalPlan = {
-    val found = catalog.files(named, parameters, session.sessionState.conf.sessionLocalTimeZone)
+  def files(catalog: ProjsegCatalog, named: Option[Identifier], parameters: Map[String, Any]): LogicalPlan =
+    files(catalog.files(named, parameters, session.sessionState.conf.sessionLocalTimeZone))
+
+  private def files(found: JsonNode): LogicalPlan = {
     val columns = StructType(found.get("columns").elements.asScala.toSeq.map { one =>
       StructField(one.get("name").asText, StoredType.of(one.get("type").asText))
     })
@@ -146,10 +187,21 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
 
   /** The files that a table function of a definition's name is of. */
   def ofFunction(name: Seq[String], arguments: Seq[Expression]): Option[LogicalPlan] =
-    if (name.length < 2) None
+    if (name.length == 1 && name.head.equalsIgnoreCase(DefinedFunctions.Files))
+      Some(external(DefinedFunctions.parameters(name, arguments)))
+    else if (name.length < 2) None
     else found(name).map { case (catalog, named) =>
       files(catalog, Some(named), DefinedFunctions.parameters(name, arguments))
     }
+
+  /** Files that parameters alone describe, read with what the current catalog allows, or the environment. */
+  private def external(parameters: Map[String, Any]): LogicalPlan = catalogManager.currentCatalog match {
+    case catalog: ProjsegCatalog if catalog.isOfDefinitions => files(catalog, None, parameters)
+    case _ =>
+      val conf = session.sessionState.conf
+      val request = Engine.request("external_files", Map("parameters" -> parameters, "timezone" -> conf.sessionLocalTimeZone))
+      files(Statement.reply(new Settings(conf), request, None).content.get("result"))
+  }
 
   private def column(declared: DefinedColumn, relation: DataSourceV2Relation): NamedExpression = {
     val source = declared.stored.flatMap(name => relation.output.find(_.name == name))
@@ -218,6 +270,9 @@ class BindDefinitions(session: SparkSession) extends Rule[LogicalPlan] {
 
 /** Arguments of table functions that stand for files from outside. */
 private object DefinedFunctions {
+  /** The function of files without a definition. */
+  val Files = "projseg_external"
+
   def parameters(name: Seq[String], arguments: Seq[Expression]): Map[String, Any] = arguments.map {
     case NamedArgumentExpression(key, value) => key -> plain(value)
     case _ => throw Statement.failed("PROJSEG_UNKNOWN_PARAMETER",

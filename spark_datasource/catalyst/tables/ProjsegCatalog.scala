@@ -65,6 +65,19 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   def rowsOfView(named: Identifier, columns: StructType): Seq[InternalRow] =
     Engine.rowsOf(asked("defined_view", named, named).rows, columns)
 
+  /** The columns and rows of what is known of a table. */
+  def metadata(named: Identifier, kind: String): (StructType, Seq[InternalRow]) = {
+    val reply = asked("defined_metadata", named, named, "kind" -> kind)
+    val columns = StoredType.columns(reply.content.get("result").asText)
+    columns -> Engine.rowsOf(reply.rows, columns)
+  }
+
+  /** The table of a definition as it is stored. */
+  private def stored(named: Identifier): ProjsegTable = {
+    val found = defined(named, None)
+    new ProjsegTable(found.name, found.location, None, found.stored, Map.empty)
+  }
+
   /** An operation about a definition, whose version it returns. */
   def act(operation: String, named: Identifier, fields: Map[String, Any]): Long = ask(operation, named, fields.toSeq: _*).asLong
   override def defaultNamespace(): Array[String] = Array("default")
@@ -82,7 +95,9 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   }
 
   override def loadTable(named: Identifier): CatalogTable =
-    if (isOfDefinitions) defined(named, Some("is_shown" -> true)) else table(named, ask("describe_table", named), None)
+    if (isOfDefinitions && named.name == DefinedTable.Stored && named.namespace.length == 2)
+      stored(Identifier.of(named.namespace.init, named.namespace.last))
+    else if (isOfDefinitions) defined(named, Some("is_shown" -> true)) else table(named, ask("describe_table", named), None)
   override def loadTable(named: Identifier, version: String): CatalogTable = {
     val number = version.toLongOption.getOrElse(
       throw new IllegalArgumentException(s"version '$version' of table ${shown(named)} is no whole number"))

@@ -43,6 +43,7 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
         definitions.ofFunction(function.name, function.functionArgs).getOrElse(function)
       case named: UnresolvedRelation if isWritten(named) => changed(named).getOrElse(named)
       case named: UnresolvedRelation if !named.isStreaming => resolved(named, ofOptions(named)).getOrElse(named)
+      case named: UnresolvedRelation => definitions.stream(named).getOrElse(named)
       case MergeIntoTable(Target(_), _, _, _, _, _, true) =>
         throw Statement.failed("projseg does not merge WITH SCHEMA EVOLUTION; add columns by ALTER TABLE first, and leave it out")
       case insert: InsertIntoStatement =>
