@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -38,7 +39,6 @@ Where only the first so many of these rows are wanted, others that are not equal
 have any greater rank.
 """
 
-_SAMPLE_FACTOR: Final = 64  # rows in a sample for each that is wanted, at least
 _RANKED_TEXTS_MAX: Final = 1 << 10  # are ranked as soon as their first bytes are compared
 _STEP_BYTES: Final = KEY_BYTES - 1  # the lowest bit of a text's key makes room for nulls
 _COMPARED_BYTES: Final = 16 * _STEP_BYTES
@@ -91,12 +91,14 @@ def _first_positions(
 def _rank_at(ranks: Ranks, place: int) -> np.int64:
     """Return the rank at a place of the sorted ranks, counted from 1.
 
-    A sample tells most of the others apart by one comparison.
+    A sample tells most of the others apart by one comparison; it has as many rows as it leaves.
     """
-    sample = ranks[:: max(1, len(ranks) // (_SAMPLE_FACTOR * place))]
+    sample = ranks[:: max(1, math.isqrt(len(ranks) // place))]
     highest = np.partition(sample, place - 1)[place - 1]
-    found = ranks[ranks <= highest]
-    return np.int64(np.partition(found, place - 1)[place - 1])
+    before = ranks[ranks < highest]
+    if len(before) < place:
+        return np.int64(highest)  # which many rows may have
+    return np.int64(np.partition(before, place - 1)[place - 1])
 
 
 def term_ranks(column: pa.Array, term: OrderTerm, wanted: int | None = None) -> Ranks:
