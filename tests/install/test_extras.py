@@ -167,3 +167,29 @@ def test_a_shell_completes_verbs():
         " COMP_WORDS='projseg des', COMP_CWORD='1')\n"
     )
     assert run_without([], code + _SHELL).stdout == "describe\n"
+
+
+_BY_PATH = """
+import os, projseg
+os.environ["PROJSEG_CATALOG"] = "postgresql://nobody@127.0.0.1:1/none"
+table = projseg.Table.create("t", {"k": "string", "n": "bigint"})
+table.add_projection({"name": "p", "sql": "SELECT k, sum(n) AS s GROUP BY k"})
+for first in (0, 10):
+    table.append({"k": ["a", "b"] * 5, "n": list(range(first, first + 10))})
+assert table.explain(group_by="k", aggregators="sum(n)").sources == {"p": 2}
+table.delete("n >= 15")
+table.compact()
+assert projseg.Table("t").sql("SELECT sum(n) AS s FROM t").to_pylist() == [{"s": 105}]
+try:
+    projseg.Catalog("house.db")
+except projseg.ProjsegError as error:
+    print(error)
+"""
+
+
+def test_tables_by_path_need_neither_a_catalogs_packages_nor_its_database(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["sqlalchemy", "alembic", "urllib3", "psycopg", "starlette", "uvicorn"]
+    told = run_without(names, _BY_PATH)
+    assert told.returncode == 0, told.stderr
+    assert "PROJSEG_MISSING_PACKAGE" in told.stdout
