@@ -117,6 +117,16 @@ def test_what_is_wrong_is_said(sql, statement, words):
             "WITH DEFERRED REFRESH",
             None,
         ),
+        (
+            "CREATE INDEX d ON TABLE {t} (page) AS 'lucene' PROPERTIES ('SPLIT_BLOCKLET'='false')",
+            "split_blocklet: without effect",
+        ),
+        (
+            "CREATE DATAMAP d ON TABLE {t} USING 'lucene' WITH DEFERRED REBUILD "
+            "DMPROPERTIES ('INDEX_COLUMNS' = 'page')",
+            None,
+        ),
+        ("CREATE DATAMAP d ON TABLE {t} USING 'lucene' DMPROPERTIES ('text_column'='page')", None),
     ],
 )
 def test_indexes_in_words_of_carbondata(sql, table, create, ignored):
@@ -124,7 +134,9 @@ def test_indexes_in_words_of_carbondata(sql, table, create, ignored):
     is_deferred = "DEFERRED" in create
     assert (made.filters, made.ignored) == (0 if is_deferred else DAYS, ignored)
     assert sql(f"REFRESH INDEX d ON TABLE {table}").first().filters == is_deferred * DAYS
-    assert coverage(sql, table) == {("d", "visit"): (6, 6)}
+    column, kind = ("page", "token") if "lucene" in create else ("visit", "bloom")
+    assert coverage(sql, table) == {("d", column): (6, 6)}
+    assert [one.kind for one in sql(f"SHOW INDEXES ON {table}").collect()] == [kind]
 
 
 def test_indexes_of_all_tables_are_shown(sql):

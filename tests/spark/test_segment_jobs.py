@@ -69,6 +69,26 @@ def test_jobs_do_what_threads_do(spark, tables):
     assert tasks.compact(dry_run=True, spark=spark).num_rows == 0
 
 
+def test_jobs_write_postings_as_threads_do(spark, tables):
+    threads, tasks = tables
+    described = []
+    for table, given in ((threads, None), (tasks, spark)):
+        table.add_index(projseg.Index("words", "page", kind="token"))
+        table.add_index(projseg.Index("users", "channel"))
+        before = stored_rows(table)
+        table.materialize_index(spark=given)
+        assert stored_rows(table) == before
+        assert table.verify(deep=True) == []
+        described.append((table.indexes().drop(["files"]).to_pylist(), told(table)))
+        version = table.version
+        assert table.materialize_index(spark=given).version == version
+        written = [Path(file).name for file in table.segments()["segment"].to_pylist()]
+    assert described[0] == described[1]
+    assert described[1][0][0]["postings_bytes"] > 0
+    assert {row["covered"] for row in described[1][0]} == {9}
+    assert sorted(int(name.split("-")[1]) for name in written) == list(range(9)), "a task for each"
+
+
 def test_another_appends_and_replaces_while_a_job_runs(spark, tables):
     _, table = tables
     late, seen = rows(1, count=3, first=900), []

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from projseg.table.projection_edits import OnProgress, bounds_of, interval_of
+from projseg.table.projection_edits import OnProgress, bounds_of, interval_of, runner_of
 from projseg.table.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import IndexLike
     from projseg.table.writes import Commit
@@ -110,6 +112,7 @@ class TableIndexes(WritableTable):
         name: str | None = None,
         interval: IntervalLike | None = None,
         *,
+        spark: SparkSession | None = None,
         on_progress: OnProgress | None = None,
     ) -> Commit:
         """Build indexes for the segments that lack them: a commit for postings, one for filters.
@@ -124,6 +127,9 @@ class TableIndexes(WritableTable):
             The index; None: all that are declared.
         interval : str, pair of datetimes or None
             Only segments with rows in it; None: all segments.
+        spark : SparkSession or None
+            Runs a job whose tasks write the segments that lack postings, with their filters; other
+            filters are made by this process. None: threads of this process.
         on_progress : callable or None
             Called with how many filters are made and how many there are, first with 0.
 
@@ -148,7 +154,9 @@ class TableIndexes(WritableTable):
         self._check_newest()
         self.refresh()
         bounds = None if interval is None else bounds_of(interval)
-        self._snapshot, _ = materialize_index(self._snapshot, name, bounds, self._note, on_progress)
+        self._snapshot, _ = materialize_index(
+            self._snapshot, name, bounds, self._note, on_progress, runner_of(spark)
+        )
         return commit_of(self._snapshot.version, [])
 
     def indexes(self) -> pa.Table:
