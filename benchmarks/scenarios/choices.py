@@ -36,7 +36,7 @@ __all__ = ["CHOICES", "load_tempting"]
 
 _SLOWER_BY_AT_MOST: Final = 1.3
 _ROUNDS_MIN: Final = 4
-_ROUNDS_MAX: Final = 14
+_ROUNDS_MAX: Final = 60
 _SECONDS: Final = 0.6  # of the processor, after which no more than the least rounds are begun
 _NANOSECONDS: Final = 1e6  # in a millisecond
 _HOPELESS: Final = 4.0  # a source that takes so many times the least is not timed again

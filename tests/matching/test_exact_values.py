@@ -162,6 +162,24 @@ def test_what_is_exact(text, least, largest, is_exact):
     assert has_exact_sum(bind(text, SCHEMA), ZoneSets(SegmentFacts("s", 8, facts)), 8) == is_exact
 
 
+@given(data=st.data())
+@pytest.mark.parametrize("text", ["floor(x / 3600)", "ceil((x + 0.5D) / 7)", "floor(x * 1e300D)"])
+def test_a_rounded_double_rises_with_the_exact_number_that_it_is_made_of(text, data):
+    expression = bind(text, SCHEMA)
+    assert is_ordered(expression)
+    ends = st.integers(-(2**63), 2**63 - 1)
+    values = sorted(data.draw(st.lists(st.one_of(ends, st.integers(-9, 9)), min_size=2)))
+    found = evaluated(expression, {"x": pa.array(values, pa.int64())}, len(values))
+    assert found is None or found == sorted(found)
+
+
+@pytest.mark.parametrize(
+    "text", ["floor(f)", "floor(f / 2)", "floor(x / f)", "floor(CAST('NaN' AS DOUBLE) + x)"]
+)
+def test_a_rounded_double_that_may_be_nan_has_no_order(text):
+    assert not is_ordered(bind(text, SCHEMA))
+
+
 ORDERED = ["floor(f)", "CAST(f AS INT)", "CAST(x AS INT)", "x DIV 3", "x + 1", "-y", "i * -2"]
 
 

@@ -231,6 +231,23 @@ def _is_monotone_beside(operand: Expression) -> bool:
     return is_finite or not is_floating(operand.type)
 
 
+def is_never_nan(number: Expression) -> bool:
+    """Whether a number is exact, or made in double of exact ones and finite constants."""
+    if not isinstance(number, Call):
+        return _is_exact_type(number.type) or _sign(number) != 0
+    if number.function == "cast":
+        return all(map(is_never_nan, number.arguments))
+    if number.function in ("+", "-", "*", "/") and is_floating(number.type):
+        left, right = number.arguments
+        return _sign(right) != 0 and is_never_nan(left)
+    return _is_exact_type(number.type)
+
+
+def _is_exact_type(type_: pa.DataType) -> bool:
+    kinds = pa.types.is_integer, pa.types.is_decimal, pa.types.is_timestamp
+    return any(is_of(type_) for is_of in kinds)
+
+
 def _sum_order(call: Call) -> tuple[Order, ...]:
     left, right = call.arguments
     beside = (right, left)

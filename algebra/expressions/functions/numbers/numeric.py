@@ -32,7 +32,7 @@ from projseg.algebra.expressions.functions.datum import (
 )
 from projseg.algebra.expressions.functions.logic.comparison import less
 from projseg.algebra.expressions.functions.logic.inverses import whole
-from projseg.algebra.expressions.functions.numbers.arithmetic import is_exact
+from projseg.algebra.expressions.functions.numbers.arithmetic import is_exact, is_never_nan
 from projseg.algebra.expressions.functions.numbers.decimal_arithmetic import to_type
 from projseg.algebra.expressions.functions.numbers.rounding import (
     digits_of,
@@ -322,9 +322,9 @@ def _record(
     )
 
 
-def _rises_if_exact(call: Call) -> tuple[Order, ...]:
-    """Rise in an integer or decimal, not in a double: NaN is above all numbers but becomes 0."""
-    first = Order.NONE if is_floating(call.arguments[0].type) else Order.RISES
+def _rises_without_nan(call: Call) -> tuple[Order, ...]:
+    """Rise in all numbers but NaN, which is above all others and becomes 0."""
+    first = Order.RISES if is_never_nan(call.arguments[0]) else Order.NONE
     return (first, *[Order.NONE] * (len(call.arguments) - 1))
 
 
@@ -332,7 +332,7 @@ def _rounding(
     evaluate: Evaluator, spelling: Spelling, inverse: Inverse | None = None
 ) -> ScalarFunction:
     """Return the record of a function that raises where the rounded number overflows."""
-    record = _record(evaluate, spelling, null_only_from_null=never, order=_rises_if_exact)
+    record = _record(evaluate, spelling, null_only_from_null=never, order=_rises_without_nan)
     return replace(record, inverse=inverse)
 
 
