@@ -159,7 +159,7 @@ def _built(spec: ProjectionSpec, partial: Partial, group_count: int) -> BuiltPro
     }
     states = {
         state_column_name(primitive.text, part): _storable(
-            columns[part].slice(0, group_count), primitive
+            columns[part].slice(0, group_count), primitive, part
         )
         for index, primitive in enumerate(spec.primitives)
         for columns in [partial.state_columns(index)]
@@ -168,13 +168,14 @@ def _built(spec: ProjectionSpec, partial: Partial, group_count: int) -> BuiltPro
     return BuiltProjection(spec, group_count, grouping, states)
 
 
-def _storable(vector: Vector, primitive: Primitive) -> Vector:
+def _storable(vector: Vector, primitive: Primitive, part: str) -> Vector:
     """Return a state's column as it is stored.
 
-    Text states (the smallest title) repeat, so they get a dictionary of their own. Sums in memory
-    are exact at any size; a stored sum must fit the digits of its type.
+    Text states (the smallest title) repeat, so they get a dictionary of their own; sketches are
+    nearly all different. Sums in memory are exact at any size; a stored sum must fit the digits of
+    its type.
     """
-    if isinstance(vector, Opaque) and is_text(vector.array.type):
+    if isinstance(vector, Opaque) and is_text(vector.array.type) and part != "sketch":
         return grouping_vector(vector.array)
     if isinstance(vector, Numbers) and vector.values.dtype == object:
         exact_to_arrow(vector.wide(), vector.type, vector.validity, primitive.text)
