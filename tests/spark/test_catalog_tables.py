@@ -231,6 +231,20 @@ def test_what_is_told_of_a_table(sql, tmp_path):
     assert json.loads(properties["projections"])[0]["name"] == "by_k"
 
 
+def test_columns_are_described_as_those_of_other_tables(sql, tmp_path):
+    columns = (
+        "k INT NOT NULL, c CHAR(4), v VARCHAR(3) DEFAULT 'ab' COMMENT 'short', "
+        "s STRING COLLATE UTF8_LCASE, l ARRAY<CHAR(2)>"
+    )
+    told = {}
+    for source in ("parquet", "projseg"):
+        sql(f"CREATE TABLE described ({columns}) USING {source} LOCATION '{tmp_path / source}'")
+        described = [tuple(row) for row in sql("DESCRIBE described").collect()]
+        told[source] = described[: columns.count(", ") + 1]  # what follows is of the source
+        sql("DROP TABLE described")
+    assert told["projseg"] == told["parquet"]
+
+
 @pytest.mark.parametrize("place", ["managed", "external"])
 def test_show_create_table_makes_the_same_table(sql, tmp_path, place):
     where = f"LOCATION '{tmp_path / 'Größe x.y'}' " if place == "external" else ""

@@ -18,6 +18,7 @@ class DescribeCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
         val identifier = TableIdentifier(named.identifier.name, named.identifier.namespace.headOption)
         val entry = session.asInstanceOf[ClassicSession].sessionState.catalog.getTableMetadata(identifier)
         val known = V1Table.addV2TableProperties(entry)
-        named.copy(table = new ProjsegTable(entry.identifier.quotedString, entry.location.toString, None, entry.schema, known))
+        named.copy(table = new ProjsegTable(
+          entry.identifier.quotedString, entry.location.toString, None, DeclaredColumns.of(entry), known))
     }
 }
