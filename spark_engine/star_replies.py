@@ -10,7 +10,7 @@ from typing import Any, Final
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.stars.from_clause import WrittenJoin
-from projseg.errors import LimitExceededError
+from projseg.errors import LimitExceededError, ProjsegError
 from projseg.reader.dimensions import bound_star
 from projseg.spark_engine.query_replies import (
     answered_groups,
@@ -40,18 +40,21 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
     Returns
     -------
     tuple of dict and bytes
-        As of `answered`; and the number of the `fact`, its `location` and `version`, the types of
+        As of `answered`; of joins that are no star the error, and `views`, the reason against each
+        by name; and the number of the `fact`, its `location` and `version`, the types of
         the columns of all `tables`, and the query of the fact's rows as `star`.
 
     Raises
     ------
     ProjsegError
-        PROJSEG_NOT_A_STAR, PROJSEG_JOIN_KEY_NOT_UNIQUE, PROJSEG_JOIN_TOO_LARGE, and as of
-        `answered`.
+        PROJSEG_JOIN_TOO_LARGE, and as of `answered`.
     """
     versions = [ViewedVersion(storage_of(one), snapshot_of(one)) for one in request["tables"]]
     query = query_of(request)
-    joins, number = _star_query(request, versions, query)
+    try:
+        joins, number = _star_query(request, versions, query)
+    except ProjsegError as error:
+        return _refused(versions, error)
     fact = versions[number].snapshot
     reply, content = answered_groups(request, fact, joins, lambda one: bound_star(fact, one))
     if not reply["answered"]:
@@ -79,6 +82,16 @@ def _star_query(
     where = " AND ".join(f"({text})" for text in star.where) or None
     asked = replace(query, group_by=groups, aggregators=calls, filter=where, joins=star.joins)
     return asked, star.scope.fact
+
+
+def _refused(versions: Sequence[ViewedVersion], error: ProjsegError) -> Reply:
+    """Return the reply of joins that are no star, with the reason against each view of them."""
+    # Imported here: most tables have no views.
+    from projseg.views.choice.refused_stars import reasons_of_views
+
+    found = reasons_of_views((one.snapshot for one in versions), error)
+    reasons = {name: str(reason) for name, reason in found.items()}
+    return json.loads(error.to_json()) | {"views": reasons}, b""
 
 
 def _check_shared(dimensions: Sequence[ViewedVersion]) -> None:

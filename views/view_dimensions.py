@@ -18,7 +18,7 @@ from projseg.algebra.expressions.binding.stated_joins import (
 from projseg.algebra.expressions.functions.logic.joined_values import path_of
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.query.stars.star import key_not_unique
+from projseg.algebra.query.stars.refused_joins import key_not_unique
 from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
 from projseg.reader.dimensions import TableDimension

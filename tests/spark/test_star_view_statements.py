@@ -99,6 +99,12 @@ def test_a_view_of_a_star_lives_by_statements(sql):
     check(sql, ASKED.format(""), None)
     (row,) = sql("SHOW MATERIALIZED VIEWS ON TABLE edits").collect()
     assert "PROJSEG_JOIN_KEY_NOT_UNIQUE" in row.last_error
+    shown = plan_of(sql(ASKED.format("")))
+    assert "not by_region: KEY_NOT_UNIQUE places (code = 'c2')" in shown
+    log = "SELECT reasons FROM projseg_query_log() ORDER BY time DESC LIMIT 1"
+    assert sql(log).first().reasons.endswith("; by_region: KEY_NOT_UNIQUE")
+    ranged = "SELECT sum(n) FROM edits JOIN places p ON country > p.code"
+    assert "not by_region: NOT_A_STAR join 'places' has " in plan_of(sql(ranged))
 
 
 def test_carbondatas_words_make_views_of_several_tables(sql):

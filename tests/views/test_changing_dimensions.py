@@ -10,7 +10,7 @@ import pytest
 
 import projseg
 from projseg import Table
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 STAR = ("SELECT region, sum(n) AS n, count(*) AS c FROM edits e JOIN places p ON country = p.code "
@@ -183,6 +183,46 @@ def test_a_key_that_is_there_twice_fails_the_view_and_no_write(star):
     assert ask(star, total) == ask(star, total, noViews=True)
     places.refresh().delete("region = 'other'")
     check(star)
+
+
+def test_explain_tells_of_a_key_that_is_there_twice(star):
+    edits, places = star
+    view_of(star, refresh="commit")
+    places.refresh().append([{"code": "FR", "region": "other"}])
+    edits.refresh()
+    tables = {"edits": edits, "places": places.refresh()}
+    shown = "not view v: KEY_NOT_UNIQUE p (code = 'FR')"
+    for ask_how in (
+        lambda: projseg.sql(STAR, tables, explain=True),
+        lambda: projseg.sql(f"EXPLAIN {STAR}", tables),
+        lambda: edits.sql(STAR, tables={"places": tables["places"]}, explain=True),
+        lambda: edits.explain(
+            "p.region", "sum(n)", joins=[projseg.Join(tables["places"], "country = p.code", "p")]
+        ),
+    ):
+        with pytest.raises(InvalidInputError, match="PROJSEG_JOIN_KEY_NOT_UNIQUE") as refused:
+            ask_how()
+        assert refused.value.message.endswith(shown)
+    # Semi joins are answered, but the view could not follow the dimension.
+    semi = "SELECT sum(n) AS n FROM edits WHERE country IN (SELECT code FROM places)"
+    assert plan_of(star, semi).views[0]["reason"] == "KEY_NOT_UNIQUE places (code = 'FR')"
+    assert ask(star, semi) == ask(star, semi, noViews=True)
+    places.refresh().delete("region = 'other'")
+    assert plan_of(star, semi).views[0]["reason"] is None
+
+
+def test_explain_tells_of_joins_that_are_no_star(star):
+    edits, places = star
+    view_of(star)
+    tables = {"edits": edits, "places": places}
+    text = "SELECT sum(n) AS n FROM edits JOIN places p ON country > p.code"
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        projseg.sql(text, tables, explain=True)
+    assert "; not view v: NOT_A_STAR join 'p' has no equality" in refused.value.message
+    # A view of other tables is not concerned.
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        projseg.sql("SELECT 1 FROM places a JOIN places b ON a.size < b.size", tables, explain=True)
+    assert "not view" not in refused.value.message
 
 
 def test_commits_of_a_dimension_refresh_the_view(star):

@@ -8,6 +8,7 @@ from projseg.algebra.expressions.functions.logic.joined_values import path_of
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.planning.source_plan import Reason, ReasonCode
 from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.stars.refused_joins import key_values
 from projseg.errors import without_secrets
 from projseg.reader.dimensions import TableDimension
 from projseg.reader.plan.version_facts import VersionFacts
@@ -51,10 +52,24 @@ class SpecsOfParts:
         for state in part.paths:
             versions = self._asked.get(state.table_id, ())
             if versions and not any(holds_rows_of(one, state) for one in versions):
+                if (repeated := self._repeated(state.table_id)) is not None:
+                    return repeated
                 version = next(iter(versions)).snapshot.version
                 shown = f"{self._names[state.table_id]} (version {version}, built at "
                 return Reason(ReasonCode.DIMENSION_CHANGED, f"{shown}{state.version})")
         return refused and unstored_join(self._view, self._query, refused)
+
+    def _repeated(self, table_id: str) -> Reason | None:
+        """Return why a view did not follow a dimension, if one key of it has several rows now."""
+        error = self._view.last_error
+        if error is None or error.code != "PROJSEG_JOIN_KEY_NOT_UNIQUE":
+            return None
+        for path in map(path_of, self._query.joins):
+            value = path.dimension.repeated(path) if path.dimension.table_id == table_id else None
+            if value is not None:
+                shown = f"{self._names[table_id]} ({key_values(path.names, value)})"
+                return Reason(ReasonCode.KEY_NOT_UNIQUE, shown)
+        return None
 
 
 def unstored_join(view: ViewEntry, query: QuerySpec, refused: Reason) -> Reason:

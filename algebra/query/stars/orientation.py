@@ -11,7 +11,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exporte
 
 from projseg.algebra.expressions.text.dialect import outside_brackets, parse_sql, sql_tokens
 from projseg.algebra.query.stars.from_clause import WrittenJoin
-from projseg.algebra.query.stars.star import not_a_star
+from projseg.algebra.query.stars.refused_joins import not_a_star
 from projseg.algebra.query.stars.star_names import NamedTable, StarScope
 from projseg.errors import InvalidInputError, ProjsegError
 

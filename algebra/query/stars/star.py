@@ -35,7 +35,8 @@ from projseg.algebra.query.request import (
     texts_of,
 )
 from projseg.algebra.query.stars.join import Join
-from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.algebra.query.stars.refused_joins import key_not_unique, not_a_star
+from projseg.errors import InvalidInputError
 from projseg.segment_format.layout.logical_types import type_name
 
 JOINS_MAX: Final = 16
@@ -328,25 +329,6 @@ class _Star:
 
     def _over_fact(self, expression: Expression) -> Expression:
         return canonical(substituted(expression, self._values))
-
-
-def not_a_star(name: str, problem: str) -> UnsupportedFeatureError:
-    """Return the error of a join that is not one of a fact with a dimension."""
-    return UnsupportedFeatureError(
-        "PROJSEG_NOT_A_STAR",
-        f"join '{name}' {problem}; projseg joins each row of one table with at most one row of "
-        "others, by equal keys. Do the rest in DuckDB, Polars or Spark",
-    )
-
-
-def key_not_unique(name: str, keys: Sequence[str], value: Sequence[object]) -> InvalidInputError:
-    """Return the error of a dimension in which several rows have one key."""
-    return InvalidInputError(
-        "PROJSEG_JOIN_KEY_NOT_UNIQUE",
-        f"join '{name}': several of its rows have {', '.join(keys)} = "
-        f"{', '.join(map(repr, value))}, so a row would be counted several times; add a condition "
-        "that keeps one of them to ON, or use a semi join",
-    )
 
 
 def _is_failing_cast(expression: Expression) -> bool:

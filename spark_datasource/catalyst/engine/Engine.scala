@@ -27,6 +27,9 @@ case class Reply(content: JsonNode, rows: Array[Byte]) {
   def code: String = if (error.isEmpty) "" else content.get("code").asText
   /** A job that the process waits for, before it replies to what was asked. */
   def job: Option[JsonNode] = Option(content.get("job"))
+  /** Of an error, the reason against each view that it concerns, by name. */
+  def refusedViews: Seq[(String, String)] =
+    Option(content.get("views")).toSeq.flatMap(_.properties().asScala.map(one => one.getKey -> one.getValue.asText))
   def error: Option[String] = Option(content.get("error")).map(_ => content.get("message").asText)
 }
 

@@ -18,9 +18,16 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.internal.connector.SupportsMetadata
 import org.apache.spark.sql.types.StructType
 
-/** Why Spark answers by itself. `detail` may hold literals of the query; `words` never do. */
-case class Refusal(words: String, detail: String = "") {
-  override def toString: String = if (detail.isEmpty) words else s"$words: $detail"
+/**
+ * Why Spark answers by itself. `detail` may hold literals of the query, and `views`, reasons against each, values of
+ * tables; `words` never do.
+ */
+case class Refusal(words: String, detail: String = "", views: Seq[(String, String)] = Nil) {
+  override def toString: String =
+    ((if (detail.isEmpty) words else s"$words: $detail") +: views.map { case (name, why) => s"not $name: $why" }).mkString("; ")
+  /** Without literals and values. */
+  def coded: String =
+    (words +: views.map { case (name, why) => s"$name: ${why.takeWhile(_ != ' ')}" }).mkString("; ")
 }
 
 object Refusal {

@@ -172,7 +172,7 @@ class Requests(settings: Settings) {
   def reply(request: ObjectNode): Either[Refusal, Reply] = {
     val started = System.nanoTime()
     val found = sent(request).flatMap(reply =>
-      reply.error.map(Refusal(s"the engine refused with ${reply.code}", _)).toLeft(reply))
+      reply.error.map(Refusal(s"the engine refused with ${reply.code}", _, reply.refusedViews)).toLeft(reply))
     if (request.has("query")) planned.add(request, found, System.nanoTime() - started)
     found
   }

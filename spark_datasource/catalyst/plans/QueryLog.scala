@@ -116,7 +116,7 @@ class Planned(settings: Settings) {
 
   private def now(): Long = MICROS.between(Instant.EPOCH, Instant.now())
 
-  private def worded(refusal: Refusal): String = if (settings.logLiterals) refusal.toString else refusal.words
+  private def worded(refusal: Refusal): String = if (settings.logLiterals) refusal.toString else refusal.coded
 
   private def shown(query: JsonNode): String = {
     val copy: JsonNode = query.deepCopy[JsonNode]()

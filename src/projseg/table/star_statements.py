@@ -24,10 +24,10 @@ from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.stars.from_clause import WrittenJoin
 from projseg.algebra.query.stars.join import Join
 from projseg.algebra.query.stars.orientation import orient
+from projseg.algebra.query.stars.refused_joins import key_not_unique
 from projseg.algebra.query.stars.star import (
     JoinedTable,
     joined_schema,
-    key_not_unique,
     path_of_columns,
 )
 from projseg.algebra.query.stars.star_names import StarScope, named_tables
@@ -47,7 +47,7 @@ from projseg.table.sql_statements import (
     table_named,
     tables_by_name,
 )
-from projseg.table.view_answers import ViewedVersion
+from projseg.table.view_answers import ViewedVersion, telling_why_no_view
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -217,11 +217,9 @@ def bound_statement(
         preferred = "" if fact is None else fact.location
         asked = _Asked(inner, versions, parse_context(context), arguments, preferred)
         seconds = asked.context.max_staleness
-        return (
-            asked.bound()
-            if seconds is None
-            else earlier_select(asked.bound(), versions, seconds, asked.at)
-        )
+        with telling_why_no_view([version.snapshot for version in versions]):
+            bound = asked.bound()
+        return bound if seconds is None else earlier_select(bound, versions, seconds, asked.at)
 
     return bind_select(statement, version_of, context, arguments, star)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
-from projseg.errors import CorruptionError, StorageError
+from projseg.errors import CorruptionError, ProjsegError, StorageError
 from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
 from projseg.table.inspection import TableInspection
@@ -24,6 +26,22 @@ if TYPE_CHECKING:
     from projseg.views.view_store import StoreVersion
 
 _LOGGER: Final = logging.getLogger("projseg.views")
+
+
+@contextmanager
+def telling_why_no_view(tables: Iterable[Snapshot]) -> Iterator[None]:
+    """Add the reason against each view of some tables to the error of joins that are no star."""
+    try:
+        yield
+    except ProjsegError as error:
+        # Imported here: statements that can be answered need it not.
+        from projseg.views.choice.refused_stars import reasons_of_views
+
+        found = reasons_of_views(tables, error)
+        if not found:
+            raise
+        shown = "; ".join(f"not view {name}: {why}" for name, why in found.items())
+        raise type(error)(error.code, f"{error.message}; {shown}") from error
 
 
 class ViewedVersion(TableInspection):
@@ -106,7 +124,10 @@ class ViewedVersion(TableInspection):
             # Imported here, so that a process that joins nothing starts without it.
             from projseg.reader.dimensions import bound_star
 
-            return self._planned(bound_star(self._snapshot, query, self._declared))
+            joined = [join._source for join in query.joins if join._source is not None]
+            with telling_why_no_view([self._snapshot, *joined]):
+                bound = bound_star(self._snapshot, query, self._declared)
+            return self._planned(bound)
         return plan_asked(self._snapshot, query, self._declared, self._view_sources())
 
     def _at(self, snapshot: Snapshot) -> ViewedVersion:
