@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
@@ -11,17 +13,20 @@ from projseg.aggregation.fold import fold
 from projseg.aggregation.partial import Partial, key_arrow
 from projseg.algebra.planning.source_plan import AddRows
 from projseg.algebra.query.bound_query import QuerySpec
+from projseg.errors import CorruptionError, StorageError
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, all_rows
 from projseg.memory.deadline import answered_within, check_deadline
-from projseg.reader.plan.query_plan import QueryPlan
+from projseg.reader.plan.query_plan import QueryPlan, plan_query
 from projseg.reader.run.finish import finish
 from projseg.reader.run.run_plan import run_partial
 from projseg.reader.scan.row_scan import scan_table, sorted_rows
+from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage
 
+_LOGGER: Final = logging.getLogger("projseg.views")
 MERGING: Final = b"projseg.aggregates"
 """Key of a partial answer's schema metadata: JSON of how its states are merged."""
 
@@ -56,6 +61,43 @@ def answer(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.
         groups = run_partial(storage, plan, plan.segments, threads)
         check_deadline()
         return _states(query, groups) if query.is_partial else finish(query, groups)
+
+
+def answer_without_views(
+    storage: Storage,
+    plan: QueryPlan,
+    instead: Callable[[], QueryPlan | None],
+    threads: int | None = None,
+) -> pa.Table:
+    """Return the rows of a plan's answer; where a view's part cannot be read, of its segments.
+
+    Parameters
+    ----------
+    storage, plan, threads
+        As of `answer`.
+    instead : callable
+        Plans the segments for which parts of a view stand; None: the error is raised.
+
+    Raises
+    ------
+    ProjsegError
+        As of `answer`.
+    """
+    try:
+        return answer(storage, plan, threads)
+    except (CorruptionError, StorageError) as error:
+        other = instead()
+        if other is None:
+            raise
+        _LOGGER.warning("a view cannot be read, and its segments answer instead: %s", error)
+        return answer(storage, other, threads)
+
+
+def segments_instead(snapshot: Snapshot, plan: QueryPlan) -> QueryPlan | None:
+    """Return the plan of a query's segments; None if its plan reads no view, or must read one."""
+    if not plan.is_wide or plan.query.context.force_views:
+        return None
+    return plan_query(snapshot, plan.query)
 
 
 def _states(query: QuerySpec, groups: Partial) -> pa.Table:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,13 +18,11 @@ from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.errors import (
-    CorruptionError,
     InvalidInputError,
     ProjsegError,
-    StorageError,
     UnsupportedFeatureError,
 )
-from projseg.reader.answer import answer
+from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_asked, plan_query
 from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads
 from projseg.segment_format.layout.logical_types import type_name
@@ -32,7 +30,6 @@ from projseg.spark_engine.replies import Reply, arrow_stream
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage, open_storage
 
-_LOGGER: Final = logging.getLogger("projseg.views")
 _REFUSALS_SHOWN: Final = 8
 
 
@@ -59,12 +56,7 @@ def answered(request: Mapping[str, Any]) -> Reply:
     """
     snapshot = snapshot_of(request)
     query = query_of(request)
-    properties = snapshot.properties
-
-    def bound(query: Query) -> QuerySpec:
-        return bind_query(properties.schema, properties.time_column, query)
-
-    return answered_groups(request, snapshot, query, bound)
+    return answered_groups(request, snapshot, query, lambda one: bound_alone(snapshot, one))
 
 
 def answered_groups(
@@ -129,7 +121,7 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
         cannot merge the states.
     """
     snapshot = snapshot_of(request)
-    bound = _bound(snapshot, query_of(request))
+    bound = bound_alone(snapshot, query_of(request))
     merging = [{"name": one.name, "value": one.value} for one in bound.mergeable]
     plan = plan_query(snapshot, bound, wider=_views(snapshot))
     if not is_reducing(plan):
@@ -207,13 +199,7 @@ def _views(snapshot: Snapshot) -> WiderSources | None:
 def _answer(snapshot: Snapshot, plan: QueryPlan, summary: dict[str, Any]) -> pa.Table:
     """Return a plan's rows, of segments where a view cannot be read; note how long that took."""
     started = time.perf_counter()
-    try:
-        rows = answer(snapshot.storage, plan)
-    except (CorruptionError, StorageError) as error:
-        if not plan.is_wide:
-            raise
-        _LOGGER.warning("a view cannot be read, and its segments answer instead: %s", error)
-        rows = answer(snapshot.storage, plan_query(snapshot, plan.query))
+    rows = answer_without_views(snapshot.storage, plan, partial(segments_instead, snapshot, plan))
     summary["milliseconds"] = (time.perf_counter() - started) * 1000
     return rows
 
@@ -253,7 +239,8 @@ def query_of(request: Mapping[str, Any]) -> Query:
     return query
 
 
-def _bound(snapshot: Snapshot, query: Query) -> QuerySpec:
+def bound_alone(snapshot: Snapshot, query: Query) -> QuerySpec:
+    """Return a query of one table, bound to a version's columns."""
     properties = snapshot.properties
     return bind_query(properties.schema, properties.time_column, query)
 

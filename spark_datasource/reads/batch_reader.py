@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -19,8 +20,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from projseg.errors import CorruptionError, StorageError, without_secrets
-from projseg.reader.answer import answer
+from projseg.errors import without_secrets
+from projseg.reader.answer import answer_without_views
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
 from projseg.reader.scan import row_scan
 from projseg.spark_datasource.gc_freeze import freeze_imports
@@ -44,7 +45,6 @@ from projseg.table_layer.storage.locate_storage import Storage
 
 LOGGER: Final = logging.getLogger("projseg.spark")
 LOGGER.setLevel(logging.INFO)  # Spark's workers attach a handler, if asked to, but set no level
-_VIEWS_LOGGER: Final = logging.getLogger("projseg.views")
 
 BATCH_ROWS_MAX: Final = 100_000
 
@@ -169,7 +169,8 @@ class ProjsegReader(DataSourceReader):
         if plan.query.is_row_scan and not plan.query.order_by:
             yield from row_scan.scan(storage, plan, plan.segments, partition.threads())
             return
-        rows = _answer(storage, plan, partition.threads())
+        instead = partial(_plan_without_parts, storage, plan)
+        rows = answer_without_views(storage, plan, instead, partition.threads())
         yield from rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
 
     def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
@@ -181,18 +182,6 @@ class ProjsegReader(DataSourceReader):
         plan = scan.plan(self._schema.names, [entry for entry, _ in partition.entries])
         segments = tuple(_parts(plan.segments, partition.entries))
         return QueryPartition(scan.storage, replace(plan, segments=segments), partition.is_alone)
-
-
-def _answer(storage: Storage, plan: QueryPlan, threads: int | None) -> pa.Table:
-    """Return a plan's rows; where a view's part cannot be read, those of its segments."""
-    try:
-        return answer(storage, plan, threads)
-    except (CorruptionError, StorageError) as error:
-        instead = _plan_without_parts(storage, plan)
-        if instead is None:
-            raise
-        _VIEWS_LOGGER.warning("a view cannot be read, and its segments answer instead: %s", error)
-        return answer(storage, instead, threads)
 
 
 def _plan_without_parts(storage: Storage, plan: QueryPlan) -> QueryPlan | None:

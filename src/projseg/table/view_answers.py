@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from msgspec import UNSET, UnsetType
@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.errors import CorruptionError, ProjsegError, StorageError
-from projseg.reader.answer import answer
+from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
 from projseg.table.inspection import TableInspection
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from projseg.maintenance.verification.findings import Finding
     from projseg.views.choose_view import ViewSources
     from projseg.views.view_store import StoreVersion
-
-_LOGGER: Final = logging.getLogger("projseg.views")
 
 
 @contextmanager
@@ -142,10 +140,5 @@ class ViewedVersion(TableInspection):
 
     def _answered(self, plan: QueryPlan) -> pa.Table:
         """Return a plan's rows; where a part cannot be read, those of the segments themselves."""
-        try:
-            return answer(self._storage, plan)
-        except (CorruptionError, StorageError) as error:
-            if not plan.is_wide or plan.query.context.force_views:
-                raise
-            _LOGGER.warning("a view cannot be read, and its segments answer instead: %s", error)
-            return answer(self._storage, plan_query(self._snapshot, plan.query))
+        instead = partial(segments_instead, self._snapshot, plan)
+        return answer_without_views(self._storage, plan, instead)
