@@ -96,6 +96,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _read("forceViews", OptionKind.FLAG, "An error where no view stands for all segments."),
     _read("noViews", OptionKind.FLAG, "Answer groups from no view."),
     _read("excludeViews", OptionKind.LIST, "Views that must not serve."),
+    _read(
+        "maxStaleness",
+        OptionKind.TEXT,
+        "How old groups in plain SQL may be, `15 minutes`, if a view answers; now if left out.",
+    ),
     _read("noIndexes", OptionKind.FLAG, "Leave out no segment by an index."),
     _read("excludeIndexes", OptionKind.LIST, "Indexes that must not be asked."),
     _both(

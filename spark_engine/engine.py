@@ -19,9 +19,9 @@ from projseg.algebra.time.time_zones import zone_name, zone_rules
 from projseg.errors import ProjsegError
 from projseg.spark_engine.catalog_tables import TABLES
 from projseg.spark_engine.definition_requests import DEFINITIONS
+from projseg.spark_engine.earlier_replies import answered
 from projseg.spark_engine.index_requests import INDEXES
 from projseg.spark_engine.query_replies import (
-    answered,
     scanned,
     snapshot_of,
     states_to_join,

@@ -33,32 +33,6 @@ from projseg.table_layer.storage.locate_storage import Storage, open_storage
 _REFUSALS_SHOWN: Final = 8
 
 
-def answered(request: Mapping[str, Any]) -> Reply:
-    """Answer a query if it is small enough, and else say how tasks share it.
-
-    Parameters
-    ----------
-    request : mapping
-        `location`, `version`, `query`, and at most `max_bytes` to read and to return, and
-        `max_rows` to return.
-
-    Returns
-    -------
-    tuple of dict and bytes
-        What is read (`_summary`), and with rows, an Arrow stream. The first has `types` of the
-        answer's columns and, without rows, `merging`: for each aggregate its states and the SQL of
-        its value, or null if Spark cannot merge one of them.
-
-    Raises
-    ------
-    ProjsegError
-        Whatever opening, binding, planning and answering raise.
-    """
-    snapshot = snapshot_of(request)
-    query = query_of(request)
-    return answered_groups(request, snapshot, query, lambda one: bound_alone(snapshot, one))
-
-
 def answered_groups(
     request: Mapping[str, Any],
     snapshot: Snapshot,

@@ -12,6 +12,7 @@ from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.stars.from_clause import WrittenJoin
 from projseg.errors import LimitExceededError, ProjsegError
 from projseg.reader.dimensions import bound_star
+from projseg.spark_engine.earlier_replies import earlier_answered
 from projseg.spark_engine.query_replies import (
     answered_groups,
     query_of,
@@ -22,6 +23,7 @@ from projseg.spark_engine.query_replies import (
 from projseg.spark_engine.replies import Reply
 from projseg.table.star_statements import oriented
 from projseg.table.view_answers import ViewedVersion
+from projseg.table_layer.metadata.snapshot import Snapshot
 
 _SHARED_ROWS_MAX: Final = 5_000_000
 """Rows of all dimensions that each of Spark's tasks may have to read."""
@@ -56,7 +58,19 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
     except ProjsegError as error:
         return _refused(versions, error)
     fact = versions[number].snapshot
-    reply, content = answered_groups(request, fact, joins, lambda one: bound_star(fact, one))
+    found = None
+    if query.query_context.max_staleness is not None:
+
+        def query_over(tables: Sequence[Snapshot]) -> tuple[Snapshot, Query]:
+            asked = [ViewedVersion(one.storage, one) for one in tables]
+            star, place = _star_query(request, asked, query)
+            return tables[place], star
+
+        snapshots = [one.snapshot for one in versions]
+        found = earlier_answered(request, snapshots, number, query_over)
+    reply, content = found or answered_groups(
+        request, fact, joins, lambda one: bound_star(fact, one)
+    )
     if not reply["answered"]:
         _check_shared([one for place, one in enumerate(versions) if place != number])
     reply |= {"fact": number, "location": fact.storage.location, "version": fact.version}

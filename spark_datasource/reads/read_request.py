@@ -180,6 +180,7 @@ def _query(options: Options) -> Query:
             "forceViews": options.flag("forceViews"),
             "noViews": options.flag("noViews"),
             "excludeViews": options.list("excludeViews"),
+            "maxStaleness": options.text("maxStaleness"),
             "noIndexes": options.flag("noIndexes"),
             "excludeIndexes": options.list("excludeIndexes"),
             "timezone": options.text("timezone"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ ROWS = [
     {"time": "2015-09-12T13:00:00Z", "channel": "#de", "added": 5},
     {"time": "2015-09-13T01:00:00Z", "channel": "#en", "added": None},
 ]
+FIRST = dt.datetime(2015, 9, 12, tzinfo=dt.UTC)
 DAILY = "daily=SELECT date_trunc('DAY', time) AS day, channel, sum(added) AS added GROUP BY ALL"
 
 
@@ -457,6 +459,22 @@ def test_rows_are_changed_when_confirmed(shell, location, tmp_path):
     assert shell("truncate", location)[0]["would_delete_rows"] == 2
     assert shell("truncate", location, "--yes")[0]["deleted_rows"] == 2
     assert shell("describe", location)[0]["rows"] == 0
+
+
+def test_an_old_answer_of_a_view_is_asked_for(shell, location):
+    select = "v=SELECT channel, sum(added) AS added FROM t GROUP BY channel"
+    shell("create-view", location, select, "--deferred")
+    shell("refresh-view", location, "v")
+    projseg.Table(location).append([{"time": FIRST, "channel": "#de", "added": 100}])
+    asked = ["-g", "channel", "-a", "sum(added) AS n", "--order-by", "channel"]
+    new, old = ([{"channel": "#de", "n": n}, {"channel": "#en", "n": 10}] for n in (105, 5))
+    assert shell("query", location, *asked) == new
+    assert shell("query", location, *asked, "--max-staleness", "15 minutes") == old
+    text = "SELECT channel, sum(added) AS n FROM t GROUP BY channel ORDER BY channel"
+    assert shell("sql", location, text, "--max-staleness", "1 day") == old
+    assert shell("sql", location, text) == new
+    shell("sql", location, text, "--max-staleness", "soon", exits=1)
+    assert "PROJSEG_BAD_CONTEXT_VALUE" in shell.error
 
 
 def test_views_are_made_refreshed_and_dropped(shell, location):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from pyspark.errors import PySparkException
 from spark_sql import assert_same, using
@@ -242,3 +244,57 @@ def test_tasks_answer_for_harmed_parts_from_their_segments(spark, location, tmp_
     plain = spark.sql("SELECT k, sum(n) FROM viewed_rows GROUP BY k").collect()
     found = grouped.load(location).collect()
     assert sorted(map(tuple, found), key=repr) == sorted(map(tuple, plain), key=repr)
+
+
+OLD = "SELECT k, sum(n) FROM {t} GROUP BY k"
+
+
+@pytest.fixture
+def behind(spark, location):
+    """A view that is one append behind: `old` and `new` are the rows before and after."""
+    table = projseg.Table(location)
+    table.view("by_k").drop()
+    table.refresh().create_view("by_k", SELECT, refresh="deferred")
+    columns = "SELECT t, k, n FROM viewed"
+    with using(spark, enabled="false"):
+        spark.createDataFrame(spark.sql(columns).collect()).createOrReplaceTempView("old")
+        table.append([{"t": dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "k": "c1", "n": 1000}])
+        spark.sql("REFRESH TABLE viewed")
+        spark.createDataFrame(spark.sql(columns).collect()).createOrReplaceTempView("new")
+    return table
+
+
+def test_only_who_asks_for_an_old_answer_gets_one(spark, behind):
+    def check_rows(text, rows):
+        found = spark.sql(text)
+        assert sorted(map(tuple, found.collect()), key=repr) == sorted(
+            map(tuple, spark.sql(OLD.format(t=rows)).collect()), key=repr
+        )
+        return plan_of(found)
+
+    asked = OLD.format(t="viewed")
+    check_rows(asked, "new")
+    shown = f"at version {behind.version - 1} (maxStaleness)"
+    hinted = asked.replace("SELECT", "SELECT /*+ MAX_STALENESS('15 minutes') */")
+    assert shown in check_rows(hinted, "old")
+    assert shown in check_rows(OLD.format(t="viewed WITH (maxStaleness = '15 minutes')"), "old")
+    with using(spark, views_maxStaleness="1 hour"):
+        assert shown in check_rows(asked, "old")
+        explained = spark.sql(f"EXPLAIN {asked}").first()[0]
+        assert shown in explained
+        # What names a version, has several answers, or writes, is of the present.
+        for text in (
+            OLD.format(t=f"viewed VERSION AS OF {behind.version}"),
+            f"{asked} UNION ALL SELECT k, min(n) FROM viewed WHERE n < 0 GROUP BY k",
+            f"SELECT * FROM ({asked}) WHERE (SELECT count(*) FROM viewed) > 0",
+        ):
+            assert shown not in check_rows(text, "new")
+        spark.sql(f"CREATE TABLE kept USING parquet AS {asked}")
+        check_rows("SELECT * FROM kept", "new")
+        spark.sql(f"INSERT OVERWRITE kept {asked}")
+        check_rows("SELECT * FROM kept", "new")
+        spark.sql("DROP TABLE kept")
+        with using(spark, local_enabled="false"):
+            check_rows(asked, "new")
+    with pytest.raises(PySparkException, match="15 minutes"):
+        spark.conf.set("spark.projseg.views.maxStaleness", "soon")

@@ -39,14 +39,18 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   private val scans = new Scans(settings, reads, requests, texts)
   private val belowJoins = new AggregateBelowJoin(session, settings, reads, requests, texts)
   private val knownKeys = new KnownKeys(texts)
+  /** Whether the aggregate that is looked at reads all that its statement does, so that it may be of an earlier state. */
+  private var mayBeOld = false
   /** Why an aggregate over a table's columns is left to Spark. */
   private val refused = collection.mutable.Map[ExprId, Refusal]()
 
   def rewritten(plan: LogicalPlan): LogicalPlan =
     try {
+      val sources = EarlierState.sources(plan, session)
       val grouped = knownKeys.passed(plan).transformDownWithPruning(_ => true) {
         case aggregate: Aggregate =>
           def tables = aggregate.child.collectLeaves().collect { case Table(table) => table }
+          mayBeOld = sources > 0 && tables.size == sources && !aggregate.child.isInstanceOf[Expand]
           requests.planned.attempt(tables) {
             aggregated(aggregate).fold(
               refusal => belowJoins.rewritten(aggregate, Option.when(isStar(aggregate))(refusal)).toRight(refusal), Right(_))
@@ -119,7 +123,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     override def of(expression: Expression): Expression =
       expression.transform { case attribute: Attribute => aliases.getOrElse(attribute, attribute) }
     override def request(keys: Seq[SqlText], calls: Seq[SqlText], filters: Seq[SqlText]): Option[ObjectNode] =
-      Some(requests.groups("answer", table, reads.groups(Seq(table)), keys, calls, filters))
+      Some(requests.groups("answer", table, reads.groups(Seq(table), mayBeOld), keys, calls, filters))
     override def taken(reply: Reply, wanted: Seq[Expression], keyCount: Int, query: JsonNode, mayFail: Boolean) =
       if (!table.isAsStored(reply)) Left(Refusal.ofTypes)
       else Rewriting.this.taken(reply, wanted, keyCount, query, table, mayFail)
@@ -131,7 +135,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     override def filters: Seq[Expression] = tree.conditions
     override def of(expression: Expression): Expression = tree.over(expression)
     override def request(keys: Seq[SqlText], calls: Seq[SqlText], filters: Seq[SqlText]): Option[ObjectNode] =
-      requests.star(tree, reads.groups(tree.tables), keys, calls, texts)
+      requests.star(tree, reads.groups(tree.tables, mayBeOld), keys, calls, texts)
     override def taken(reply: Reply, wanted: Seq[Expression], keyCount: Int, query: JsonNode, mayFail: Boolean) = {
       val columns = reply.content.get("tables").elements().asScala.toSeq
       val fact = tree.tables(reply.content.get("fact").asInt)

@@ -38,20 +38,22 @@ class ProjectionHints extends Rule[LogicalPlan] {
 
 object ProjectionHints {
   private val prefix = "projseg.hint."
+  private val staleness = "maxstaleness"
 
   /** What can be said of a query's sources, by the noun it ends in; `exclude...` adds to what else is said. */
   private val steering: Map[String, Set[String]] = Map(
     "projections" -> Set("useprojection", "forceprojections", "noprojections"),
     "views" -> Set("useview", "forceviews", "noviews", "excludeviews"),
+    "staleness" -> Set(staleness),
     "indexes" -> Set("noindexes", "excludeindexes"))
 
   /** Names of options that hints give to tables, and of a read's own about views and indexes; in lower case. */
-  val names: Set[String] = steering.values.flatten.map(prefix + _).toSet ++ steering("views") ++ steering("indexes")
+  val names: Set[String] = steering.values.flatten.map(prefix + _).toSet ++ steering("views") ++ steering("indexes") + staleness
 
   private val flags: Map[String, String] = Map(
     "NO_PROJECTIONS" -> "noprojections", "FORCE_PROJECTIONS" -> "forceprojections", "NO_VIEWS" -> "noviews",
     "FORCE_VIEWS" -> "forceviews", "NO_INDEXES" -> "noindexes")
-  private val named: Map[String, String] = Map("USE_PROJECTION" -> "useprojection", "USE_VIEW" -> "useview")
+  private val named: Map[String, String] = Map("USE_PROJECTION" -> "useprojection", "USE_VIEW" -> "useview", "MAX_STALENESS" -> staleness)
 
   private def options(name: String, parameters: Seq[Expression]): Option[Map[String, String]] = {
     val upper = name.toUpperCase(Locale.ROOT)
@@ -74,6 +76,9 @@ object ProjectionHints {
     def isOfOthers(name: String): Boolean = hinted.contains("useview") && steering("projections").contains(name.toLowerCase(Locale.ROOT))
     session.filterNot { case (name, _) => isOverridden(name) && !name.startsWith("exclude") || isOfOthers(name) } ++ hinted
   }
+
+  /** A context of which all answers are of the present. */
+  def ofPresent(context: Map[String, String]): Map[String, String] = context.filterNot(_._1.equalsIgnoreCase(staleness))
 
   /** What of a query's context concerns its rows too, and not only groups. */
   def ofRows(context: Map[String, String]): Map[String, String] =

@@ -69,8 +69,10 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
   private def parallelism: String = session.asInstanceOf[classic.SparkSession].leafNodeDefaultParallelism.toString
 
   /** A query for groups of a table, or of several that are joined, to be completed. */
-  def groups(tables: Seq[Table]): ObjectNode =
-    query(ProjectionHints.context(settings.context, tables.map(_.options).reverse.reduce(_ ++ _)))
+  def groups(tables: Seq[Table], mayBeOld: Boolean = false): ObjectNode = {
+    val context = ProjectionHints.context(settings.context, tables.map(_.options).reverse.reduce(_ ++ _))
+    query(if (mayBeOld) context else ProjectionHints.ofPresent(context))
+  }
 
   /** A query for rows of a table, to be completed. No setting about projections concerns it. */
   def rows(table: Table): ObjectNode =

@@ -62,6 +62,8 @@ object Settings {
   val viewsEnabled: ConfigEntry[Boolean] =
     named("views.enabled", "Answer groups from the views of a table.").booleanConf.createWithDefault(true)
 
+  private val length = "(?i)\\s*\\d{1,9}(\\.\\d{1,6})?\\s*(second|minute|hour|day)s?\\s*"
+
   /** The query context, by its names. */
   val context: Map[String, ConfigEntry[_ <: Option[Any]]] = Map(
     "useProjection" -> named("useProjection", "The only projection that may answer.").stringConf.createOptional,
@@ -72,6 +74,8 @@ object Settings {
     "forceViews" -> named("forceViews", "Use a view for all segments, or nothing.").booleanConf.createOptional,
     "noViews" -> named("noViews", "Use no view.").booleanConf.createOptional,
     "excludeViews" -> named("excludeViews", "Views not to use.").stringConf.createOptional,
+    "maxStaleness" -> named("views.maxStaleness", "How old an answer from a view may be, such as 15 minutes.").stringConf
+      .checkValue(_.matches(Settings.length), "must be a length of time such as '15 minutes'").createOptional,
     "noIndexes" -> named("noIndexes", "Ask no index.").booleanConf.createOptional,
     "excludeIndexes" -> named("excludeIndexes", "Indexes not to ask.").stringConf.createOptional)
 

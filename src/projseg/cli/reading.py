@@ -14,6 +14,7 @@ from projseg.cli.shared_arguments import (
     At,
     GivenQuery,
     Location,
+    MaxStaleness,
     OtherTables,
     Output,
     Threads,
@@ -42,6 +43,7 @@ def sql(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how it would be answered instead.")
     ] = False,
+    max_staleness: MaxStaleness = None,
     timezone: Timezone = None,
     threads: Threads = None,
     at: At,
@@ -50,7 +52,7 @@ def sql(
     """Answer a SELECT over the table, which every name after FROM means but those of --table."""
     fact = open_table(location, **at)
     tables = tables_named(table)
-    context = {"timezone": timezone, "threads": threads}
+    context = {"maxStaleness": max_staleness, "timezone": timezone, "threads": threads}
     text = content_of(statement, "the statement")
     values = arguments_of_texts(args or (), timezone or "UTC")
     if explain:

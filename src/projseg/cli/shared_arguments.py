@@ -40,6 +40,10 @@ Filter = Annotated[
     str | None, typer.Option("--filter", help="Rows for which this Spark SQL is true.")
 ]
 Timezone = Annotated[str | None, typer.Option("--timezone", help="Session time zone; default UTC.")]
+MaxStaleness = Annotated[
+    str | None,
+    typer.Option("--max-staleness", help="How old the answer of a view may be: '15 minutes'."),
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to work with.")]
 SegmentInterval = Annotated[
     str | None, typer.Option(help="Only segments with rows in START/END or START/PERIOD.")
@@ -162,6 +166,7 @@ _CONTEXT: Final[dict[str, Any]] = {
     "exclude_indexes": Annotated[
         list[str] | None, typer.Option("--exclude-indexes", help="Indexes not to be asked.")
     ],
+    "max_staleness": MaxStaleness,
     "timezone": Timezone,
     "threads": Threads,
 }
