@@ -58,6 +58,12 @@ _IGNORED: Final = (
     *("no_inverted_index", "column_compressor"),
 )
 """Properties of CarbonData's tables, which its views inherit, and which say nothing here."""
+_REFUSED: Final = {
+    "cluster_by": "CLUSTER BY is not taken: the groups of a part are in the order in which SELECT "
+    "names them; name those first that queries filter by",
+    "store": "LOCATION is not taken: a view lies in the folder of its fact",
+}
+"""Clauses that other engines have, and why a view here has not."""
 _UNITS: Final = re.compile(
     r"""(?ix) \s* (?: date_trunc \(\s* ['"] (?P<unit>\w+) ['"] \s*, .* \)
         | (?P<plural>year|month|day|hour)s \( .* \) | (?P<all>all) ) \s*"""
@@ -74,6 +80,9 @@ def _create_view(request: Mapping[str, Any]) -> Reply:
         if key not in _OPTIONS:
             near = did_you_mean(key, _OPTIONS)
             raise bad_view(f"unknown property {key!r}{near}; known are {', '.join(_OPTIONS)}")
+    for key, instead in _REFUSED.items():
+        if key in request:
+            raise bad_view(instead)
     if "chunk" in request:
         given["chunk"] = _chunk(request["chunk"])
     is_deferred = request.get("deferred", given.get("refresh", "commit") == "deferred")
@@ -131,6 +140,7 @@ def _explained(table: Table, name: str, sql: str, arguments: dict[str, Any]) -> 
     others = [n for n, one in arguments["tables"].items() if one.location != table.location]
     shown |= {"dimensions": ", ".join(others) or None}
     shown |= {key: getattr(planned, key) for key in ("added", "rows_read")}
+    shown |= getattr(planned, "costs", {})
     shown |= {"not_built": ", ".join(map(str, getattr(planned, "not_built", ()))) or None}
     return rows(properties_of(shown), PROPERTIES)
 

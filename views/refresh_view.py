@@ -28,11 +28,12 @@ from projseg.views.chunk_work import Chunk, ChunkWork, by_chunk, rewritten_count
 from projseg.views.cover_test import listed_segments
 from projseg.views.definition import bad_view, mentioned, renewed, stored_groups_spec
 from projseg.views.part_files import Folder, NewPart, forms_of
-from projseg.views.refresh_work import Refresh, Work
+from projseg.views.refresh_work import Refresh, Work, costs_of_changes
 from projseg.views.view_commits import StoreWrite, conflict, edited, store_write, with_parts
 from projseg.views.view_dimensions import (
     check_keys,
     newest_dimensions,
+    paths_of,
     with_tables_at_their_places,
 )
 from projseg.views.view_options import CoveredSegments
@@ -200,6 +201,11 @@ class Refresher:
             dropped=gone + len(expired),
             rows_read=rows,
             milliseconds=self._milliseconds(),
+            costs=costs_of_changes(
+                self._folder.query.primitives,
+                paths_of(self._folder.spec),
+                {one.table_id: one.alias for one in self._view.dimensions},
+            ),
         )
 
     def _stale_counts(self) -> tuple[int, int]:

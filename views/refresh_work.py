@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.functions.logic.joined_values import path_of
+from projseg.algebra.expressions.tree import Call
+from projseg.algebra.planning.subtractability import is_reversible
 from projseg.algebra.time.interval import Interval
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.views.changes.subtracted_parts import may_subtract
 
 OnProgress = Callable[[int, int], object]
 
@@ -28,6 +33,9 @@ class Refresh:
         The store's version written; None if there was nothing to do.
     not_built : mapping of str to str
         Chunks that could not be built, and why; their segments answer for themselves.
+    costs : mapping of str to str
+        Of a dry run: what a refresh will have to do after each kind of change, and which keys of
+        dimensions were proved.
     """
 
     kept: int = 0
@@ -40,6 +48,7 @@ class Refresh:
     milliseconds: int = 0
     version: int | None = None
     not_built: Mapping[str, str] = field(default_factory=dict)
+    costs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +79,31 @@ class Work:
             and high is not None
             and (low < self.interval.end_us and high >= self.interval.start_us)
         )
+
+
+def costs_of_changes(
+    primitives: Sequence[Primitive], joins: Iterable[Call], names: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what a refresh of a view will have to do after each kind of change.
+
+    Parameters
+    ----------
+    primitives : sequence of Primitive
+        The states that the view stores.
+    joins : iterable of Call
+        What it joins, by keys that were proved.
+    names : mapping of str to str
+        Names of dimensions by their `table_id`.
+    """
+    deleted = "reads the rows that are gone alone"
+    if not may_subtract(primitives):
+        why = ", ".join(one.text for one in primitives if not is_reversible(one))
+        deleted = f"folds parts anew that lost rows, as nothing is subtracted from {why}"
+    found = {"append": "folds the new segments alone", "delete, update, merge": deleted}
+    for path in map(path_of, joins):
+        name = names[path.dimension.table_id]
+        keys = found.get(f"key of {name}", "")
+        key = f"({', '.join(path.names)})"
+        found[f"key of {name}"] = keys if key in keys else "; ".join(filter(None, (keys, key)))
+        found[f"rows of {name} changed"] = "folds parts anew that have rows with their keys"
+    return found

@@ -93,6 +93,7 @@ def test_a_view_lives_by_statements(sql, clauses):
 def test_a_view_is_explained_before_it_is_made_and_built_later(sql):
     told = {row.property: row.value for row in sql(f"EXPLAIN {CREATED}").collect()}
     assert (told["grade"], told["rows_read"]) == ("grouped", "400")
+    assert told["append"] == "folds the new segments alone"
     assert shown(sql) == []
     words = "WITH DEFERRED REFRESH PARTITIONED BY (date_trunc('MONTH', order_time))"
     create = f"CREATE MATERIALIZED VIEW IF NOT EXISTS v {words} AS {GROUPED}"
@@ -112,6 +113,8 @@ def test_a_view_is_explained_before_it_is_made_and_built_later(sql):
         ("CREATE MATERIALIZED VIEW v AS SELECT user_id FROM sales", "BAD_VIEW"),
         (f"CREATE MATERIALIZED VIEW v TBLPROPERTIES ('chnk' = 'day') AS {GROUPED}", "'chunk'"),
         (f"CREATE MATERIALIZED VIEW v PARTITIONED BY (country) AS {GROUPED}", "BAD_VIEW"),
+        (f"CREATE MATERIALIZED VIEW v CLUSTER BY (country) AS {GROUPED}", "CLUSTER BY is not"),
+        (f"CREATE MATERIALIZED VIEW v LOCATION '/x' AS {GROUPED}", "LOCATION is not taken"),
         ("CREATE MATERIALIZED VIEW v AS SELECT now(), sum(price) FROM sales", "DETERMINISTIC"),
     ],
 )

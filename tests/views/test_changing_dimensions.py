@@ -225,6 +225,31 @@ def test_explain_tells_of_joins_that_are_no_star(star):
     assert "not view" not in refused.value.message
 
 
+def test_a_dry_run_says_what_each_change_will_cost(star):
+    assert view_of(star, dry_run=True).costs == {
+        "append": "folds the new segments alone",
+        "delete, update, merge": "reads the rows that are gone alone",
+        "key of places": "(code)",
+        "rows of places changed": "folds parts anew that have rows with their keys",
+    }
+    costs = view_of(star, VIEW.replace("sum(n)", "min(n)"), dry_run=True).costs
+    assert costs["delete, update, merge"].endswith("as nothing is subtracted from min(n)")
+    view = view_of(star)
+    star[0].delete("n = 1")
+    assert view.explain_refresh().costs["key of places"] == "(code)"
+
+
+def test_no_view_reads_another(star):
+    edits, places = star
+    view_of(star)
+    with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_VIEW.*FROM names view 'V'"):
+        edits.create_view("w", "SELECT region, sum(n) AS n FROM V GROUP BY region")
+    joined = "SELECT p.region, sum(n) AS n FROM v JOIN places p ON country = p.code GROUP BY 1"
+    with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_VIEW.*no view reads another"):
+        edits.create_view("w", joined, tables={"places": places})
+    assert edits.views().num_rows == 1
+
+
 def test_commits_of_a_dimension_refresh_the_view(star):
     view = view_of(star, refresh="commit")
     star[1].refresh().update({"region": "'west'"}, "code = 'US'")

@@ -143,14 +143,19 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
   def isKnown(subject: Subject): Boolean = subject match {
     case ByName(parts) => Try(of(parts)).isSuccess
     case Defined(parts) => isDefined(parts)
-    case OfTables(names) => names.exists(parts => Try(of(parts)).isSuccess)
+    case OfTables(names) => names.exists(parts => Try(of(parts)).isSuccess || isOfView(parts))
     case OfView(parts, _) => Try(having(parts)).toOption.exists(_.nonEmpty)
     case _ => true
   }
 
   /** As `of`, of a table in a view's SELECT. */
   def joined(parts: Seq[String]): String = Try(of(parts)).getOrElse(throw Statement.failed(
-    "PROJSEG_VIEW_TABLE", s"${shown(parts)} is not a projseg table, and views are of these: import it, or leave it to the queries"))
+    "PROJSEG_VIEW_TABLE",
+    if (isOfView(parts)) s"${shown(parts)} is a materialized view, and no other reads one: name the tables that it reads"
+    else s"${shown(parts)} is not a projseg table, and views are of these: import it, or leave it to the queries"))
+
+  private def isOfView(parts: Seq[String]): Boolean =
+    Try(new CatalogViews(session).location(parts)).toOption.flatten.isDefined
 
   /** The tables that have a view: as the catalog says, or those of its namespace or the current one; with their names. */
   def having(parts: Seq[String]): Seq[(String, String)] =

@@ -51,6 +51,9 @@ object StatementsOfViews {
       else if (at.has("WITH DEFERRED REFRESH") || at.has("WITH DEFERRED REBUILD")) Some("deferred" -> true)
       else if (at.has("REFRESH ON COMMIT")) Some("deferred" -> false)
       else if (at.has("PARTITIONED BY")) at.bracketed.map("chunk" -> _)
+      // The engine says why it takes neither of these.
+      else if (at.has("CLUSTER BY")) at.bracketed.map("cluster_by" -> _)
+      else if (at.has("LOCATION")) at.string.map("store" -> _)
       else if (at.has("COMMENT")) at.string.map("comment" -> _)
       else if (Seq("TBLPROPERTIES", "DMPROPERTIES", "PROPERTIES").exists(at.has)) at.properties.map("properties" -> _)
       else None
@@ -194,7 +197,8 @@ class CreateViews(session: SparkSession) extends Rule[LogicalPlan] {
       case Seq(UnresolvedIdentifier(parts, _), columns: Seq[_], chunk: Seq[_], table: TableSpecBase, _, select: String, isLenient: Boolean)
           if table.provider.isEmpty =>
         val said = Map("lenient" -> isLenient, "replace" -> false, "properties" -> properties(table)) ++
-          table.comment.map("comment" -> _) ++ chunk.headOption.map(one => "chunk" -> one.asInstanceOf[Transform].describe)
+          table.comment.map("comment" -> _) ++ chunk.headOption.map(_.asInstanceOf[Transform]).map(one =>
+            (if (one.name == "cluster_by") "cluster_by" else "chunk") -> one.describe)
         val tables = new Names(session.asInstanceOf[ClassicSession].sessionState.sqlParser).tables(select)
         val made = StatementsOfViews.created(tables, parts, named(columns), select, said)
         if (tables.nonEmpty && locations.isKnown(made.subject)) made else plan

@@ -117,6 +117,7 @@ class TableViews(WritableTable):
             known = [] if store is None else store.views.values()
             if any(view.name.casefold() == name.casefold() for view in known):
                 return self.view(name)
+        self._check_reads_no_view(sql, tables or {})
         definition = self._definition(sql, tables, dimensions, metrics, granularity, derived)
         if name is None:
             folder = self.location.rstrip("/").rpartition("/")[2]
@@ -196,6 +197,23 @@ class TableViews(WritableTable):
                 **derived_form(derived, self.properties), properties=self.properties
             )
         return define_rollup(dimensions or (), metrics, granularity, self.properties)
+
+    def _check_reads_no_view(self, sql: str | None, tables: Mapping[str, TableVersion]) -> None:
+        """Refuse a SELECT over a view of this table, whose rows are groups and not rows."""
+        from projseg.views.definition import bad_view, checked_statement
+
+        store = self._view_store()
+        if store is None or sql is None:
+            return
+        statement = checked_statement(sql, with_joins=True)
+        own = {self.location.rstrip("/").rpartition("/")[2], *tables}
+        known = {one.name.casefold() for one in store.views.values()} - {*map(str.casefold, own)}
+        for one in (statement.table, *(join.table for join in statement.joins)):
+            if one.written.casefold() in known:
+                raise bad_view(
+                    f"FROM names view '{one.written}', and no view reads another: group the rows "
+                    "of the table"
+                )
 
     def _star_definition(self, sql: str, tables: Mapping[str, TableVersion]) -> Definition:
         """Return what a SELECT that joins this table with others means."""
