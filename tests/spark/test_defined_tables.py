@@ -408,7 +408,10 @@ def test_metadata_tables(sql, house, spark):
         assert rows(sql("SELECT column, segments FROM edits.columns")) == [
             ("added", 2), ("channel", 2), ("time", 2),
         ]  # fmt: skip
-        # A table of that name comes before.
+        # Tables of that name are what they are.
+        sql("CREATE TABLE spark_catalog.default.history (a INT) USING parquet")
+        assert sql("SELECT * FROM spark_catalog.default.history").columns == ["a"]
+        sql("DROP TABLE spark_catalog.default.history")
         sql("CREATE TABLE defs.s.segments (a INT)")
         assert sql("SELECT * FROM defs.s.segments").columns == ["a"]
     finally:

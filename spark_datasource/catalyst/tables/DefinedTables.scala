@@ -115,7 +115,8 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
   /** What is known of a table, as `t.segments`. */
   private def metadata(parts: Seq[String]): Option[LogicalPlan] = {
     val kind = parts.last.toLowerCase(Locale.ROOT)
-    if (parts.length < 2 || !DefinedTable.metadata.contains(kind)) None
+    val isOfSession = parts.head.equalsIgnoreCase(CatalogManager.SESSION_CATALOG_NAME)
+    if (parts.length < 2 || isOfSession || !DefinedTable.metadata.contains(kind)) None
     else found(parts.init).map { case (catalog, named) =>
       val (columns, rows) = catalog.metadata(named, kind)
       SubqueryAlias(
