@@ -70,7 +70,7 @@ _MARKS: Final = {
 def statements_of(name: str) -> dict[str, str]:
     """Return the statements of a file beside this module, by the names before them."""
     text = Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8")
-    return dict(re.findall(r"^--: (.*)\n(.*?);$", text, re.MULTILINE | re.DOTALL))
+    return dict(re.findall(r"^--: ([^\n]*)\n(.*?);$", text, re.MULTILINE | re.DOTALL))
 
 
 def ask_star_queries(bench: Bench, spark: SparkSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from projseg.benchmarks.cli import app
 from projseg.benchmarks.results import load_results
 from projseg.benchmarks.runner.scenario import Bench, run_scenario
 from projseg.benchmarks.scenarios import SCENARIOS, scenario_named
+from projseg.benchmarks.scenarios.star_queries import statements_of
 from projseg.benchmarks.workloads.random_questions import random_questions, random_table
 from projseg.benchmarks.workloads.sweep_questions import KINDS, sweep_questions
 from projseg.benchmarks.workloads.sweep_tables import FAMILIES, SweepTable
@@ -208,3 +210,10 @@ def test_each_library_of_a_peer_that_is_absent_is_missing_by_name(tmp_path):
     assert found.figures == []
     (problem,) = found.problems
     assert problem.startswith("missing: clickhouse: ModuleNotFoundError")
+
+
+def test_each_statement_of_a_file_has_its_name():
+    assert list(statements_of("tpch")) == [f"Q{number}" for number in range(1, 23)]
+    kinds = Counter(name.partition(" ")[0][0] for name in statements_of("ssb"))
+    assert kinds == {"t": 5, "Q": 13}
+    assert all(text.startswith(("SELECT", "WITH")) for text in statements_of("tpch").values())
