@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 import projseg
 
 pytest.importorskip("sqlalchemy")
 
+IS_FIRST = pyspark.__version__.startswith("4.0.")
 CLASS = "org.apache.spark.sql.projseg.ProjsegCatalog"
 
 
@@ -75,7 +77,10 @@ def test_the_chain_of_the_seed(sql, house, spark):
     assert sql("SELECT count(*), sum(added) FROM defs.s.edits").first() == (0, None)
     sql("ALTER TABLE defs.s.edits ADD COLUMN city STRING COMMENT 'of it'")
     assert sql("SELECT city FROM defs.s.edits").columns == ["city"]
-    sql(f"INSERT INTO defs.s.edits (time, channel, added) VALUES {ROWS}")
+    if IS_FIRST:  # it finds no value for a column that is not listed
+        sql(f"INSERT INTO defs.s.edits SELECT *, CAST(NULL AS STRING) FROM VALUES {ROWS}")
+    else:
+        sql(f"INSERT INTO defs.s.edits (time, channel, added) VALUES {ROWS}")
     assert rows(sql("SELECT channel, added, city FROM defs.s.edits")) == [
         ("a", 1, None), ("b", 2, None),
     ]  # fmt: skip
@@ -291,6 +296,7 @@ def test_older_versions_and_other_sessions(sql, house, spark):
     assert "u:secret" not in str(caught.value)
 
 
+@pytest.mark.skipif(IS_FIRST, reason="its parser has no table functions of dotted names")
 def test_rows_come_from_templates_and_files(sql, house, spark, tmp_path):
     (tmp_path / "06-01.csv").write_text("2024-06-01T00:00:00Z,#en,5\n")
     (tmp_path / "06-02.csv").write_text("2024-06-02T00:00:00Z,#de,7\n")
