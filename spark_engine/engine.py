@@ -20,7 +20,7 @@ from projseg.errors import ProjsegError
 from projseg.spark_engine.catalog_tables import TABLES
 from projseg.spark_engine.definition_requests import DEFINITIONS
 from projseg.spark_engine.earlier_replies import answered
-from projseg.spark_engine.index_requests import INDEXES
+from projseg.spark_engine.index_requests import INDEX_BUILDS, INDEXES
 from projseg.spark_engine.query_replies import (
     scanned,
     snapshot_of,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
 
 _REQUEST_BYTES_MAX: Final = 1 << 30
+_REWRITES: Final = REWRITES | INDEX_BUILDS
 
 
 def main() -> None:
@@ -72,8 +73,8 @@ def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
     try:
         content = json.loads(request)
         operation = content["op"]
-        if operation in REWRITES:
-            return REWRITES[operation](content, run_job)
+        if operation in _REWRITES:
+            return _REWRITES[operation](content, run_job)
         return _OPERATIONS[operation](content)
     except ProjsegError as error:
         return json.loads(error.to_json()), b""

@@ -9,17 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.projection import Index
 from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
+from projseg.spark_engine.statement_requests import runner_of
 from projseg.table import Table
 from projseg.table.projection_edits import bounds_of
 from projseg.table_layer.metadata.commit_info import NO_NOTE
 from projseg.table_layer.metadata.index_declaration import bad_index, find_index
+
+if TYPE_CHECKING:
+    from projseg.spark_engine.rewrite_runner_jvm import RunJob
 
 _FILTERS: Final = pa.schema([*VERSION, ("filters", pa.int64())])
 _CREATED: Final = pa.schema([*_FILTERS, ("ignored", pa.string())])
@@ -39,7 +43,7 @@ _SCOPE: Final = {
 }
 
 
-def _create_index(request: Mapping[str, Any]) -> Reply:
+def _create_index(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Declare and build an index; reply with the version, the filters made, what is ignored."""
     table, name = table_of(request), request["name"]
     if request["lenient"] and _is_there(table, name):
@@ -48,7 +52,7 @@ def _create_index(request: Mapping[str, Any]) -> Reply:
     version = table.add_index(declaration, **scope)
     made = 0
     if scope.get("build") != "deferred" and not request["deferred"]:
-        version, made = _built(table, name, None)
+        version, made = _built(table, {**request, "interval": None}, run_job)
     shown = f"{', '.join(ignored)}: without effect" if ignored else None
     return rows([{"version": version, "filters": made, "ignored": shown}], _CREATED)
 
@@ -109,18 +113,23 @@ def _drop_index(request: Mapping[str, Any]) -> Reply:
     return rows([{"version": table.drop_index(request["name"]).version}], VERSION)
 
 
-def _materialize_index(request: Mapping[str, Any]) -> Reply:
+def _materialize_index(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Build an index where it is missing; reply with the version and how many filters were made."""
-    version, made = _built(table_of(request), request["name"], request.get("interval"))
+    version, made = _built(table_of(request), request, run_job)
     return rows([{"version": version, "filters": made}], _FILTERS)
 
 
-def _built(table: Table, name: str, interval: str | None) -> tuple[int, int]:
+def _built(table: Table, request: Mapping[str, Any], run_job: RunJob | None) -> tuple[int, int]:
     # Imported here: a process that only asks starts without the modules that write.
     from projseg.maintenance.indexes.materialize_index import materialize_index
+    from projseg.maintenance.projections.materialize import IN_THREADS
 
+    interval = request.get("interval")
     bounds = None if interval is None else bounds_of(interval)
-    snapshot, made = materialize_index(table.snapshot, name, bounds, NO_NOTE)
+    runner = runner_of(request, run_job, IN_THREADS)
+    snapshot, made = materialize_index(
+        table.snapshot, request["name"], bounds, NO_NOTE, runner=runner
+    )
     return snapshot.version, made
 
 
@@ -149,10 +158,12 @@ def _is_there(table: Table, name: str) -> bool:
     return True
 
 
-INDEXES: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
+INDEX_BUILDS: Final[dict[str, Callable[[Mapping[str, Any], RunJob | None], Reply]]] = {
     "create_index": _create_index,
-    "drop_index": _drop_index,
     "materialize_index": _materialize_index,
+}
+INDEXES: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
+    "drop_index": _drop_index,
     "indexes": _indexes,
     "index": _index,
 }

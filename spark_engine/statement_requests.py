@@ -140,7 +140,7 @@ def materialized(
     from projseg.maintenance.projections.materialize import IN_THREADS, Materialization, materialize
 
     materialization = Materialization(request["name"], _bounds(request))
-    runner = _runner(request, run_job, IN_THREADS)
+    runner = runner_of(request, run_job, IN_THREADS)
     return materialize(table.snapshot, materialization, runner=runner)
 
 
@@ -159,7 +159,7 @@ def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
         planned = table.compact(request.get("interval"), dry_run=True, purge=purge)
         return rows(planned.to_pylist(), _MERGED)
     compaction = Compaction(_bounds(request), purge=purge)
-    runner = _runner(request, run_job, IN_THREADS)
+    runner = runner_of(request, run_job, IN_THREADS)
     return _rewritten(compact(table.snapshot, compaction, runner=runner))
 
 
@@ -180,7 +180,7 @@ def _compact_by_policy(request: Mapping[str, Any], run_job: RunJob | None) -> Re
         if (effect := effect_of(open_snapshot(snapshot.storage, version))) is not None
         for entry in effect.entries
     ]
-    runner = _runner(request, run_job, IN_THREADS)
+    runner = runner_of(request, run_job, IN_THREADS)
     landed = after_commit(snapshot, added, runner)
     _refresh_views(landed)
     return _written(landed.version)
@@ -191,7 +191,10 @@ def _bounds(request: Mapping[str, Any]) -> tuple[int, int] | None:
     return None if interval is None else bounds_of(interval)
 
 
-def _runner(request: Mapping[str, Any], run_job: RunJob | None, threads: TaskRunner) -> TaskRunner:
+def runner_of(
+    request: Mapping[str, Any], run_job: RunJob | None, threads: TaskRunner
+) -> TaskRunner:
+    """Return who writes segments anew for a statement: threads alone if nobody runs jobs."""
     if run_job is None:
         return threads
     from projseg.spark_engine.rewrite_runner_jvm import JobRunner

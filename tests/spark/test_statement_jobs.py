@@ -116,6 +116,19 @@ def test_statements_do_in_tasks_what_threads_do(spark, sql, table, tmp_path):
     assert counts == []
 
 
+def test_postings_of_old_segments_are_written_by_tasks(spark, sql, table):
+    with tasks_of(spark) as counts:
+        sql(f"CREATE INDEX words ON {named(table)} USING token (page)").collect()
+    assert counts == [len(table.segments())]
+    table.refresh()
+    (row,) = table.indexes().to_pylist()
+    assert row["covered"] == row["segments"] == counts[0]
+    assert row["postings_bytes"] > 0
+    asked = {"aggregators": "count(*) AS n", "filter": "text_match(page, 'page')"}
+    assert table.query(**asked) == table.query(**asked, context={"noIndexes": True})
+    assert table.verify(deep=True) == []
+
+
 def test_few_bytes_and_single_segments_need_no_task(spark, sql, table):
     with tasks_of(spark) as counts:
         assert len(sql(f"OPTIMIZE {named(table)} DRY RUN").collect()) == 3
