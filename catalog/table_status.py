@@ -11,11 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.catalog.store.table_metadata import (
-    NameLike,
-    ProjectionStatus,
-    TableMetadata,
-)
+from projseg.catalog.store.table_metadata import NameLike, ProjectionStatus, TableMetadata
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import ProjsegError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
-from itertools import count, repeat
+from itertools import repeat
 from typing import Final
 
 import pyarrow as pa
@@ -113,9 +113,7 @@ class SegmentContents:
         """Add the dictionaries that no earlier table has, under names that are not taken."""
         for (_, _, vector), name in zip(columns, preferred, strict=True):
             if isinstance(vector, Ids) and id(vector.dictionary) not in self._dictionary_names:
-                taken = self._dictionary_names.values()
-                tries = (name if n == 0 else f"{name[:200]}/{n}" for n in count())
-                free = next(one for one in tries if one not in taken)
+                free = self._encoder.free_name(name)
                 self._encoder.add_dictionary(free, vector.dictionary)
                 self._dictionary_names[id(vector.dictionary)] = free
 

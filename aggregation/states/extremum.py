@@ -63,38 +63,36 @@ class _Best:
 class _BestTexts:
     """The best text of each group, of texts without a dictionary."""
 
-    def __init__(self, value_type: pa.DataType, group_count: int, *, is_min: bool) -> None:
+    def __init__(self, group_count: int, *, is_min: bool) -> None:
         self._group_count, self._is_min = group_count, is_min
-        self._best = Opaque(pa.nulls(0, value_type))
-        self._ids = np.empty(0, np.uint32)  # the group of each of these
-        self._waiting: list[tuple[NDArray[np.uint32], Opaque]] = []
+        self._held: list[tuple[NDArray[np.uint32], Opaque]] = []  # groups, and a text of each
         self._waiting_count = 0
 
     def __bool__(self) -> bool:
-        return bool(self._waiting or len(self._best))
+        return bool(self._held)
 
     def fold(self, groups: Groups, texts: Opaque) -> None:
         """Fold rows in; all the groups' best are compared once as many wait."""
         found = self._best_of(groups.ids, texts)
-        self._waiting.append(found)
+        self._held.append(found)
         self._waiting_count += len(found[0])
         if self._waiting_count >= self._group_count + _WAITING_MIN:
             self._settle()
 
     def by_group(self) -> Opaque:
-        """Return the best text of each group, null where there is none."""
+        """Return the best text of each group, null where there is none; after a fold."""
         self._settle()
+        ((ids, texts),) = self._held
         rows = np.full(self._group_count, -1)
-        rows[self._ids] = np.arange(len(self._ids))
-        return Opaque(self._best.array.take(pa.array(rows, mask=rows < 0)))
+        rows[ids] = np.arange(len(ids))
+        return Opaque(texts.array.take(pa.array(rows, mask=rows < 0)))
 
     def _settle(self) -> None:
-        if self._waiting:
-            every = [(self._ids, self._best), *self._waiting]
-            ids = np.concatenate([ids for ids, _ in every])
-            texts = Opaque(concat_texts([some.array for _, some in every]))
-            self._ids, self._best = self._best_of(ids, texts)
-            self._waiting, self._waiting_count = [], 0
+        if len(self._held) > 1:
+            ids = np.concatenate([ids for ids, _ in self._held])
+            texts = Opaque(concat_texts([some.array for _, some in self._held]))
+            self._held = [self._best_of(ids, texts)]
+        self._waiting_count = 0
 
     def _best_of(
         self, ids: NDArray[np.unsignedinteger[Any]] | None, texts: Opaque
@@ -125,7 +123,7 @@ class ExtremumState:
         self._group_count = group_count
         self._uses_numbers = has_number_keys(self._type)
         self._numbers = self._no_best()
-        self._texts = _BestTexts(self._type, group_count, is_min=self._is_min)
+        self._texts = _BestTexts(group_count, is_min=self._is_min)
         self._parts: list[tuple[Dictionary, _Best]] = []
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:

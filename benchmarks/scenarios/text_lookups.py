@@ -76,8 +76,7 @@ def add_texts(bench: Bench) -> None:
                 return int(asked["n"][0].as_py())
 
             found = _add_case(bench, case.name, way, ask, case.conditions)
-            if known.setdefault(case.name, found) != found:
-                bench.problems.append(f"{way}: {case.name} gave {found}")
+            _compare(bench, way, case, found, known.setdefault(case.name, found))
             if way == "index":
                 explained = table.explain(
                     aggregators="count(*) AS n", filter=case.conditions[0], analyze=True

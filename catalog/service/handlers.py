@@ -23,13 +23,7 @@ from projseg.catalog.service.rest_request import (
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.table_metadata import (
-    ACTIONS,
-    Action,
-    Name,
-    TableMetadata,
-    parse_name,
-)
+from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, TableMetadata, parse_name
 from projseg.catalog.store.tenant_edits import now_us
 from projseg.catalog.upkeep import DATA, DAY_US, TRASH_DAYS
 from projseg.errors import InvalidInputError

@@ -86,7 +86,7 @@ def materialize_index(
     CommitError, StorageError
         As of any commit.
     """
-    watched = on_progress or _nobody
+    watched = Watchers(on_progress=on_progress)
     base, written = _with_postings(base, name, interval, note, runner or IN_THREADS, watched)
     posted = len(written)
     damaged = _damaged(base)
@@ -102,7 +102,7 @@ def materialize_index(
             done = 0
             for wanted, entries in work:
                 for piece in _pieces(entries):
-                    watched(posted + done, posted + count)
+                    watched.progress(posted + done, posted + count)
                     _build(base, wanted, piece, writer)
                     done += len(piece)
             added = writer.finish()
@@ -110,12 +110,8 @@ def materialize_index(
             raise not_committed(base.storage, error) from error
         change = ListBloomFiles(added, damaged)
         snapshot = _listed(base, change, write_id, name, interval, note)
-    watched(posted + count, posted + count)
+    watched.progress(posted + count, posted + count)
     return snapshot, posted + count
-
-
-def _nobody(done: int, count: int) -> None:
-    """Receive no progress."""
 
 
 def _with_postings(
@@ -124,7 +120,7 @@ def _with_postings(
     interval: tuple[int, int] | None,
     note: CommitNote,
     runner: TaskRunner,
-    on_progress: OnProgress,
+    watchers: Watchers,
 ) -> tuple[Snapshot, frozenset[str]]:
     """Write segments that lack postings anew; return these, their Bloom files gathered."""
     chosen = {one.definition_hash for one in _definitions(base, name) if one.postings}
@@ -136,7 +132,7 @@ def _with_postings(
         Materialization(None, interval, postings=tuple(one.digest for one in wanted)),
         OPERATION,
         runner,
-        Watchers(on_progress=on_progress),
+        watchers,
         _asking(note, name, interval),
     ).run()
     snapshot = gather_all(snapshot, note) if entries else snapshot  # each task wrote its own

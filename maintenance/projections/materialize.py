@@ -302,11 +302,8 @@ class _Embedding:
 
     def _indexed(self, segment: SegmentFile, schema: TableSchema) -> list[SegmentKeys]:
         """Return the keys of the columns that are to have postings and have none."""
-        there, entry, now = (
-            {one.definition_hash for one in segment.footer.postings},
-            self.entry,
-            now_us(),
-        )
+        there = {one.definition_hash for one in segment.footer.postings}
+        entry, now = self.entry, now_us()
         return [
             column_keys(segment, schema, wanted)
             for wanted in self.target.layout.filters

@@ -24,11 +24,7 @@ from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.stored_postings import StoredPostings, column_postings
 from projseg.segment_format.layout.footer import BASE_TABLE, Role
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.layout.logical_types import (
-    MICROS_A_DAY,
-    arrow_to_numbers,
-    is_text,
-)
+from projseg.segment_format.layout.logical_types import MICROS_A_DAY, arrow_to_numbers, is_text
 from projseg.segment_format.vectors.vectors import Ids, Numbers
 
 LOGGER: Final = logging.getLogger("projseg.table")

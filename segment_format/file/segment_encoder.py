@@ -308,7 +308,7 @@ class SegmentEncoder:
         require(self._open is None and bool(self._tables), "postings before the base table")
         held = postings.keys.value_bytes + self._held_bytes
         require_limit("bytes of dictionaries", held, expanded_bytes_max(self._sink.offset))
-        name = self._free_name(f"postings/{postings.definition.definition_hash}")
+        name = self.free_name(f"postings/{postings.definition.definition_hash}")
         self.add_dictionary(name, postings.keys, store_hashes=False)
         position = self._dictionary_names.index(name)
         entry, byte_count = write_postings(self._sink, postings, position)
@@ -320,12 +320,12 @@ class SegmentEncoder:
         key = entry.table.columns[0].dictionary
         require(key is not None, "postings without a dictionary of keys")
         old_name = source.footer.dictionaries[key or 0].name
-        name = self._free_name(old_name)
+        name = self.free_name(old_name)
         self._copy_dictionary(source, old_name, name)
         position = self._dictionary_names.index(name)
         self._postings.append(copy_postings(self._sink, source, entry, position))
 
-    def _free_name(self, name: str) -> str:
+    def free_name(self, name: str) -> str:
         """Return a dictionary's name, with a number where it is taken."""
         tries = (name if n == 0 else f"{name[:200]}/{n}" for n in count())
         return next(one for one in tries if one not in self._dictionary_names)

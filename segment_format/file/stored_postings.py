@@ -75,7 +75,8 @@ class StoredPostings:
         assert position is not None
         self._keys_entry = segment.footer.dictionaries[position]
         self._require(self._keys_entry.type == key.type, "have keys of another type")
-        self._key_pages, self._place_pages = self._directory(key), self._directory(place)
+        self._key_pages = postings_directory(segment, entry, key)
+        self._place_pages = postings_directory(segment, entry, place)
         records = self._key_pages.records
         self._lows, self._highs = records["minimum"], records["maximum"]
         self._require(bool((self._lows[1:] >= self._highs[:-1]).all()), "do not ascend")
@@ -178,21 +179,31 @@ class StoredPostings:
         key, place = entry.table.columns
         return key, place
 
-    def _directory(self, column: ColumnEntry) -> PageDirectory:
-        return PageDirectory.parse(
-            column.pages,
-            row_count=self._row_count,
-            is_uniform=True,
-            pages_end=self._segment.tail.footer_offset,
-            where=f"{self._segment.path}: {self._part}/{column.name}",
-        )
-
     def _require(self, condition: bool, problem: str) -> None:
         if not condition:
             raise self._corrupt(problem)
 
     def _corrupt(self, problem: str) -> Exception:
         return corrupt(self._segment.path, self._part, problem)
+
+
+def postings_directory(
+    segment: SegmentFile, entry: PostingsEntry, column: ColumnEntry
+) -> PageDirectory:
+    """Return the proved page directory of a column of postings.
+
+    Raises
+    ------
+    CorruptSegmentError
+        If it contradicts itself or the entry.
+    """
+    return PageDirectory.parse(
+        column.pages,
+        row_count=entry.table.row_count,
+        is_uniform=True,
+        pages_end=segment.tail.footer_offset,
+        where=f"{segment.path}: postings {entry.definition_hash}/{column.name}",
+    )
 
 
 def column_postings(

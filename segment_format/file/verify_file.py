@@ -17,7 +17,7 @@ from projseg.kernels.bitmaps.roaring_check import BitmapCheck
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.file.stored_postings import StoredPostings
+from projseg.segment_format.file.stored_postings import StoredPostings, postings_directory
 from projseg.segment_format.indexes.postings import OF_IDS
 from projseg.segment_format.layout.byte_reader import corrupt, padding
 from projseg.segment_format.layout.footer import (
@@ -91,20 +91,8 @@ def part_places(segment: SegmentFile) -> list[PartPlace]:
     for one in segment.footer.postings:
         for column in one.table.columns:
             owner = f"postings {one.definition_hash}/{column.name}"
-            found += _places(_postings_directory(segment, one, column).records, owner)
+            found += _places(postings_directory(segment, one, column).records, owner)
     return sorted(found)
-
-
-def _postings_directory(
-    segment: SegmentFile, entry: PostingsEntry, column: ColumnEntry
-) -> PageDirectory:
-    return PageDirectory.parse(
-        column.pages,
-        row_count=entry.table.row_count,
-        is_uniform=True,
-        pages_end=segment.tail.footer_offset,
-        where=f"{segment.path}: postings {entry.definition_hash}/{column.name}",
-    )
 
 
 def _verify_postings(segment: SegmentFile, entry: PostingsEntry) -> None:
@@ -112,7 +100,7 @@ def _verify_postings(segment: SegmentFile, entry: PostingsEntry) -> None:
     if entry.of != OF_IDS:
         return
     postings, owner = StoredPostings(segment, entry), f"postings {entry.definition_hash}"
-    key, place = (_postings_directory(segment, entry, column) for column in entry.table.columns)
+    key, place = (postings_directory(segment, entry, column) for column in entry.table.columns)
     for page, (keys, places) in enumerate(postings.pages()):
         _compare(segment, key, page, (HAS_BOUNDS, int(keys.min()), int(keys.max()), 0), owner)
         _compare(segment, place, page, (HAS_BOUNDS, int(places.min()), int(places.max()), 0), owner)

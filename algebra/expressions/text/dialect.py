@@ -141,16 +141,16 @@ def _parsed(text: str) -> exp.Expression:
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or len(_parts(tree)) != 1:
         raise bad_expression(f"'{text}' is not one Spark SQL expression")
     found: exp.Expression = tree.expressions[0]
-    if "text_match" in text.casefold():
-        found = _with_columns(found)
+    if _TEXT_MATCH in text.casefold():
+        found = found.transform(_of_columns)
     check_written_depth(found)
     if "?" in text or ":" in text:
         check_places(found)
     return found
 
 
-def _with_columns(tree: exp.Expression) -> exp.Expression:
-    """Return a tree whose calls of text_match have two arguments, also of CarbonData's of one.
+def _of_columns(node: exp.Expression) -> exp.Expression:
+    """Return calls of text_match with two arguments for CarbonData's of one, and other nodes.
 
     Raises
     ------
@@ -159,10 +159,6 @@ def _with_columns(tree: exp.Expression) -> exp.Expression:
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_FUNCTION for TEXT_MATCH_WITH_LIMIT.
     """
-    return tree.transform(_of_columns)
-
-
-def _of_columns(node: exp.Expression) -> exp.Expression:
     name = str(node.this).casefold() if isinstance(node, exp.Anonymous) else ""
     if name == f"{_TEXT_MATCH}_with_limit":
         raise UnsupportedFeatureError(
