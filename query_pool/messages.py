@@ -220,7 +220,7 @@ class TableQuestion(NamedTuple):
         if isinstance(first, Query):
             first = replace(first, context=_with_threads(first.context, threads))
         else:
-            others["context"] = _with_threads(others["context"], threads)
+            others["context"] = _with_threads(others.get("context"), threads)
         rows: pa.Table = getattr(version, self.method)(first, **others)
         return rows
 

@@ -9,13 +9,19 @@ import time
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import fields
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
 from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
-from projseg.algebra.query.request import Expressions, IntervalLike, Query, check_alone, is_select
+from projseg.algebra.query.request import (
+    Expressions,
+    Query,
+    QueryParts,
+    is_select,
+    statement_options,
+    with_query_parts,
+)
 from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError, did_you_mean
 from projseg.query_pool.fork_server import ForkServer
 from projseg.query_pool.messages import TableQuestion, VersionName, rows_of
@@ -28,7 +34,6 @@ WORKERS_MAX: Final = 256
 _TRIES: Final = 2
 _SECONDS_TO_END: Final = 1  # from the end of a worker's channel to its own
 _THREAD_NAME: Final = "projseg-pool"
-_PARTS: Final = tuple(one.name for one in fields(Query) if not one.kw_only)[1:]
 
 
 class QueryPool:
@@ -117,27 +122,24 @@ class QueryPool:
         """The workers' processes; one that ended is in it until it is missed."""
         return [pid for slot in self._slots if (pid := slot.pid) is not None]
 
+    @with_query_parts
     def query(
         self,
         group_by: Expressions | Query = (),
         aggregators: Expressions = (),
         filter: str | None = None,
-        interval: IntervalLike | None = None,
-        having: str | None = None,
-        order_by: Expressions = (),
-        limit: int | None = None,
-        columns: Expressions | None = None,
-        context: Mapping[str, Any] | None = None,
-        args: ArgumentsLike | None = None,
         *,
         table: str | None = None,
         timeout: float | None = None,
+        **parts: Unpack[QueryParts],
     ) -> pa.Table:
         """Return a query's final rows, as `Table.query` does.
 
         Parameters
         ----------
-        group_by, aggregators, filter, interval, having, order_by, limit, columns, context, args
+        group_by, aggregators, filter
+            As of `Table.query`.
+        interval, having, order_by, limit, columns, context, args, joins
             As of `Table.query`.
         table : str or None
             Which of the pool's tables; None: the only one.
@@ -161,9 +163,8 @@ class QueryPool:
         ProjsegError
             As of `Table.query`.
         """
-        values = (aggregators, filter, interval, having, order_by, limit, columns, context, args)
-        parts = dict(zip(_PARTS, values, strict=True))
-        question = TableQuestion(self._version(table), "query", group_by, parts)
+        others = {"aggregators": aggregators, "filter": filter, **parts}
+        question = TableQuestion(self._version(table), "query", group_by, others)
         return self._answer(question, timeout, _deadline(timeout))
 
     def sql(
@@ -196,32 +197,29 @@ class QueryPool:
         ProjsegError
             As of `Table.sql`.
         """
-        parts = {"context": context, "args": args}
-        question = TableQuestion(self._version(table), "sql", text, parts)
+        options = {"context": context, "args": args}
+        question = TableQuestion(self._version(table), "sql", text, options)
         return self._answer(question, timeout, _deadline(timeout))
 
+    @with_query_parts
     def submit(
         self,
         group_by: Expressions | Query = (),
         aggregators: Expressions = (),
         filter: str | None = None,
-        interval: IntervalLike | None = None,
-        having: str | None = None,
-        order_by: Expressions = (),
-        limit: int | None = None,
-        columns: Expressions | None = None,
-        context: Mapping[str, Any] | None = None,
-        args: ArgumentsLike | None = None,
         *,
         table: str | None = None,
         timeout: float | None = None,
+        **parts: Unpack[QueryParts],
     ) -> Future[pa.Table]:
         """Ask without waiting for the answer.
 
         Parameters
         ----------
-        group_by, aggregators, filter, interval, having, order_by, limit, columns, context, args
+        group_by, aggregators, filter
             As of `query`; or a whole SELECT as of `sql`, with no more than a context and args.
+        interval, having, order_by, limit, columns, context, args, joins
+            As of `query`.
         table, timeout
             As of `query`; the time begins now.
 
@@ -236,14 +234,11 @@ class QueryPool:
         InvalidInputError
             PROJSEG_POOL_CLOSED, PROJSEG_FORKED_PROCESS, PROJSEG_BAD_ARGUMENT.
         """
-        values = (aggregators, filter, interval, having, order_by, limit, columns, context, args)
-        parts = dict(zip(_PARTS, values, strict=True))
         method = "query"
+        others: dict[str, Any] = {"aggregators": aggregators, "filter": filter, **parts}
         if is_select(group_by):
-            method, options = "sql", {"context": parts.pop("context"), "args": parts.pop("args")}
-            check_alone("statement", parts)
-            parts = options
-        question = TableQuestion(self._version(table), method, group_by, parts)
+            method, others = "sql", statement_options(**others)
+        question = TableQuestion(self._version(table), method, group_by, others)
         deadline = _deadline(timeout)
         with self._lock:
             if self._queue.is_closed:

@@ -10,23 +10,24 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql_functions
 
 from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
-from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, bound_to
+from projseg.algebra.expressions.parameters.arguments import bound_to
 from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.algebra.query.grouping_sets import has_grouping_sets
 from projseg.algebra.query.request import (
     Expressions,
-    IntervalLike,
     Query,
+    QueryParts,
     arguments_of,
     query_of,
     with_named_parameters,
+    with_query_parts,
 )
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
@@ -56,6 +57,7 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(ProjsegDataSource)
 
 
+@with_query_parts
 def read(
     spark: SparkSession,
     location: LocationLike,
@@ -63,13 +65,10 @@ def read(
     group_by: Expressions | Query = (),
     aggregators: Expressions = (),
     filter: str | None = None,
-    interval: IntervalLike | None = None,
-    columns: Expressions | None = None,
     granularity: str | None = None,
-    context: Mapping[str, Any] | None = None,
-    args: ArgumentsLike | None = None,
     version: int | None = None,
     storage_options: StorageOptionsLike | None = None,
+    **parts: Unpack[QueryParts],
 ) -> DataFrame:
     """Return a query's final rows as a DataFrame whose work Spark divides among its tasks.
 
@@ -83,15 +82,13 @@ def read(
         The session.
     location : str or path
         The table.
-    group_by, aggregators, filter, interval, columns
+    group_by, aggregators, filter
         As of `Table.query`; `group_by` may be the whole `Query`. Neither `group_by` nor
         `aggregators` nor `granularity`: rows of the table.
+    interval, having, order_by, limit, columns, context, args, joins
+        As of `Table.query`; the context's `timezone` is the session's unless given.
     granularity : str or None
         Adds the floored time column first, as the option of that name.
-    context : mapping or None
-        As of `Table.query`; `timezone` is the session's unless given.
-    args : mapping of str to value, sequence of values, or None
-        As of `Table.query`.
     version : int or None
         The table version; None: the newest.
     storage_options : mapping or None
@@ -111,11 +108,8 @@ def read(
         group_by,
         aggregators=aggregators,
         filter=filter,
-        interval=interval,
-        columns=columns,
         granularity=granularity,
-        context=context,
-        args=args,
+        **parts,
     )
     if query.query_context.timezone is None:
         query = query.in_zone(str(spark.conf.get(SESSION_ZONE)))

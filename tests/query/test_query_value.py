@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from datetime import UTC, date, datetime
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import projseg
+from projseg.algebra.query.request import QueryParts
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
@@ -188,3 +190,15 @@ def test_an_error_is_told_as_json(table):
         "code": "PROJSEG_UNKNOWN_COLUMN",
         "message": caught.value.message,
     }
+
+
+def test_methods_take_and_show_the_fields_of_a_query():
+    parts = set(QueryParts.__annotations__)
+    assert parts < set(inspect.signature(projseg.Query).parameters)
+    for method in (projseg.Table.query, projseg.Table.explain, projseg.QueryPool.submit):
+        assert parts < set(inspect.signature(method).parameters)
+
+
+def test_a_field_that_no_query_has_is_refused(table):
+    with pytest.raises(TypeError, match="fliter"):
+        table.query("k", "count(*)", fliter="n > 1")

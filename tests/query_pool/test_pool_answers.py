@@ -133,6 +133,14 @@ def test_a_statement_can_be_submitted(pool, table):
         pool.submit(text, limit=3)
 
 
+def test_a_question_joins_a_dimension(pool, table, tmp_path):
+    names = pa.table({"name": ["name 1", "name 2"], "kind": ["odd", "even"]})
+    kinds = projseg.Table.create(tmp_path / "kinds", names.schema, data=names)
+    join = projseg.Join(kinds, "kinds.name = name", "kinds")
+    question = {"group_by": "kinds.kind", "aggregators": "count(*) AS n", "joins": [join]}
+    assert pool.query(**question).equals(table.query(**question))
+
+
 def test_rows_come_in_the_order_that_the_table_gives(pool, table):
     question = {"columns": "v, text, list", "order_by": "text"}
     assert pool.query(**question) == table.query(**question)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace as replace_fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
 
 import pyarrow as pa
 
@@ -16,10 +16,12 @@ from projseg.algebra.query.request import (
     Expressions,
     IntervalLike,
     Query,
-    check_alone,
+    QueryParts,
     is_described,
     is_select,
     query_of,
+    statement_options,
+    with_query_parts,
 )
 from projseg.errors import InvalidInputError
 from projseg.memory.deadline import answered_within
@@ -31,7 +33,6 @@ from projseg.table.earlier_versions import AgedVersion
 if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery
     from projseg.algebra.query.select_table import SelectedTable
-    from projseg.algebra.query.stars.join import Join
     from projseg.explain import Explain
     from projseg.table.sql_statements import BoundSelect
 
@@ -54,19 +55,13 @@ class PlainSelect(NamedTuple):
 class TableVersion(AgedVersion):
     """A table at one version, to be read."""
 
+    @with_query_parts
     def query(
         self,
         group_by: Expressions | Query = (),
         aggregators: Expressions = (),
         filter: str | None = None,
-        interval: IntervalLike | None = None,
-        having: str | None = None,
-        order_by: Expressions = (),
-        limit: int | None = None,
-        columns: Expressions | None = None,
-        context: Mapping[str, Any] | None = None,
-        args: ArgumentsLike | None = None,
-        joins: Sequence[Join] = (),
+        **parts: Unpack[QueryParts],
     ) -> pa.Table:
         """Return a query's final rows.
 
@@ -134,19 +129,7 @@ class TableVersion(AgedVersion):
         StorageError, CorruptionError
             If a file cannot be read, or is damaged.
         """
-        query = query_of(
-            group_by,
-            aggregators=aggregators,
-            filter=filter,
-            interval=interval,
-            having=having,
-            order_by=order_by,
-            limit=limit,
-            columns=columns,
-            context=context,
-            args=args,
-            joins=joins,
-        )
+        query = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
         with answered_within(query.query_context.time_limit):
             version, query = self._as_old_as(query)
             return version._answered(version._plan(query))
@@ -337,21 +320,15 @@ class TableVersion(AgedVersion):
         stream = pa.RecordBatchReader.from_batches(query.output_schema, batches())
         return stream.__arrow_c_stream__(requested_schema)
 
+    @with_query_parts
     def explain(
         self,
         group_by: Expressions | Query = (),
         aggregators: Expressions = (),
         filter: str | None = None,
-        interval: IntervalLike | None = None,
-        having: str | None = None,
-        order_by: Expressions = (),
-        limit: int | None = None,
-        columns: Expressions | None = None,
-        context: Mapping[str, Any] | None = None,
-        args: ArgumentsLike | None = None,
-        joins: Sequence[Join] = (),
         *,
         analyze: bool = False,
+        **parts: Unpack[QueryParts],
     ) -> Explain:
         """Return, for each segment the query reads, its source and why others were not used.
 
@@ -377,21 +354,11 @@ class TableVersion(AgedVersion):
         # Imported here, so that a process that only asks starts without it.
         from projseg.explain import explain_plan
 
-        parts = {
-            "aggregators": aggregators,
-            "filter": filter,
-            "interval": interval,
-            "having": having,
-            "order_by": order_by,
-            "limit": limit,
-            "columns": columns,
-            "joins": joins,
-        }
         if is_select(group_by):
-            check_alone("statement", parts)
-            with fixed_instant(), answered_within(parse_context(context).time_limit):
-                return self._selected(group_by, context, args).explain(analyze=analyze)
-        query = query_of(group_by, **parts, context=context, args=args)
+            options = statement_options(aggregators=aggregators, filter=filter, **parts)
+            with fixed_instant(), answered_within(parse_context(options["context"]).time_limit):
+                return self._selected(group_by, **options).explain(analyze=analyze)
+        query = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
         version, asked = self._as_old_as(query)
         found = explain_plan(self._storage, asked, version._plan(asked), analyze=analyze)
         return found if version is self else replace_fields(found, version=version.version)
