@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from projseg.table import Table
 
@@ -28,6 +29,16 @@ def arrow_stream(found: pa.Table) -> bytes:
 def rows(found: list[dict[str, Any]], schema: pa.Schema) -> Reply:
     """Return the reply of rows of a schema; what a row does not say is null."""
     return {}, arrow_stream(pa.Table.from_pylist(found, schema))
+
+
+def shown(found: pa.Table, names: Sequence[str]) -> Reply:
+    """Return the reply of some columns of a metadata table, whose lists are shown as text."""
+    columns = [found[name] for name in names]
+    texts = [
+        pc.fill_null(pc.binary_join(one, ", "), "") if pa.types.is_list(one.type) else one
+        for one in columns
+    ]
+    return {}, arrow_stream(pa.table(texts, names=list(names)))
 
 
 def properties_of(row: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -13,7 +13,15 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.maintenance.compaction.auto_compaction import after_commit, is_automatic
-from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
+from projseg.spark_engine.replies import (
+    PROPERTIES,
+    VERSION,
+    Reply,
+    properties_of,
+    rows,
+    shown,
+    table_of,
+)
 from projseg.spark_engine.warehouse import options_of
 from projseg.table import Table
 from projseg.table.declaration_commits import adding, change_columns, dropping, renaming, widening
@@ -36,19 +44,14 @@ if TYPE_CHECKING:
 
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 _COUNTS: Final = [("rows", pa.int64()), ("bytes", pa.int64())]
-_PROJECTIONS: Final = pa.schema(
-    [(name, pa.string()) for name in ("name", "group_by", "aggregators", "filter")]
-    + [("segments", pa.int64()), ("segments_missing", pa.int64()), *_COUNTS]
-)
-_SEGMENTS: Final = pa.schema(
-    [
-        ("segment", pa.string()),
-        ("min_time", _INSTANT),
-        ("max_time", _INSTANT),
-        *_COUNTS,
-        ("projections", pa.string()),
-    ]
-)
+_PROJECTIONS: Final = (
+    "name", "group_by", "aggregators", "filter", "segments", "segments_missing", "rows", "bytes",
+)  # fmt: skip
+_SEGMENTS: Final = ("segment", "min_time", "max_time", "rows", "bytes", "projections")
+_VERSIONS: Final = (
+    "version", "timestamp", "userName", "operation", "operationParameters", "operationMetrics",
+    "engineInfo", "userMetadata", "readVersion", "isBlindAppend", "rows", "bytes",
+)  # fmt: skip
 _COMMIT: Final = pa.schema([*VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
 _AFFECTED_ROWS: Final = "num_affected_rows"
 _AFFECTED: Final = pa.schema([(_AFFECTED_ROWS, pa.int64())])
@@ -58,27 +61,11 @@ _MERGED: Final = pa.schema(
 )
 _OPTIONS: Final = pa.schema([("name", pa.string()), ("text", pa.string())])
 _FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
-_TEXTS: Final = pa.map_(pa.string(), pa.string())
-_VERSIONS: Final = pa.schema(
-    [
-        *VERSION,
-        ("timestamp", _INSTANT),
-        ("userName", pa.string()),
-        ("operation", pa.string()),
-        ("operationParameters", _TEXTS),
-        ("operationMetrics", _TEXTS),
-        ("engineInfo", pa.string()),
-        ("userMetadata", pa.string()),
-        ("readVersion", pa.int64()),
-        ("isBlindAppend", pa.bool_()),
-        *_COUNTS,
-    ]
-)
 
 
 def _projections(request: Mapping[str, Any]) -> Reply:
     """Tell a table's declared projections."""
-    return rows(_declared(table_of(request)), _PROJECTIONS)
+    return shown(table_of(request).projections(), _PROJECTIONS)
 
 
 def _projection(request: Mapping[str, Any]) -> Reply:
@@ -96,15 +83,12 @@ def _projection(request: Mapping[str, Any]) -> Reply:
 
 def _segments(request: Mapping[str, Any]) -> Reply:
     """Tell a table's segments."""
-    listed = table_of(request).segments().to_pylist()
-    for row in listed:
-        row["projections"] = ", ".join(row["projections"] or ())
-    return rows(listed, _SEGMENTS)
+    return shown(table_of(request).segments(), _SEGMENTS)
 
 
 def _history(request: Mapping[str, Any]) -> Reply:
     """Tell a table's versions, newest first."""
-    return rows(table_of(request).history().to_pylist(), _VERSIONS)
+    return shown(table_of(request).history(), _VERSIONS)
 
 
 def _add_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
