@@ -2,12 +2,13 @@
 
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from docstrings import Docstring, Entry, parsed
-from regions import WIDTH, code, wrapped
+from docstrings import Entry, parsed
+from regions import KEPT_SPACE, WIDTH, code, wrapped
 
 import projseg
 from projseg import errors
@@ -21,6 +22,8 @@ from projseg.table_layer.retention.vacuum import Vacuumed
 _RETURNED = (Finding, Corrected, Erased, Vacuumed, CacheStatistics)
 _ANSWERS = (projseg.Commit, projseg.Explain, projseg.Refresh, projseg.View, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
+_WORDS = {"Parameters": "", "Returns": "returns ", "Raises": "raises "}
+"""What each section's entries begin with."""
 _HERE = Path(__file__).parent
 _PAGES = tuple(
     f"{name}.md"
@@ -133,23 +136,21 @@ def _documented(heading: str, one: Any, shown: str, called: str) -> Iterator[str
     signature = _signature(shown, one)
     if signature:
         yield f"```py\n{signature}\n```"
-    yield from map(wrapped, [docstring.summary, *docstring.paragraphs])
-    yield from _sections(docstring, "Fields" if one in _ANSWERS else "Parameters")
+    *first, last = docstring.summary, *docstring.paragraphs
     example = _example_of(called)
-    if example:
-        yield f"Example: {example}."
-
-
-def _sections(docstring: Docstring, parameters: str) -> Iterator[str]:
-    for name, entries in docstring.sections.items():
-        if entries:
-            yield f"**{parameters if name == 'Parameters' else name}**"
-            yield "\n".join(wrapped(f"- {_entry(entry)}", "  ") for entry in entries)
+    yield from map(wrapped, [*first, f"{last} ([example]({example}))" if example else last])
+    entries = [
+        f"- {_WORDS[section]}{_entry(entry)}"
+        for section, entries in docstring.sections.items()
+        for entry in entries
+    ]
+    if entries:
+        yield "\n".join(wrapped(entry, "  ") for entry in entries)
 
 
 def _entry(entry: Entry) -> str:
     names = ", ".join(f"`{name}`" for name in entry.names)
-    kind = f"({entry.kind})" if names and entry.kind else entry.kind
+    kind = f"({entry.kind})" if names and entry.kind else code(entry.kind)
     head = " ".join(part for part in (names, kind) if part)
     return f"{head}: {entry.meaning}" if entry.meaning else head
 
@@ -160,7 +161,7 @@ def _parameters(one: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def _signature(name: str, one: Any) -> str:
-    """Return a call as Python writes it, on one line or with a parameter on each; or nothing."""
+    """Return a call as Python writes it; or nothing."""
     if isinstance(one, property):
         return f"{name}: {_annotation(inspect.signature(_getter(one)).return_annotation)}"
     if one in _ANSWERS:
@@ -172,7 +173,13 @@ def _signature(name: str, one: Any) -> str:
     line = f"{name}({', '.join(shown)}){ending}"
     if len(line) <= WIDTH:
         return line
-    return "\n".join([f"{name}(", *(f"    {text}," for text in shown), f"){ending}"])
+    return "\n".join([f"{name}(", _filled(shown), f"){ending}"])
+
+
+def _filled(parameters: Iterable[str]) -> str:
+    """Return parameters in as few lines as hold them; none is broken."""
+    kept = " ".join(f"{one},".replace(" ", KEPT_SPACE) for one in parameters)
+    return textwrap.indent(textwrap.fill(kept, WIDTH - 4), " " * 4).replace(KEPT_SPACE, " ")
 
 
 def _getter(one: property) -> Callable[..., Any]:
@@ -206,14 +213,14 @@ def _annotation(annotation: Any) -> str:
 
 
 def _example_of(called: str) -> str:
-    """Return a link to the first example that uses a name, or an empty text."""
+    """Return the address of the first example that uses a name, or an empty text."""
     used = re.compile(rf"(?<![\w.]){re.escape(called)}\b")
     for page in _PAGES:
         heading = ""
         for _, title, example in _EXAMPLE.findall((_HERE / page).read_text()):
             heading = title or heading
             if used.search(example):
-                return f"[{heading}]({_link(page)}#{_anchor(heading)})"
+                return f"{_link(page)}#{_anchor(heading)}"
     return ""
 
 

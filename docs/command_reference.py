@@ -2,7 +2,8 @@
 
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,7 +18,10 @@ from projseg.benchmarks.cli import app as bench_app
 from projseg.cli.doctor import extension as extension_app
 from projseg.cli.hosting import app as catalog_app
 
+_HEAD = ("argument or option", "meaning")
 _VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH", bool: ""}
+_SHARED_BY = 5
+"""Arguments and options of so many commands are listed once for all."""
 _LIKE = {"explain": "query"}
 """Commands that take all that another takes; their tables have only what they add."""
 
@@ -30,6 +34,11 @@ class Parameter:
     meaning: str
     is_argument: bool
     is_repeatable: bool
+
+    @property
+    def name(self) -> str:
+        """The argument, or the option's long name."""
+        return self.shown.partition(" ")[0].strip("`,").partition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -73,12 +82,14 @@ def commands() -> dict[str, Command]:
 def command_parts() -> dict[str, str]:
     """Return the parts of the page by name."""
     found = commands()
-    parts = {name.replace(" ", "-"): _part(command, found) for name, command in found.items()}
+    counted = Counter(one for command in found.values() for one in command.parameters)
+    shared = [one for one, count in counted.items() if count >= _SHARED_BY]
     listed = [(f"[`{name}`](#{_anchor(name)})", cell(found[name].help[0])) for name in found]
     return {
         "commands": table(("command", "what it does"), listed),
         "exit-codes": (cli.__doc__ or "").split("\n\n")[1],
-        **parts,
+        "shared": table(_HEAD, map(_row, shared)),
+        **{name.replace(" ", "-"): _part(found[name], found, shared) for name in found},
     }
 
 
@@ -96,24 +107,26 @@ def _anchor(name: str) -> str:
     return f"projseg-{name}".replace(" ", "-")
 
 
-def _part(command: Command, all_commands: dict[str, Command]) -> str:
-    rows = _rows(command.parameters)
+def _part(command: Command, others: Mapping[str, Command], shared: Iterable[Parameter]) -> str:
     like = _LIKE.get(command.name)
+    told = {} if like is None else dict.fromkeys(others[like].parameters)
+    if not told.keys() <= set(command.parameters):
+        raise SystemExit(f"'{command.name}' lacks options of '{like}'; see _LIKE")
+    left = [one for one in command.parameters if one not in told]
+    also = ", ".join(code(one.name) for one in left if one in shared)
     paragraphs = [wrapped(text) for text in command.help]
     paragraphs.append(f"```\n{command.usage}\n```")
     if like is not None:
-        others = _rows(all_commands[like].parameters)
-        if not set(others) <= set(rows):
-            raise SystemExit(f"'{command.name}' lacks options of '{like}'; see _LIKE")
-        rows = [row for row in rows if row not in others]
         paragraphs.append(f"Arguments and options are those of [`{like}`](#{_anchor(like)}), and:")
-    if rows:
-        paragraphs.append(table(("argument or option", "meaning"), rows))
+    if own := [_row(one) for one in left if one not in shared]:
+        paragraphs.append(table(_HEAD, own))
+    if also:
+        paragraphs.append(wrapped(f"[As everywhere](#shared-arguments-and-options): {also}."))
     return "\n\n".join(paragraphs)
 
 
-def _rows(parameters: Iterable[Parameter]) -> list[tuple[str, str]]:
-    return [(code(one.shown) if one.is_argument else one.shown, one.meaning) for one in parameters]
+def _row(one: Parameter) -> tuple[str, str]:
+    return code(one.shown) if one.is_argument else one.shown, one.meaning
 
 
 def _parameter(given: inspect.Parameter) -> Parameter:

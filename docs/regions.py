@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 WIDTH = 100
 _CODE = re.compile("`[^`]+`")
-_KEPT_SPACE = "\N{NO-BREAK SPACE}"
+KEPT_SPACE = "\N{NO-BREAK SPACE}"
 _REGION = re.compile(r"(?<=<!-- made: )([^ ]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
@@ -40,11 +40,11 @@ def wrapped(text: str, indent: str = "") -> str:
 
     Code is not broken.
     """
-    kept = _CODE.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), " ".join(text.split()))
+    kept = _CODE.sub(lambda found: found[0].replace(" ", KEPT_SPACE), " ".join(text.split()))
     lines = textwrap.fill(
         kept, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    return lines.replace(_KEPT_SPACE, " ")
+    return lines.replace(KEPT_SPACE, " ")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

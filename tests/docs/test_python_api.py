@@ -64,7 +64,7 @@ def test_a_name_is_on_the_page_with_its_summary_and_an_example(name):
     summary = " ".join(parsed(DOCUMENTED[name]).summary.split())
     assert summary.endswith(".")
     assert summary in text
-    assert "Example: [" in text or name == "Table.snapshot"
+    assert "[example](" in text or name == "Table.snapshot"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
