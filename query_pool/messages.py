@@ -28,7 +28,8 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.parameters.arguments import Arguments
 from projseg.algebra.query.context import context_options, parse_context
-from projseg.algebra.query.request import Query, query_of
+from projseg.algebra.query.query_parts import query_of
+from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.forks import hold_while_forking
 from projseg.table.queries import TableVersion

@@ -14,14 +14,8 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 import pyarrow as pa
 
 from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
-from projseg.algebra.query.request import (
-    Expressions,
-    Query,
-    QueryParts,
-    is_select,
-    statement_options,
-    with_query_parts,
-)
+from projseg.algebra.query.query_parts import QueryParts, statement_options, with_query_parts
+from projseg.algebra.query.request import Expressions, Query, is_select
 from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError, did_you_mean
 from projseg.query_pool.fork_server import ForkServer
 from projseg.query_pool.messages import TableQuestion, VersionName, rows_of

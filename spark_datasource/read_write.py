@@ -20,15 +20,8 @@ from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
 from projseg.algebra.expressions.parameters.arguments import bound_to
 from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.algebra.query.grouping_sets import has_grouping_sets
-from projseg.algebra.query.request import (
-    Expressions,
-    Query,
-    QueryParts,
-    arguments_of,
-    query_of,
-    with_named_parameters,
-    with_query_parts,
-)
+from projseg.algebra.query.query_parts import QueryParts, query_of, with_query_parts
+from projseg.algebra.query.request import Expressions, Query, arguments_of, with_named_parameters
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.maintenance.rewrite.spark_errors import error_in

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
-from inspect import Parameter, signature
 from itertools import islice
-from typing import Any, Final, TypeAlias, TypedDict, TypeGuard, TypeVar
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -32,28 +31,10 @@ from projseg.errors import InvalidInputError, did_you_mean
 Expressions: TypeAlias = str | Sequence[str]
 IntervalLike: TypeAlias = str | Interval | Sequence[datetime | date | str]
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
 _VERSION_KEY: Final = "projseg_query"
 _VERSION: Final = 1
 _STATEMENT: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _DESCRIBED: Final = re.compile(r"\s*(explain|describe|desc|show)\s", re.IGNORECASE)
-
-
-class QueryParts(TypedDict, total=False):
-    """The fields of a `Query` that methods take by name beside its groups, aggregates and filter.
-
-    A method says `**parts: Unpack[QueryParts]`, and `with_query_parts` shows them in its signature.
-    """
-
-    interval: IntervalLike | None
-    having: str | None
-    order_by: Expressions
-    limit: int | None
-    columns: Expressions | None
-    context: Mapping[str, Any] | None
-    args: ArgumentsLike | None
-    joins: Sequence[Join]
 
 
 @dataclass(frozen=True)
@@ -310,67 +291,6 @@ _FIELD_TYPES: Final[dict[str, Any]] = {
     "aggregation": str,
     "joins": list[dict[str, Any]] | None,
 }
-
-
-def with_query_parts(method: _Method) -> _Method:
-    """Show the parts of a query, which a method takes as `**parts`, in its signature."""
-    own = signature(method)
-    *named, _ = own.parameters.values()
-    parts = [
-        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
-        for one in fields(Query)
-        if one.name in QueryParts.__annotations__
-    ]
-    shown = sorted([*named, *parts], key=lambda one: one.kind)
-    vars(method)["__signature__"] = own.replace(parameters=shown)
-    return method
-
-
-def query_of(query: Expressions | Query, **parts: Any) -> Query:
-    """Return a query that is given as a `Query`, or as its fields, of which `group_by` is first.
-
-    A `Query` without values for its parameters takes them from `args`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY if fields are given beside a `Query`; else as `Query` does.
-    """
-    if not isinstance(query, Query):
-        return Query(query, **parts)
-    args = parts.pop("args", None)
-    check_alone("Query", parts)
-    if args is None:
-        return query
-    check_alone("Query", {} if query.args is None else {"args": args})
-    return replace(query, args=args)
-
-
-def check_alone(whole: str, parts: Mapping[str, Any]) -> None:
-    """Refuse parts of a query that are given beside all of it.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY.
-    """
-    for name, value in parts.items():
-        if value is not None and value != ():
-            raise _bad(f"{name} is given beside a whole {whole}; put it into the {whole}")
-
-
-def statement_options(
-    context: Mapping[str, Any] | None = None, args: ArgumentsLike | None = None, **parts: Any
-) -> dict[str, Any]:
-    """Return what may be given beside a whole statement, of a query's parts.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY for any other part.
-    """
-    check_alone("statement", parts)
-    return {"context": context, "args": args}
 
 
 def is_select(text: object) -> TypeGuard[str]:

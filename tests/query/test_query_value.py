@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import projseg
-from projseg.algebra.query.request import QueryParts
+from projseg.algebra.query.query_parts import QueryParts
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 

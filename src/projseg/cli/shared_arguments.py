@@ -18,7 +18,8 @@ import typer
 import projseg
 from projseg.algebra.expressions.binding.bind import split_list
 from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
-from projseg.algebra.query.request import Query, query_of
+from projseg.algebra.query.query_parts import query_of
+from projseg.algebra.query.request import Query
 from projseg.cli.output import OutputFormat
 from projseg.errors import InvalidInputError, StorageError
 from projseg.table_layer.commits.open_version import InstantLike

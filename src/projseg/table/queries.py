@@ -12,17 +12,13 @@ from projseg.algebra.expressions.instant import fixed_instant
 from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.context import parse_context
-from projseg.algebra.query.request import (
-    Expressions,
-    IntervalLike,
-    Query,
+from projseg.algebra.query.query_parts import (
     QueryParts,
-    is_described,
-    is_select,
     query_of,
     statement_options,
     with_query_parts,
 )
+from projseg.algebra.query.request import Expressions, IntervalLike, Query, is_described, is_select
 from projseg.errors import InvalidInputError
 from projseg.memory.deadline import answered_within
 from projseg.reader.plan.bind_template import bind_asked
