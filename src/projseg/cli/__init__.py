@@ -79,7 +79,7 @@ def _options(
     _error_form.set(errors)
 
 
-_VERBS: Final[dict[str, Callable[..., None]]] = {
+_VERBS: Final[dict[str, Callable[..., object]]] = {
     "demo": demo.demo,
     "import": load.load,
     "query": reading.query,

@@ -8,41 +8,32 @@ from typing import Annotated, Any
 import typer
 
 import projseg
-from projseg.cli.output import print_fields, print_preview, segments_shown
-from projseg.cli.shared_arguments import IsPreview, Location, Output, SegmentInterval, open_table
+from projseg.cli.output import Found, previewed, segments_shown
+from projseg.cli.shared_arguments import IsPreview, Location, SegmentInterval, open_table
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table_layer.metadata.index_declaration import find_index
 
-_Column = Annotated[str, typer.Argument(help="The column.")]
+_Column = Annotated[str, "The column."]
 
 
 def add_projection(
     location: Location,
-    declaration: Annotated[
-        str, typer.Argument(help="JSON, or NAME=SELECT columns, aggregates GROUP BY ALL.")
-    ],
-    materialize: Annotated[
-        bool, typer.Option("--materialize", help="Also build it in the segments that are there.")
-    ] = False,
+    declaration: Annotated[str, "JSON, or NAME=SELECT columns, aggregates GROUP BY ALL."],
+    *,
+    materialize: Annotated[bool, "Also build it in the segments that are there."] = False,
     build: Annotated[
-        str,
-        typer.Option(help="immediate; or deferred: only materialize-projection and compact do it."),
+        str, "immediate; or deferred: only materialize-projection and compact do it."
     ] = "immediate",
-    interval: Annotated[
-        str | None, typer.Option(help="Segments with no row in it go without the projection.")
-    ] = None,
-    retain: Annotated[
-        str | None, typer.Option(help="Segments with older rows only go without: '90 days'.")
-    ] = None,
+    interval: Annotated[str | None, "Segments with no row in it go without the projection."] = None,
+    retain: Annotated[str | None, "Segments with older rows only go without: '90 days'."] = None,
     max_row_ratio: Annotated[
-        float | None, typer.Option(help="The most rows, as a share of a segment's base rows.")
+        float | None, "The most rows, as a share of a segment's base rows."
     ] = None,
     max_bytes_ratio: Annotated[
-        float | None, typer.Option(help="The most bytes, as a share of the base table's.")
+        float | None, "The most bytes, as a share of the base table's."
     ] = None,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Declare a projection; segments written from now on embed it."""
     table = open_table(location)
     for one in parse_declaration(declaration):
@@ -55,32 +46,29 @@ def add_projection(
             max_row_ratio=max_row_ratio,
             max_bytes_ratio=max_bytes_ratio,
         )
-    _print_projections(location, output)
+    return _projections(location)
 
 
 def materialize_projection(
     location: Location,
-    name: Annotated[
-        str | None, typer.Argument(help="The projection; default: all that are declared.")
-    ] = None,
+    name: Annotated[str | None, "The projection; default: all that are declared."] = None,
+    *,
     interval: SegmentInterval = None,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Build declared projections in the segments that lack them; base rows are copied as stored."""
     table = open_table(location)
     with segments_shown() as show:
         made = table.materialize_projection(name, interval, on_progress=show)
     fields = {"location": location, "version": made.version, "segments": made.segments}
-    print_fields({**fields, "rows": made.rows}, output)
+    return {**fields, "rows": made.rows}
 
 
 def drop_projection(
     location: Location,
-    name: Annotated[str, typer.Argument(help="The projection's name.")],
+    name: Annotated[str, "The projection's name."],
     *,
     is_preview: IsPreview,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Stop using a projection; segments that embed it keep its bytes until they are rewritten."""
     table = open_table(location)
     known = table.projections()["name"].to_pylist()
@@ -90,28 +78,24 @@ def drop_projection(
             f"projection '{name}' is not declared on {location}{did_you_mean(name, known)}",
         )
     if is_preview:
-        print_preview({"would_drop": name}, location, output)
-        return
+        return previewed({"would_drop": name}, location)
     table.drop_projection(name)
-    _print_projections(location, output)
+    return _projections(location)
 
 
-def _print_projections(location: str, output: Output) -> None:
+def _projections(location: str) -> Found:
     table = open_table(location)
     names = table.projections()["name"].to_pylist()
-    print_fields({"location": location, "version": table.version, "projections": names}, output)
+    return {"location": location, "version": table.version, "projections": names}
 
 
 def add_index(
     location: Location,
-    name: Annotated[str, typer.Argument(help="The index's name.")],
-    column: Annotated[
-        list[str], typer.Option("--column", help="A column; repeat it for more, one by one.")
-    ],
-    kind: Annotated[str, typer.Option(help="bloom: which segments may hold a value.")] = "bloom",
-    fpp: Annotated[
-        float, typer.Option(help="Share of segments that may be read without need.")
-    ] = 0.001,
+    name: Annotated[str, "The index's name."],
+    *,
+    column: Annotated[list[str], "A column; repeat it for more, one by one."],
+    kind: Annotated[str, "bloom: which segments may hold a value."] = "bloom",
+    fpp: Annotated[float, "Share of segments that may be read without need."] = 0.001,
     postings: Annotated[
         bool | None,
         typer.Option(
@@ -119,23 +103,16 @@ def add_index(
             help="Whether segments say which values hold a word or a part, for token and ngram.",
         ),
     ] = None,
-    materialize: Annotated[
-        bool, typer.Option("--materialize", help="Also build it for the segments that are there.")
-    ] = False,
+    materialize: Annotated[bool, "Also build it for the segments that are there."] = False,
     build: Annotated[
-        str, typer.Option(help="immediate; or deferred: only materialize-index and compact do it.")
+        str, "immediate; or deferred: only materialize-index and compact do it."
     ] = "immediate",
-    interval: Annotated[
-        str | None, typer.Option(help="Segments with no row in it go without the index.")
-    ] = None,
-    retain: Annotated[
-        str | None, typer.Option(help="Segments with older rows only go without: '90 days'.")
-    ] = None,
+    interval: Annotated[str | None, "Segments with no row in it go without the index."] = None,
+    retain: Annotated[str | None, "Segments with older rows only go without: '90 days'."] = None,
     max_bytes_ratio: Annotated[
-        float | None, typer.Option(help="The most bytes, as a share of the base table's.")
+        float | None, "The most bytes, as a share of the base table's."
     ] = None,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Declare an index; commits of segments written from now on have filters for it."""
     table = open_table(location)
     table.add_index(
@@ -146,76 +123,68 @@ def add_index(
         retain=retain,
         max_bytes_ratio=max_bytes_ratio,
     )
-    _print_indexes(location, output)
+    return _indexes(location)
 
 
 def materialize_index(
     location: Location,
-    name: Annotated[
-        str | None, typer.Argument(help="The index; default: all that are declared.")
-    ] = None,
+    name: Annotated[str | None, "The index; default: all that are declared."] = None,
+    *,
     interval: SegmentInterval = None,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Build declared indexes for the segments that lack them."""
     table = open_table(location)
     with segments_shown() as show:
         made = table.materialize_index(name, interval, on_progress=show)
     found = table.indexes().to_pylist()
     covered = {f"{row['name']}.{row['column']}": row["covered"] for row in found}
-    print_fields({"location": location, "version": made.version, "covered": covered}, output)
+    return {"location": location, "version": made.version, "covered": covered}
 
 
 def drop_index(
     location: Location,
-    name: Annotated[str, typer.Argument(help="The index's name.")],
+    name: Annotated[str, "The index's name."],
     *,
     is_preview: IsPreview,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Drop an index; vacuum removes its files."""
     table = open_table(location)
     if is_preview:
         found = find_index(table.properties.declared_indexes, name)
-        print_preview({"would_drop": found.name}, location, output)
-        return
+        return previewed({"would_drop": found.name}, location)
     table.drop_index(name)
-    _print_indexes(location, output)
+    return _indexes(location)
 
 
-def _print_indexes(location: str, output: Output) -> None:
+def _indexes(location: str) -> Found:
     table = open_table(location)
     names = [index.name for index in table.properties.declared_indexes]
-    print_fields({"location": location, "version": table.version, "indexes": names}, output)
+    return {"location": location, "version": table.version, "indexes": names}
 
 
 def add_column(
     location: Location,
     name: _Column,
-    type: Annotated[str, typer.Argument(help="As in Spark SQL: bigint, decimal(10,2).")],
-    output: Output = None,
-) -> None:
+    type: Annotated[str, "As in Spark SQL: bigint, decimal(10,2)."],
+) -> Found:
     """Add a column, which is null in the rows that are there."""
     table = open_table(location)
     table.add_column(name, type)
-    _print_columns(location, table, output)
+    return _columns(location, table)
 
 
 def rename_column(
     location: Location,
-    old: Annotated[str, typer.Argument(help="The column's present name.")],
-    new: Annotated[str, typer.Argument(help="Its new name.")],
-    output: Output = None,
-) -> None:
+    old: Annotated[str, "The column's present name."],
+    new: Annotated[str, "Its new name."],
+) -> Found:
     """Give a column another name, also where projections mention it; no segment is written."""
     table = open_table(location)
     table.rename_column(old, new)
-    _print_columns(location, table, output)
+    return _columns(location, table)
 
 
-def drop_column(
-    location: Location, name: _Column, *, is_preview: IsPreview, output: Output = None
-) -> None:
+def drop_column(location: Location, name: _Column, *, is_preview: IsPreview) -> Found:
     """Take a column out of a table; compaction removes its values from the files."""
     from projseg.table.declaration_commits import dropping
     from projseg.table_layer.columns.column_changes import with_changes
@@ -223,27 +192,25 @@ def drop_column(
     table = open_table(location)
     if is_preview:
         with_changes(table.properties, dropping(table.properties, [name]))
-        print_preview({"would_drop": name}, location, output)
-        return
+        return previewed({"would_drop": name}, location)
     table.drop_column(name)
-    _print_columns(location, table, output)
+    return _columns(location, table)
 
 
 def widen_column(
     location: Location,
     name: _Column,
-    type: Annotated[str, typer.Argument(help="A type that holds every value: int to bigint.")],
-    output: Output = None,
-) -> None:
+    type: Annotated[str, "A type that holds every value: int to bigint."],
+) -> Found:
     """Give a column a wider type; segments that are there are read in it."""
     table = open_table(location)
     table.widen_column(name, type)
-    _print_columns(location, table, output)
+    return _columns(location, table)
 
 
-def _print_columns(location: str, table: projseg.Table, output: Output) -> None:
+def _columns(location: str, table: projseg.Table) -> Found:
     columns = {field.name: type_name(field.type) for field in table.schema}
-    print_fields({"location": location, "version": table.version, "columns": columns}, output)
+    return {"location": location, "version": table.version, "columns": columns}
 
 
 def parse_declarations(texts: list[str] | None) -> list[dict[str, Any]]:

@@ -14,12 +14,11 @@ from projseg.algebra.expressions.parameters.argument_texts import arguments_of_t
 from projseg.catalog.external.input_columns import BadLines
 from projseg.catalog.external.input_files import Sources
 from projseg.catalog.external.text_files import TextForm
-from projseg.cli.output import print_fields, print_preview, print_rows
+from projseg.cli.output import Found, previewed
 from projseg.cli.shared_arguments import (
     Args,
     IsPreview,
     OptionGroup,
-    Output,
     content_of,
 )
 from projseg.errors import InvalidInputError
@@ -29,16 +28,10 @@ if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog  # its packages are an extra's
 
 _CONNECTION: Final = {
-    "uri": Annotated[
-        str | None,
-        typer.Option("--uri", help="A file or a database's address; default: PROJSEG_CATALOG."),
-    ],
-    "warehouse": Annotated[
-        str | None,
-        typer.Option("--warehouse", help="The folder or prefix of managed tables."),
-    ],
-    "tenant": Annotated[str, typer.Option("--tenant", help="Whose definitions.")],
-    "user": Annotated[str | None, typer.Option("--user", help="Who edits, for the history.")],
+    "uri": Annotated[str | None, "A file or a database's address; default: PROJSEG_CATALOG."],
+    "warehouse": Annotated[str | None, "The folder or prefix of managed tables."],
+    "tenant": Annotated[str, "Whose definitions."],
+    "user": Annotated[str | None, "Who edits, for the history."],
     "external_roots": Annotated[
         list[str] | None,
         typer.Option("--external-root", help="A folder that definitions of files may name."),
@@ -57,32 +50,22 @@ def _connected(**given: Any) -> Catalog:
 
 
 GivenCatalog = Annotated["Catalog", OptionGroup(_CONNECTION, _connected, {"tenant": "default"})]
-Name = Annotated[str, typer.Argument(help="namespace.name, or name in the namespace default.")]
-_Spec = Annotated[str, typer.Argument(help="JSON, or @FILE that holds it.")]
-_Columns = Annotated[list[str], typer.Argument(help="Columns, in any case.")]
-_AtVersion = Annotated[
-    int | None,
-    typer.Option("--version", help="The version that the definition must have; default: any."),
-]
+Name = Annotated[str, "namespace.name, or name in the namespace default."]
+_Spec = Annotated[str, "JSON, or @FILE that holds it."]
+_Columns = Annotated[list[str], "Columns, in any case."]
+_AtVersion = Annotated[int | None, "The version that the definition must have; default: any."]
 Action = Literal["new", "ifNew", "replace", "force"]
 
 
 def list_definitions(
-    namespace: Annotated[
-        str | None, typer.Argument(help="Only of this namespace; default: all.")
-    ] = None,
-    like: Annotated[
-        str | None, typer.Option("--like", help="Only names that match a pattern of * and ?.")
-    ] = None,
-    type: Annotated[
-        str | None, typer.Option("--type", help="Only table, inline, files, http or spark.")
-    ] = None,
+    namespace: Annotated[str | None, "Only of this namespace; default: all."] = None,
     *,
+    like: Annotated[str | None, "Only names that match a pattern of * and ?."] = None,
+    type: Annotated[str | None, "Only table, inline, files, http or spark."] = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """List definitions by name."""
-    rows = [
+    return [
         {
             "name": str(found.full_name),
             "type": found.type,
@@ -92,15 +75,12 @@ def list_definitions(
         }
         for found in opened.tables(namespace, like, type)
     ]
-    print_rows(rows, output)
 
 
 def show(
     name: Name,
-    spec: Annotated[
-        bool, typer.Option("--spec", help="Only the spec, as create and merge take it.")
-    ] = False,
     *,
+    spec: Annotated[bool, "Only the spec, as create and merge take it."] = False,
     opened: GivenCatalog,
 ) -> None:
     """Print a definition as JSON: its spec, version, state and location."""
@@ -112,206 +92,171 @@ def show(
 def create(
     name: Name,
     spec: _Spec = "{}",
-    action: Annotated[
-        Action, typer.Option("--action", help="What becomes of a definition that is there.")
-    ] = "new",
-    version: _AtVersion = None,
     *,
+    action: Annotated[Action, "What becomes of a definition that is there."] = "new",
+    version: _AtVersion = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Write a definition; its table is made by the first rows."""
     made = opened.create(name, content_of(spec, "the spec"), action, version)
-    print_fields({"name": name, "version": made}, output)
+    return {"name": name, "version": made}
 
 
 def merge(
     name: Name,
     spec: _Spec,
-    version: _AtVersion = None,
     *,
+    version: _AtVersion = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Merge a part of a spec into a definition; null removes a property."""
     made = opened.merge(name, content_of(spec, "the spec"), version)
-    print_fields({"name": name, "version": made}, output)
+    return {"name": name, "version": made}
 
 
 def register(
     name: Name,
-    location: Annotated[str, typer.Argument(help="Where the table is, or will be.")],
+    location: Annotated[str, "Where the table is, or will be."],
     spec: _Spec = "{}",
     *,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Define a table at a location of one's own; no drop removes its files."""
     made = opened.register(name, location, content_of(spec, "the spec"))
-    print_fields({"name": name, "version": made}, output)
+    return {"name": name, "version": made}
 
 
 def rename(
     name: Name,
-    new: Annotated[str, typer.Argument(help="The new name.")],
+    new: Annotated[str, "The new name."],
     *,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Give a definition another name; its table stays where it is."""
-    print_fields({"name": new, "version": opened.rename(name, new)}, output)
+    return {"name": new, "version": opened.rename(name, new)}
 
 
 def drop(
     name: Name,
+    *,
     data: Annotated[
         Literal["keep", "trash", "now"],
-        typer.Option(
-            "--data", help="A managed table's files: they stay, go after seven days, or at once."
-        ),
+        "A managed table's files: they stay, go after seven days, or at once.",
     ] = "keep",
-    if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Whether a missing definition is no error.")
-    ] = False,
+    if_exists: Annotated[bool, "Whether a missing definition is no error."] = False,
     version: _AtVersion = None,
-    *,
     is_preview: IsPreview,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Drop a definition; for seven days undrop brings it back. Needs --yes."""
     if is_preview and (opened.exists(name) or not if_exists):
         found = opened.metadata(name)
         would = {"would_drop": str(found.full_name), "version": found.version, "data": data}
-        print_preview(would, str(found.location), output)
-        return
+        return previewed(would, str(found.location))
     is_dropped = not is_preview and opened.drop(name, if_exists, data, version)
-    print_fields({"name": name, "dropped": is_dropped, "data": data}, output)
+    return {"name": name, "dropped": is_dropped, "data": data}
 
 
 def undrop(
     name: Name,
-    id: Annotated[
-        str | None, typer.Option("--id", help="Which, of several that had the name; see trash.")
-    ] = None,
     *,
+    id: Annotated[str | None, "Which, of several that had the name; see trash."] = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Bring a dropped definition back."""
-    print_fields({"name": name, "version": opened.undrop(name, id)}, output)
+    return {"name": name, "version": opened.undrop(name, id)}
 
 
-def trash(opened: GivenCatalog, output: Output = None) -> None:
+def trash(*, opened: GivenCatalog) -> Found:
     """List the dropped definitions that may be brought back."""
-    print_rows(opened.trash(), output)
+    return opened.trash()
 
 
 def move_column(
     name: Name,
-    column: Annotated[str, typer.Argument(help="The column.")],
-    where: Annotated[
-        Literal["first", "last", "before", "after"], typer.Argument(help="Its new place.")
-    ],
-    anchor: Annotated[
-        str | None, typer.Argument(help="The column that it goes before or after.")
-    ] = None,
+    column: Annotated[str, "The column."],
+    where: Annotated[Literal["first", "last", "before", "after"], "Its new place."],
+    anchor: Annotated[str | None, "The column that it goes before or after."] = None,
     *,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Move a declared column."""
-    print_fields({"name": name, "version": opened.move_column(name, column, where, anchor)}, output)
+    return {"name": name, "version": opened.move_column(name, column, where, anchor)}
 
 
-def drop_columns(
-    name: Name, columns: _Columns, *, opened: GivenCatalog, output: Output = None
-) -> None:
+def drop_columns(name: Name, columns: _Columns, *, opened: GivenCatalog) -> Found:
     """Declare columns no longer; what is stored stays."""
-    print_fields({"name": name, "version": opened.drop_columns(name, columns)}, output)
+    return {"name": name, "version": opened.drop_columns(name, columns)}
 
 
-def hide(name: Name, columns: _Columns, *, opened: GivenCatalog, output: Output = None) -> None:
+def hide(name: Name, columns: _Columns, *, opened: GivenCatalog) -> Found:
     """Hide columns by name; by path they stay visible."""
-    print_fields({"name": name, "version": opened.hide_columns(name, columns)}, output)
+    return {"name": name, "version": opened.hide_columns(name, columns)}
 
 
-def unhide(name: Name, columns: _Columns, *, opened: GivenCatalog, output: Output = None) -> None:
+def unhide(name: Name, columns: _Columns, *, opened: GivenCatalog) -> Found:
     """Bring hidden columns back."""
-    print_fields({"name": name, "version": opened.unhide_columns(name, columns)}, output)
+    return {"name": name, "version": opened.unhide_columns(name, columns)}
 
 
 def status(
-    name: Annotated[str | None, typer.Argument(help="The definition; default: all tables.")] = None,
-    refresh: Annotated[
-        bool, typer.Option("--refresh", help="Open the tables and count anew.")
-    ] = False,
+    name: Annotated[str | None, "The definition; default: all tables."] = None,
     *,
+    refresh: Annotated[bool, "Open the tables and count anew."] = False,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """List what became of the projections of tables, as it was last counted."""
-    print_rows(opened.status(name, refresh), output)
+    return opened.status(name, refresh)
 
 
 def history(
-    name: Annotated[
-        str | None, typer.Argument(help="The definition; default: the tenant's changes.")
-    ] = None,
+    name: Annotated[str | None, "The definition; default: the tenant's changes."] = None,
+    *,
     since: Annotated[
         int, typer.Option("--since", min=0, help="Only changes after this version.")
     ] = 0,
-    *,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """List who changed what, oldest first."""
     found = opened.changes(since) if name is None else opened.history(name)
     rows = found.to_pylist()
-    print_rows([row for row in rows if row["version"] > since], output)
+    return [row for row in rows if row["version"] > since]
 
 
-def apply(
-    name: Name, *, is_preview: IsPreview, opened: GivenCatalog, output: Output = None
-) -> None:
+def apply(name: Name, *, is_preview: IsPreview, opened: GivenCatalog) -> Found:
     """Make a definition's columns and layout its table's, without rows. Needs --yes."""
-    print_rows(opened.apply(name, dry_run=is_preview), output)
+    return opened.apply(name, dry_run=is_preview)
 
 
-def rebind(name: Name, *, opened: GivenCatalog, output: Output = None) -> None:
+def rebind(name: Name, *, opened: GivenCatalog) -> Found:
     """Take the table that lies at a definition's location for the definition's own."""
-    print_fields({"name": name, "table_version": opened.rebind(name)}, output)
+    return {"name": name, "table_version": opened.rebind(name)}
 
 
-def expire(
-    name: Name, *, is_preview: IsPreview, opened: GivenCatalog, output: Output = None
-) -> None:
+def expire(name: Name, *, is_preview: IsPreview, opened: GivenCatalog) -> Found:
     """Remove the segments that are wholly older than the definition's retention. Needs --yes."""
-    print_rows(opened.expire(name, dry_run=is_preview), output)
+    return opened.expire(name, dry_run=is_preview)
 
 
 def sql(
-    text: Annotated[str, typer.Argument(help="SELECT ... FROM namespace.name ...")],
-    args: Args = None,
+    text: Annotated[str, "SELECT ... FROM namespace.name ..."],
     *,
+    args: Args = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Answer a SELECT over a table by name."""
-    print_rows(opened.sql(text, args=arguments_of_texts(args or (), "UTC")), output)
+    return opened.sql(text, args=arguments_of_texts(args or (), "UTC"))
 
 
 def read(
     name: Name,
+    *,
     param: Annotated[
-        list[str] | None,
-        typer.Option("--param", help="KEY=VALUE of a template; a list is separated by commas."),
+        list[str] | None, "KEY=VALUE of a template; a list is separated by commas."
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Rows at most.")] = 100,
-    *,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Print rows of any definition, also of files from outside."""
     given = dict(text.partition("=")[::2] for text in param or ())
     rows = opened.read(name, **given)
@@ -319,27 +264,22 @@ def read(
     while wanted > 0 and (batch := next(iter(rows), None)) is not None:
         found.append(batch.slice(0, wanted))
         wanted -= batch.num_rows
-    print_rows(pa.Table.from_batches(found, rows.schema), output)
+    return pa.Table.from_batches(found, rows.schema)
 
 
 def insert(
     name: Name,
-    files: Annotated[list[str], typer.Argument(help="Parquet, CSV or JSON; - is standard input.")],
-    format: Annotated[
-        Literal["parquet", "csv", "json"] | None,
-        typer.Option("--format", help="What the files hold; default: their endings."),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace all rows of the table.")
-    ] = False,
-    commit_as: Annotated[
-        str | None,
-        typer.Option("--commit-as", help="A name for this insert; repeated, it changes nothing."),
-    ] = None,
+    files: Annotated[list[str], "Parquet, CSV or JSON; - is standard input."],
     *,
+    format: Annotated[
+        Literal["parquet", "csv", "json"] | None, "What the files hold; default: their endings."
+    ] = None,
+    overwrite: Annotated[bool, "Replace all rows of the table."] = False,
+    commit_as: Annotated[
+        str | None, "A name for this insert; repeated, it changes nothing."
+    ] = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Append files to a table by name, in the columns and the layout of its definition."""
     if overwrite and commit_as is not None:
         raise InvalidInputError(
@@ -350,10 +290,7 @@ def insert(
     batches = sources.rows(schema, BadLines(), lambda _: None)
     rows = pa.RecordBatchReader.from_batches(schema, batches)
     made = table.overwrite(rows) if overwrite else table.append(rows, commit_as=commit_as)
-    print_fields(
-        {"name": name, "version": made.version, "segments": made.segments, "rows": made.rows},
-        output,
-    )
+    return {"name": name, "version": made.version, "segments": made.segments, "rows": made.rows}
 
 
 def _schema_of(sources: Sources, own: pa.Schema) -> pa.Schema:
@@ -366,7 +303,7 @@ def _schema_of(sources: Sources, own: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-VERBS: Final[dict[str, Callable[..., None]]] = {
+VERBS: Final[dict[str, Callable[..., object]]] = {
     "list": list_definitions,
     "show": show,
     "create": create,

@@ -75,10 +75,9 @@ Ask: TypeAlias = Callable[[Query], pa.Table]
 
 
 def demo(
+    *,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows to make.")] = 300_000,
-    location: Annotated[
-        str | None, typer.Option("--location", help="Keep the table here; default: do not keep it.")
-    ] = None,
+    location: Annotated[str | None, "Keep the table here; default: do not keep it."] = None,
     with_spark: Annotated[
         bool, typer.Option("--spark", help="Write and read through Spark (starts a JVM).")
     ] = False,

@@ -20,8 +20,8 @@ from typing import Annotated, Final
 import typer
 
 from projseg import __version__
-from projseg.cli.output import print_rows
-from projseg.cli.shared_arguments import Output
+from projseg.cli.output import Ended, Found
+from projseg.cli.shared_arguments import declared
 from projseg.extras import SPARK_RELEASES, installing, is_known_spark, require_spark
 from projseg.kernels.runtime.cache_folder import SETTING, cache_folder
 
@@ -62,13 +62,12 @@ class Outcome:
     advice: str = ""
 
 
-def doctor(output: Output = None) -> None:
+def doctor() -> Ended:
     """Check Python, Java, PySpark, Spark's look-up of formats and the cache of kernels."""
     checks = CHECKS if find_spec("pyspark") else CHECKS_WITHOUT_SPARK
     findings = [finding for check in checks for finding in check()]
-    print_rows([asdict(finding) for finding in findings], output)
-    if any(finding.verdict is Verdict.PROBLEM for finding in findings):
-        raise typer.Exit(1)
+    found = [asdict(finding) for finding in findings]
+    return Ended(found, int(any(one.verdict is Verdict.PROBLEM for one in findings)))
 
 
 def _python() -> list[Outcome]:
@@ -187,17 +186,17 @@ def _group() -> None:
     pass
 
 
-@extension.command()
 def build(
-    folder: Annotated[
-        Path | None, typer.Option("--folder", help="Where to put the jar; default: the cache.")
-    ] = None,
-    output: Output = None,
-) -> None:
+    *,
+    folder: Annotated[Path | None, "Where to put the jar; default: the cache."] = None,
+) -> Found:
     """Compile it for the Spark that is installed, and print the settings that use it."""
     require_spark("projseg extension")
     # Imported here: the verb is listed where PySpark is not installed.
     from projseg.spark_datasource.extension import extension_jar, settings
 
     found = settings(extension_jar(folder))
-    print_rows([{"setting": name, "value": value} for name, value in found.items()], output)
+    return [{"setting": name, "value": value} for name, value in found.items()]
+
+
+extension.command("build")(declared(build))

@@ -13,8 +13,8 @@ import typer
 from projseg.cli import defining
 from projseg.cli.defining import GivenCatalog
 from projseg.cli.keeping import EXIT_VERIFICATION_FAILED
-from projseg.cli.output import print_fields, print_preview, print_rows
-from projseg.cli.shared_arguments import IsPreview, Output, declared
+from projseg.cli.output import Ended, Found, previewed
+from projseg.cli.shared_arguments import IsPreview, declared
 from projseg.errors import InvalidInputError
 from projseg.extras import require
 
@@ -27,110 +27,94 @@ _AccessVerb = Annotated[Literal["create", "list", "revoke"], typer.Argument(help
 app: Final = typer.Typer(help="Definitions of tables by name, in a database.", no_args_is_help=True)
 
 
-def init(opened: GivenCatalog, output: Output = None) -> None:
+def init(*, opened: GivenCatalog) -> Found:
     """Make a catalog in a new file or an empty database; one that is there stays."""
     opened.init()
-    print_fields({"catalog": str(opened.store.database), "made": True}, output)
+    return {"catalog": str(opened.store.database), "made": True}
 
 
-def migrate(opened: GivenCatalog, output: Output = None) -> None:
+def migrate(*, opened: GivenCatalog) -> Found:
     """Bring an older catalog to this release's schema; a file is copied beside itself first."""
-    print_fields({"catalog": str(opened.store.database), "migrated": opened.migrate()}, output)
+    return {"catalog": str(opened.store.database), "migrated": opened.migrate()}
 
 
-def check(opened: GivenCatalog, output: Output = None) -> None:
+def check(*, opened: GivenCatalog) -> Ended:
     """List disagreements between definitions and tables; exit with 3 if there are any."""
     found = opened.check()
-    print_rows(found, output)
-    if found.num_rows:
-        raise typer.Exit(EXIT_VERIFICATION_FAILED)
+    return Ended(found, EXIT_VERIFICATION_FAILED if found.num_rows else 0)
 
 
-def export(folder: _Folder, *, opened: GivenCatalog, output: Output = None) -> None:
+def export(folder: _Folder, *, opened: GivenCatalog) -> Found:
     """Write each definition as a JSON file."""
-    print_fields({"folder": folder, "definitions": opened.export(folder)}, output)
+    return {"folder": folder, "definitions": opened.export(folder)}
 
 
 def load_definitions(
     folder: _Folder,
-    action: Annotated[
-        defining.Action, typer.Option("--action", help="What becomes of definitions there are.")
-    ] = "force",
     *,
+    action: Annotated[defining.Action, "What becomes of definitions there are."] = "force",
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Bring exported definitions back."""
-    print_fields({"folder": folder, "definitions": opened.load(folder, action)}, output)
+    return {"folder": folder, "definitions": opened.load(folder, action)}
 
 
-def register_warehouse(folder: _Folder, *, opened: GivenCatalog, output: Output = None) -> None:
+def register_warehouse(folder: _Folder, *, opened: GivenCatalog) -> Found:
     """Register the tables of a folder warehouse under their names."""
-    print_fields({"folder": folder, "definitions": opened.register_warehouse(folder)}, output)
+    return {"folder": folder, "definitions": opened.register_warehouse(folder)}
 
 
-def backup(file: _File, *, opened: GivenCatalog, output: Output = None) -> None:
+def backup(file: _File, *, opened: GivenCatalog) -> Found:
     """Copy a catalog that is a file, as of one moment."""
     opened.backup(file)
-    print_fields({"file": file, "catalog": str(opened.store.database)}, output)
+    return {"file": file, "catalog": str(opened.store.database)}
 
 
-def restore(
-    file: _File, *, is_preview: IsPreview, opened: GivenCatalog, output: Output = None
-) -> None:
+def restore(file: _File, *, is_preview: IsPreview, opened: GivenCatalog) -> Found:
     """Put a backup in place of everything; edits since then are lost, rows never. Needs --yes."""
     if is_preview:
-        print_preview({"would_restore": file}, str(opened.store.database), output)
-        return
+        return previewed({"would_restore": file}, str(opened.store.database))
     opened.restore(file)
-    print_fields({"file": file, "restored": True}, output)
+    return {"file": file, "restored": True}
 
 
-def gc(is_preview: IsPreview, opened: GivenCatalog, output: Output = None) -> None:
+def gc(*, is_preview: IsPreview, opened: GivenCatalog) -> Found:
     """Remove dropped definitions that are due, with the files that go with them. Needs --yes."""
-    print_rows(opened.gc(dry_run=is_preview), output)
+    return opened.gc(dry_run=is_preview)
 
 
-def namespaces(opened: GivenCatalog, output: Output = None) -> None:
+def namespaces(*, opened: GivenCatalog) -> Found:
     """List the namespaces."""
-    print_rows([{"namespace": name} for name in opened.namespaces()], output)
+    return [{"namespace": name} for name in opened.namespaces()]
 
 
 def create_namespace(
     name: _Namespace,
-    comment: Annotated[str | None, typer.Option("--comment", help="For people.")] = None,
     *,
+    comment: Annotated[str | None, "For people."] = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Make a namespace."""
-    print_fields({"namespace": name, "version": opened.create_namespace(name, comment)}, output)
+    return {"namespace": name, "version": opened.create_namespace(name, comment)}
 
 
 def drop_namespace(
     name: _Namespace,
-    cascade: Annotated[
-        bool, typer.Option("--cascade", help="Its definitions go to the trash; data stays.")
-    ] = False,
     *,
+    cascade: Annotated[bool, "Its definitions go to the trash; data stays."] = False,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Drop a namespace, which must be empty unless --cascade is given."""
-    print_fields({"namespace": name, "version": opened.drop_namespace(name, cascade)}, output)
+    return {"namespace": name, "version": opened.drop_namespace(name, cascade)}
 
 
 def serve(
-    host: Annotated[str, typer.Option("--host", help="Another host needs TLS.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Its port.")] = 8181,
-    tls_cert: Annotated[
-        str | None, typer.Option("--tls-cert", help="The file of a certificate.")
-    ] = None,
-    tls_key: Annotated[str | None, typer.Option("--tls-key", help="The file of its key.")] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Serve another host without TLS.")
-    ] = False,
     *,
+    host: Annotated[str, "Another host needs TLS."] = "127.0.0.1",
+    port: Annotated[int, "Its port."] = 8181,
+    tls_cert: Annotated[str | None, "The file of a certificate."] = None,
+    tls_key: Annotated[str | None, "The file of its key."] = None,
+    insecure: Annotated[bool, "Serve another host without TLS."] = False,
     opened: GivenCatalog,
 ) -> None:
     """Serve all tenants of a catalog over REST, until interrupted."""
@@ -142,83 +126,64 @@ def serve(
 
 
 def tenant(
-    verb: Annotated[Literal["create", "list"], typer.Argument(help="What to do.")],
-    name: Annotated[str | None, typer.Argument(help="The tenant to create.")] = None,
+    verb: Annotated[Literal["create", "list"], "What to do."],
+    name: Annotated[str | None, "The tenant to create."] = None,
+    *,
     own_warehouse: Annotated[
         str | None, typer.Option("--tables", help="Where its managed tables lie.")
     ] = None,
-    root: Annotated[
-        list[str] | None, typer.Option("--root", help="Its registered tables lie below.")
-    ] = None,
-    *,
+    root: Annotated[list[str] | None, "Its registered tables lie below."] = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Create a tenant for a server, or change where its tables lie; or list tenants."""
     if verb == "create":
         opened.admin.create_tenant(_needed(name, "the tenant"), own_warehouse, root or ())
-    print_rows(opened.admin.tenants(), output)
+    return opened.admin.tenants()
 
 
 def token(
     verb: _AccessVerb,
-    name: Annotated[
-        str | None, typer.Argument(help="The principal to create one for, or the id to revoke.")
-    ] = None,
-    admin: Annotated[
-        bool, typer.Option("--admin", help="A principal that is made is an admin.")
-    ] = False,
+    name: Annotated[str | None, "The principal to create one for, or the id to revoke."] = None,
+    *,
+    admin: Annotated[bool, "A principal that is made is an admin."] = False,
     days: Annotated[
         int | None, typer.Option("--days", min=1, help="It expires; default: never.")
     ] = None,
-    *,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Create a token, and its principal if there is none; list or revoke tokens."""
     if verb == "list":
-        print_rows(opened.admin.tokens(name), output)
-        return
+        return opened.admin.tokens(name)
     wanted = _needed(name, "the principal, or the token's id")
     if verb == "revoke":
         opened.admin.revoke_token(wanted)
-        print_fields({"revoked": wanted}, output)
-        return
+        return {"revoked": wanted}
     if wanted not in [found["name"] for found in opened.admin.principals()]:
         opened.admin.create_principal(wanted, admin)
     lasts = None if days is None else datetime.timedelta(days=days)
     expires = None if lasts is None else datetime.datetime.now(datetime.UTC) + lasts
     id_, made = opened.admin.create_token(wanted, expires)
-    print_fields({"principal": wanted, "id": id_, "token": made}, output)
+    return {"principal": wanted, "id": id_, "token": made}
 
 
 def grant(
     verb: _AccessVerb,
-    name: Annotated[str | None, typer.Argument(help="The principal, or the id to revoke.")] = None,
-    action: Annotated[
-        Literal["READ", "WRITE", "EXTERNAL", "ADMIN"], typer.Option("--action", help="What.")
-    ] = "READ",
-    pattern: Annotated[
-        str, typer.Option("--pattern", help="A regular expression of all of namespace.name.")
-    ] = ".*",
-    external_type: Annotated[
-        str | None, typer.Option("--external-type", help="Of EXTERNAL; default: every type.")
-    ] = None,
+    name: Annotated[str | None, "The principal, or the id to revoke."] = None,
     *,
+    action: Annotated[Literal["READ", "WRITE", "EXTERNAL", "ADMIN"], "What."] = "READ",
+    pattern: Annotated[str, "A regular expression of all of namespace.name."] = ".*",
+    external_type: Annotated[str | None, "Of EXTERNAL; default: every type."] = None,
     opened: GivenCatalog,
-    output: Output = None,
-) -> None:
+) -> Found:
     """Grant an action on definitions whose names match; list or revoke grants."""
     if verb == "list":
-        print_rows(opened.admin.grants(name), output)
-        return
+        return opened.admin.grants(name)
     wanted = _needed(name, "the principal, or the grant's id")
     if verb == "revoke":
         opened.admin.revoke(wanted)
-        print_fields({"revoked": wanted}, output)
-        return
+        return {"revoked": wanted}
     made = opened.admin.grant(wanted, action, pattern, external_type)
-    print_fields({"principal": wanted, "id": made}, output)
+    return {"principal": wanted, "id": made}
 
 
 def _needed(name: str | None, what: str) -> str:
@@ -227,7 +192,7 @@ def _needed(name: str | None, what: str) -> str:
     return name
 
 
-_VERBS: Final[dict[str, Callable[..., None]]] = {
+_VERBS: Final[dict[str, Callable[..., object]]] = {
     "init": init,
     "migrate": migrate,
     **defining.VERBS,
@@ -248,13 +213,13 @@ _VERBS: Final[dict[str, Callable[..., None]]] = {
 }
 
 
-def _closing(verb: Callable[..., None]) -> Callable[..., None]:
+def _closing(verb: Callable[..., object]) -> Callable[..., object]:
     """Return a verb that closes the catalog that it is given."""
 
     @wraps(verb)
-    def run(**given: Any) -> None:
+    def run(**given: Any) -> object:
         with closing(given["opened"]):
-            verb(**given)
+            return verb(**given)
 
     return run
 

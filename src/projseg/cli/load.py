@@ -39,20 +39,12 @@ def load(
     location: Location,
     files: Files,
     *,
-    time_column: Annotated[
-        str | None,
-        typer.Option("--time-column", help="The column that intervals and segments go by."),
-    ] = None,
+    time_column: Annotated[str | None, "The column that intervals and segments go by."] = None,
     segment_granularity: Annotated[
-        str | None,
-        typer.Option(
-            "--segment-granularity",
-            help="A segment lies within one such chunk: hour, day, P10D; default: all.",
-        ),
+        str | None, "A segment lies within one such chunk: hour, day, P10D; default: all."
     ] = None,
     cluster_by: Annotated[
-        list[str] | None,
-        typer.Option("--cluster-by", help="Columns that a segment is sorted by, before time."),
+        list[str] | None, "Columns that a segment is sorted by, before time."
     ] = None,
     target_segment_rows: Annotated[
         int | None,
@@ -72,40 +64,28 @@ def load(
         list[str] | None,
         typer.Option("--type", help="COLUMN=TYPE, a type of Spark SQL; default: as found."),
     ] = None,
-    format: Annotated[
-        Format | None, typer.Option("--format", help="What the files hold; default: their endings.")
-    ] = None,
-    delimiter: Annotated[
-        str, typer.Option("--delimiter", help="Between the values of a line of CSV.")
-    ] = ",",
+    format: Annotated[Format | None, "What the files hold; default: their endings."] = None,
+    delimiter: Annotated[str, "Between the values of a line of CSV."] = ",",
     header: Annotated[
         bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
     ] = True,
     null: Annotated[
-        list[str] | None,
-        typer.Option("--null", help="A text of CSV that means null; default: empty, NULL, N/A ..."),
+        list[str] | None, "A text of CSV that means null; default: empty, NULL, N/A ..."
     ] = None,
-    quote: Annotated[str, typer.Option("--quote", help="Around values of CSV.")] = '"',
+    quote: Annotated[str, "Around values of CSV."] = '"',
     sample: Annotated[
         int | None,
         typer.Option("--sample", min=1, help="Show the columns and so many rows; write nothing."),
     ] = None,
     on_error: Annotated[
-        str,
-        typer.Option(
-            "--on-error",
-            help="fail; skip; or a file that gets bad lines, with their numbers and the reasons.",
-        ),
+        str, "fail; skip; or a file that gets bad lines, with their numbers and the reasons."
     ] = FAIL,
     max_errors: Annotated[
         int | None, typer.Option("--max-errors", min=0, help="The most lines to skip.")
     ] = None,
-    merge_schema: Annotated[
-        bool, typer.Option("--merge-schema", help="Add columns that the table lacks.")
-    ] = False,
+    merge_schema: Annotated[bool, "Add columns that the table lacks."] = False,
     commit_as: Annotated[
-        str | None,
-        typer.Option("--commit-as", help="A name for this import; repeated, it changes nothing."),
+        str | None, "A name for this import; repeated, it changes nothing."
     ] = None,
     output: Output = None,
 ) -> None:

@@ -11,9 +11,10 @@ from contextlib import contextmanager, nullcontext
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
+import typer
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
@@ -36,6 +37,9 @@ _PIPED_WIDTH: Final = 120  # characters of a table that goes to a pipe
 _TEXT_WIDTH_MIN: Final = 12  # of a column of longer texts: narrower is hard to read
 _BORDER_WIDTH: Final = 3  # of each column
 _GROUPED_FROM: Final = 10_000  # smaller numbers, years among them, read better without commas
+
+
+Found: TypeAlias = Mapping[str, Any] | pa.Table | Sequence[Mapping[str, Any]]
 
 
 class OutputFormat(StrEnum):
@@ -108,13 +112,27 @@ def print_fields(
         writer.writerows((name, _cell_text(value, null="")) for name, value in plain.items())
 
 
-def print_preview(
-    would: Mapping[str, Any], location: str, asked: OutputFormat | None, condition: str = ""
-) -> None:
-    """Print what a verb would do to a table, and how to let it."""
-    print_fields(
-        {**would, "location": location, "to_do_it": f"repeat with --yes{condition}"}, asked
-    )
+class Ended(NamedTuple):
+    """What a verb prints, and the exit code of the command."""
+
+    found: Found
+    exit_code: int
+
+
+def print_found(found: Found | Ended, asked: OutputFormat | None) -> None:
+    """Print what a verb returns: one record, or rows."""
+    if isinstance(found, Ended):
+        print_found(found.found, asked)
+        raise typer.Exit(found.exit_code)
+    if isinstance(found, Mapping):
+        print_fields(found, asked)
+    else:
+        print_rows(found, asked)
+
+
+def previewed(would: Mapping[str, Any], location: str, condition: str = "") -> dict[str, Any]:
+    """Return what a verb would do to a table, and how to let it."""
+    return {**would, "location": location, "to_do_it": f"repeat with --yes{condition}"}
 
 
 def plain_value(value: Any) -> Any:

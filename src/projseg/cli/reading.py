@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 import pyarrow as pa
-import typer
 
 from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
-from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows, terminal
+from projseg.cli.output import (
+    Found,
+    OutputFormat,
+    chosen_format,
+    print_fields,
+    print_rows,
+    terminal,
+)
 from projseg.cli.shared_arguments import (
     Args,
     At,
@@ -27,22 +33,18 @@ from projseg.explain import Explain
 from projseg.segment_format.layout.logical_types import type_name
 
 
-def query(location: Location, *, query: GivenQuery, at: At, output: Output = None) -> None:
+def query(location: Location, *, query: GivenQuery, at: At) -> Found:
     """Answer a query; without --group-by and --agg, return rows."""
-    print_rows(open_table(location, **at).query(query), output)
+    return open_table(location, **at).query(query)
 
 
 def sql(
     location: Location,
-    statement: Annotated[
-        str, typer.Argument(help="One SELECT in Spark's SQL, or @FILE that holds it.")
-    ],
+    statement: Annotated[str, "One SELECT in Spark's SQL, or @FILE that holds it."],
     *,
     args: Args = None,
     table: OtherTables = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say how it would be answered instead.")
-    ] = False,
+    explain: Annotated[bool, "Say how it would be answered instead."] = False,
     max_staleness: MaxStaleness = None,
     timezone: Timezone = None,
     threads: Threads = None,
@@ -66,9 +68,7 @@ def explain(
     location: Location,
     *,
     query: GivenQuery,
-    analyze: Annotated[
-        bool, typer.Option("--analyze", help="Run it too: rows, bytes and milliseconds.")
-    ] = False,
+    analyze: Annotated[bool, "Run it too: rows, bytes and milliseconds."] = False,
     at: At,
     output: Output = None,
 ) -> None:
@@ -89,29 +89,29 @@ def describe(location: Location, *, at: At, output: Output = None) -> None:
     print_fields(open_table(location, **at).detail(), output, title=location)
 
 
-def schema(location: Location, *, at: At, output: Output = None) -> None:
+def schema(location: Location, *, at: At) -> Found:
     """List a table's columns and their types."""
     stored = open_table(location, **at).schema
     names = pa.array(stored.names, pa.string())
     types = pa.array([type_name(field.type) for field in stored], pa.string())
-    print_rows(pa.table({"column": names, "type": types}), output)
+    return pa.table({"column": names, "type": types})
 
 
-def segments(location: Location, *, at: At, output: Output = None) -> None:
+def segments(location: Location, *, at: At) -> Found:
     """List a table's segments: file, interval, rows, bytes."""
-    print_rows(open_table(location, **at).segments(), output)
+    return open_table(location, **at).segments()
 
 
-def projections(location: Location, *, at: At, output: Output = None) -> None:
+def projections(location: Location, *, at: At) -> Found:
     """List a table's projections and how many segments hold each."""
-    print_rows(open_table(location, **at).projections(), output)
+    return open_table(location, **at).projections()
 
 
-def indexes(location: Location, *, at: At, output: Output = None) -> None:
+def indexes(location: Location, *, at: At) -> Found:
     """List a table's indexes and how many segments each covers."""
-    print_rows(open_table(location, **at).indexes(), output)
+    return open_table(location, **at).indexes()
 
 
-def history(location: Location, output: Output = None) -> None:
+def history(location: Location) -> Found:
     """List the commits of a table, newest first."""
-    print_rows(open_table(location).history(), output)
+    return open_table(location).history()

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import pyarrow as pa
-import typer
 
 from projseg.cli.bloom_report import ReadRange, bloom_report, is_bloom_file
 from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows
@@ -30,7 +29,8 @@ _WIDE_FIELDS: Final = frozenset({"kind", "role", "nulls", "raw_bytes", "definiti
 
 
 def inspect(
-    file: Annotated[str, typer.Argument(help="A segment file (.pseg) or a Bloom file (.pblm).")],
+    file: Annotated[str, "A segment file (.pseg) or a Bloom file (.pblm)."],
+    *,
     output: Output = None,
 ) -> None:
     """Show a segment's tables, columns, encodings, dictionaries and what each takes.

@@ -1,7 +1,9 @@
-"""Arguments and options that several verbs share, each declared once.
+"""Verbs as functions, and the arguments and options that several of them share.
 
-A parameter of a verb that is annotated with an `OptionGroup` stands for several of the command
-line. A verb with a location takes `--storage-option` too, which `open_table` then uses.
+`declared` makes a command of a function. A note of a parameter that is a text is its help: one that
+may be given by position is an argument, any other an option of its name. A note that is an
+`OptionGroup` stands for several options. What the function returns is printed as `--output` says.
+A verb with a location takes `--storage-option` too, which `open_table` then uses.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, get_args
 
 import typer
 
@@ -20,11 +22,11 @@ from projseg.algebra.expressions.binding.bind import split_list
 from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
 from projseg.algebra.query.query_parts import query_of
 from projseg.algebra.query.request import Query
-from projseg.cli.output import OutputFormat
+from projseg.cli.output import OutputFormat, print_found
 from projseg.errors import InvalidInputError, StorageError
 from projseg.table_layer.commits.open_version import InstantLike
 
-Location = Annotated[str, typer.Argument(help="Where the table is: a path or a URI.")]
+Location = Annotated[str, "Where the table is: a path or a URI."]
 Output = Annotated[
     OutputFormat | None,
     typer.Option("-o", "--output", help="Default: table on a terminal, json in a pipe."),
@@ -37,18 +39,11 @@ Args = Annotated[
         "several times is a list.",
     ),
 ]
-Filter = Annotated[
-    str | None, typer.Option("--filter", help="Rows for which this Spark SQL is true.")
-]
-Timezone = Annotated[str | None, typer.Option("--timezone", help="Session time zone; default UTC.")]
-MaxStaleness = Annotated[
-    str | None,
-    typer.Option("--max-staleness", help="How old the answer of a view may be: '15 minutes'."),
-]
+Filter = Annotated[str | None, "Rows for which this Spark SQL is true."]
+Timezone = Annotated[str | None, "Session time zone; default UTC."]
+MaxStaleness = Annotated[str | None, "How old the answer of a view may be: '15 minutes'."]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to work with.")]
-SegmentInterval = Annotated[
-    str | None, typer.Option(help="Only segments with rows in START/END or START/PERIOD.")
-]
+SegmentInterval = Annotated[str | None, "Only segments with rows in START/END or START/PERIOD."]
 
 
 class OptionGroup(NamedTuple):
@@ -69,14 +64,26 @@ class OptionGroup(NamedTuple):
     def declared(self) -> list[inspect.Parameter]:
         """Return them as parameters of a function."""
         return [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=self.defaults.get(name, False if annotation.__origin__ is bool else None),
-                annotation=annotation,
-            )
+            _option(name, annotation, self.defaults.get(name))
             for name, annotation in self.parameters.items()
         ]
+
+
+def _option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    if default is None and get_args(annotation)[0] is bool:
+        default = False
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return _typed(inspect.Parameter(name, kind, default=default, annotation=annotation))
+
+
+def _typed(one: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter of a verb as typer takes it."""
+    value, note = get_args(one.annotation)
+    if isinstance(note, str):
+        is_option = one.kind is one.KEYWORD_ONLY
+        name = f"--{one.name.replace('_', '-')}"
+        note = typer.Option(name, help=note) if is_option else typer.Argument(help=note)
+    return one.replace(kind=one.KEYWORD_ONLY, annotation=Annotated[value, note])
 
 
 def _is_preview(*, yes: bool, dry_run: bool) -> bool:
@@ -96,31 +103,18 @@ def _at(**version: Any) -> dict[str, Any]:
 
 
 _VERSIONS: Final = {
-    "version": Annotated[
-        int | None, typer.Option("--version", help="Read this table version; default: the newest.")
-    ],
-    "timestamp": Annotated[
-        str | None,
-        typer.Option(
-            "--timestamp", help="Read the newest version committed at or before this time."
-        ),
-    ],
-    "tag": Annotated[str | None, typer.Option("--tag", help="Read the version that has this tag.")],
+    "version": Annotated[int | None, "Read this table version; default: the newest."],
+    "timestamp": Annotated[str | None, "Read the newest version committed at or before this time."],
+    "tag": Annotated[str | None, "Read the version that has this tag."],
 }
 _PREVIEW: Final = {
-    "yes": Annotated[
-        bool, typer.Option("--yes", help="Do it; without this, only say what it would do.")
-    ],
-    "dry_run": Annotated[
-        bool, typer.Option("--dry-run", help="Only say what it would do, as without --yes.")
-    ],
+    "yes": Annotated[bool, "Do it; without this, only say what it would do."],
+    "dry_run": Annotated[bool, "Only say what it would do, as without --yes."],
 }
 _CONDITION: Final = {
-    "interval": Annotated[
-        str | None, typer.Option("--interval", help="Rows of this range of the time column.")
-    ],
+    "interval": Annotated[str | None, "Rows of this range of the time column."],
     "args": Args,
-    "timezone": Annotated[str, typer.Option("--timezone", help="Of times without a zone.")],
+    "timezone": Annotated[str, "Of times without a zone."],
 }
 _PARTS: Final[dict[str, Any]] = {
     "group_by": Annotated[
@@ -135,13 +129,8 @@ _PARTS: Final[dict[str, Any]] = {
     "interval": Annotated[
         str | None, typer.Option("--interval", "-i", help="start/end in ISO 8601; end excluded.")
     ],
-    "having": Annotated[
-        str | None, typer.Option("--having", help="A condition on the answer's columns.")
-    ],
-    "order_by": Annotated[
-        list[str] | None,
-        typer.Option("--order-by", help="Columns of the answer, with ASC or DESC."),
-    ],
+    "having": Annotated[str | None, "A condition on the answer's columns."],
+    "order_by": Annotated[list[str] | None, "Columns of the answer, with ASC or DESC."],
     "limit": Annotated[int | None, typer.Option("--limit", "-n", min=0, help="Rows at most.")],
     "columns": Annotated[
         list[str] | None,
@@ -149,31 +138,18 @@ _PARTS: Final[dict[str, Any]] = {
     ],
 }
 _CONTEXT: Final[dict[str, Any]] = {
-    "use_projection": Annotated[
-        str | None, typer.Option("--use-projection", help="Answer only from this projection.")
-    ],
-    "force_projections": Annotated[
-        bool, typer.Option("--force-projections", help="Fail where a segment has no matching one.")
-    ],
-    "no_projections": Annotated[
-        bool, typer.Option("--no-projections", help="Answer from base rows alone.")
-    ],
-    "exclude_projections": Annotated[
-        list[str] | None, typer.Option("--exclude-projections", help="Names not to be used.")
-    ],
-    "no_indexes": Annotated[
-        bool, typer.Option("--no-indexes", help="Leave out no segment by an index.")
-    ],
-    "exclude_indexes": Annotated[
-        list[str] | None, typer.Option("--exclude-indexes", help="Indexes not to be asked.")
-    ],
+    "use_projection": Annotated[str | None, "Answer only from this projection."],
+    "force_projections": Annotated[bool, "Fail where a segment has no matching one."],
+    "no_projections": Annotated[bool, "Answer from base rows alone."],
+    "exclude_projections": Annotated[list[str] | None, "Names not to be used."],
+    "no_indexes": Annotated[bool, "Leave out no segment by an index."],
+    "exclude_indexes": Annotated[list[str] | None, "Indexes not to be asked."],
     "max_staleness": MaxStaleness,
     "timezone": Timezone,
     "threads": Threads,
 }
 _WHOLE: Final = Annotated[
-    str | None,
-    typer.Option("--query", help="The whole query as JSON, or @FILE that holds it."),
+    str | None, typer.Option("--query", help="The whole query as JSON, or @FILE that holds it.")
 ]
 _TEXT_LISTS: Final = (
     "group_by",
@@ -218,47 +194,48 @@ GivenQuery = Annotated[
 ]
 
 OtherTables = Annotated[
-    list[str] | None,
-    typer.Option("--table", help="NAME=PATH: another table, which FROM joins by that name."),
+    list[str] | None, "NAME=PATH: another table, which FROM joins by that name."
 ]
 
 _STORAGE_OPTION: Final = Annotated[
     list[str] | None,
-    typer.Option(
-        "--storage-option",
-        help="KEY=VALUE of an object store, such as region=eu-west-1; secrets better go into the "
-        "environment.",
-    ),
+    "KEY=VALUE of an object store, such as region=eu-west-1; secrets better go into the "
+    "environment.",
 ]
 _given: Final = ContextVar[dict[str, str]]("storage options")
 
 
-def declared(verb: Callable[..., None]) -> Callable[..., None]:
+def declared(verb: Callable[..., Any]) -> Callable[..., None]:
     """Return a verb as typer takes it, with all parameters that its groups stand for."""
     signature = inspect.signature(verb, eval_str=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, OptionGroup] = {}
     for one in signature.parameters.values():
-        notes = getattr(one.annotation, "__metadata__", ())
-        if notes and isinstance(notes[0], OptionGroup):
-            groups[one.name] = notes[0]
-            parameters += notes[0].declared()
+        _, note = get_args(one.annotation)
+        if isinstance(note, OptionGroup):
+            groups[one.name] = note
+            parameters += note.declared()
         else:
-            parameters.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    storage = OptionGroup({"storage_option": _STORAGE_OPTION}, _parsed)
-    reaches_tables = any(one.annotation == Location for one in parameters)
+            parameters.append(_typed(one))
+    returns = signature.return_annotation is not None
+    reaches_tables = any(one.annotation == Location for one in signature.parameters.values())
+    if returns:
+        parameters.append(_option("output", Output))
     if reaches_tables:
-        parameters += storage.declared()
+        parameters.append(_option("storage_option", _STORAGE_OPTION))
 
     @wraps(verb)
     def run(**given: Any) -> None:
+        output = given.pop("output") if returns else None
         if reaches_tables:
             _given.set(_parsed(given.pop("storage_option") or []))
         for name, group in groups.items():
             given[name] = group.value(**{part: given.pop(part) for part in group.parameters})
-        verb(**given)
+        found = verb(**given)
+        if returns:
+            print_found(found, output)
 
-    vars(run)["__signature__"] = signature.replace(parameters=parameters)
+    vars(run)["__signature__"] = signature.replace(parameters=parameters, return_annotation=None)
     run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
     return run
 
