@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.select_table import SelectedTable
-from projseg.algebra.query.stars.from_clause import WrittenJoin
+from projseg.algebra.query.select_table import SelectedTable, WrittenJoin
 from projseg.errors import LimitExceededError, ProjsegError
 from projseg.reader.dimensions import bound_star
 from projseg.spark_engine.earlier_replies import earlier_answered

@@ -1,4 +1,4 @@
-"""The text of `SELECT ... FROM table ...`, taken apart into the texts of its clauses.
+"""`SELECT ... FROM table ...` as its clauses: sqlglot's tree, whose expressions are texts again.
 
 In place of the table another SELECT may stand, in brackets or by a name that WITH gives it. What
 is more than that is refused here, by what it is and where it stands; the expressions are left to
@@ -8,53 +8,32 @@ those who bind them.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from projseg.algebra.expressions.expression_limits import check_text
-from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
-from projseg.algebra.expressions.text.dialect import (
-    Clause,
-    clauses,
-    list_parts,
-    parse_sql,
-    sql_tokens,
-)
+from projseg.algebra.expressions.text.dialect import parse_tokens, sql_of, sql_tokens
 from projseg.algebra.query.select_table import (
     SelectedTable,
-    common_tables,
-    parse_table,
-    split_subquery,
-)
-from projseg.algebra.query.stars.from_clause import (
     WrittenJoin,
-    parse_from,
+    check_parts,
+    parse_join,
+    parse_source,
+    parse_table,
     parse_where,
-    without_subqueries,
+    part,
+    start_of,
 )
 from projseg.algebra.query.unsupported_sql import bad_sql, check_supported, unsupported
 
-_CLAUSES: Final = (
-    TokenType.SELECT,
-    TokenType.FROM,
-    TokenType.WHERE,
-    TokenType.GROUP_BY,
-    TokenType.HAVING,
-    TokenType.ORDER_BY,
-    TokenType.LIMIT,
-    TokenType.OFFSET,
-)
-_HINT: Final = re.compile(r"\s*,?\s*(\w+)\s*(?:\(\s*(?:'([^']*)'|`([^`]*)`|([\w.]*))\s*\))?")
-_EXCEPTIONS: Final = ("EXCEPT", "EXCLUDE")
-_DEPTH_MAX: Final = 32
-"""So deep SELECTs may be nested."""
 _FLAGS: Final = {"NO_PROJECTIONS": "noProjections", "FORCE_PROJECTIONS": "forceProjections"}
+_COUNT: Final = re.compile("[0-9]{1,18}")
 
 
 class SelectItem(msgspec.Struct, frozen=True):
@@ -141,7 +120,7 @@ def parse_select(sql: str, *, with_joins: bool = False) -> SelectStatement:
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_SQL, PROJSEG_BAD_EXPRESSION if the text is not SQL.
+        PROJSEG_BAD_SQL; PROJSEG_BAD_EXPRESSION if a quote is left open.
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_SQL if it is more than one SELECT over one table.
     LimitExceededError
@@ -153,202 +132,139 @@ def parse_select(sql: str, *, with_joins: bool = False) -> SelectStatement:
         tokens.pop()
     if not tokens:
         raise bad_sql("there is no statement; write SELECT ... FROM ...")
+    check_supported(sql, tokens, with_joins=with_joins)
+    statement = _Reader(sql, with_joins).statement(parse_tokens(sql, tokens), {})
     quoted = [t for t in tokens if t.token_type == TokenType.STRING and sql[t.start] == '"']
-    statement = _statement(sql[: tokens[-1].end + 1], tokens, {}, 0, with_joins=with_joins)
     return replace(statement, quoted=tuple(token.text for token in quoted))
 
 
-def _statement(
-    sql: str,
-    tokens: Sequence[Token],
-    named: dict[str, SelectStatement],
-    depth: int,
-    *,
-    with_joins: bool,
-) -> SelectStatement:
-    """Return the SELECT that some tokens of a text are; WITH has named others for it."""
-    if depth > _DEPTH_MAX:
-        raise unsupported(sql, tokens[0], f"subqueries nested deeper than {_DEPTH_MAX}")
-    common, tokens = common_tables(sql, tokens)
-    for name, body in common:
-        inner = _statement(sql, body, named, depth + 1, with_joins=with_joins)
-        named = {**named, name.casefold(): inner}
-    tokens, subquery = split_subquery(tokens)
-    members: dict[int, list[Token]] = {}
-    if with_joins:
-        tokens, members = without_subqueries(tokens)
-    check_supported(sql, tokens, with_joins=with_joins)
-    found = _in_order(clauses(sql, tokens, _CLAUSES))
-    if TokenType.FROM not in found:
-        raise bad_sql("no FROM stands outside brackets; write SELECT ... FROM t")
-    where, terms = _text(sql, found, TokenType.WHERE), tuple[str, ...]()
-    joins: tuple[WrittenJoin, ...] = ()
-    if with_joins and subquery is None:
-        table, joins = parse_from(sql, found[TokenType.FROM])
-    else:
-        table = parse_table(sql, found[TokenType.FROM], is_subquery=subquery is not None)
-    if with_joins and TokenType.WHERE in found:
-        terms, semi = parse_where(sql, found[TokenType.WHERE], members)
-        joins = (*joins, *semi)
-    if joins:
-        _check_joined(
-            sql, found[TokenType.FROM], subquery, [table, *(j.table for j in joins)], named
-        )
-    source = None if table.is_versioned else named.get(table.written.casefold())
-    if subquery is not None:
-        source = _statement(sql, subquery, named, depth + 1, with_joins=with_joins)
-    select = found[TokenType.SELECT]
-    hints = [token for token in select.tokens if token.token_type == TokenType.HINT]
-    outputs = [token for token in select.tokens if token.token_type != TokenType.HINT]
-    is_distinct = bool(outputs) and outputs[0].token_type == TokenType.DISTINCT
-    if is_distinct or (outputs and outputs[0].token_type == TokenType.ALL):
-        outputs = outputs[1:]
-    return SelectStatement(
-        items=tuple(_item(sql, part) for part in _listed(select, outputs)),
-        is_distinct=is_distinct,
-        hints=tuple(said for hint in hints for said in _hinted(sql, hint)),
-        table=table,
-        where=where,
-        group_by=_group_terms(sql, found) or None,
-        having=_text(sql, found, TokenType.HAVING),
-        order_by=_texts(sql, found, TokenType.ORDER_BY),
-        limit=_count(sql, found, TokenType.LIMIT),
-        offset=_count(sql, found, TokenType.OFFSET) or 0,
-        source=source,
-        joins=joins,
-        terms=terms,
-    )
+class _Reader:
+    """What the trees in one text mean."""
 
+    def __init__(self, sql: str, with_joins: bool) -> None:
+        self._sql, self._with_joins = sql, with_joins
 
-def _check_joined(
-    sql: str,
-    clause: Clause,
-    subquery: Sequence[Token] | None,
-    tables: Sequence[SelectedTable],
-    named: Container[str],
-) -> None:
-    """Refuse joins of what is no table."""
-    is_common = any(t.written.casefold() in named and not t.is_versioned for t in tables)
-    if subquery is not None or is_common:
-        raise unsupported(sql, clause.keyword, "a join with the rows of another SELECT")
-
-
-def _in_order(found: Sequence[Clause]) -> dict[TokenType, Clause]:
-    """Return the clauses by their keywords, each of which comes once and in SQL's order."""
-    by_kind: dict[TokenType, Clause] = {}
-    latest = -1
-    if [clause.keyword.token_type for clause in found[:2]] == [TokenType.FROM, TokenType.SELECT]:
-        found = [found[1], found[0], *found[2:]]
-    for clause in found:
-        kind, word = clause.keyword.token_type, clause.keyword.text.upper()
-        if kind in by_kind:
-            raise bad_sql(f"{word} stands twice", clause.keyword)
-        if _CLAUSES.index(kind) < latest:
-            raise bad_sql(f"{word} stands after a clause that follows it in SQL", clause.keyword)
-        if not clause.tokens:
-            raise bad_sql(f"nothing follows {word}", clause.keyword)
-        latest = _CLAUSES.index(kind)
-        by_kind[kind] = clause
-    if TokenType.SELECT not in by_kind:
-        raise bad_sql("a statement without SELECT; write SELECT ... FROM t")
-    return by_kind
-
-
-def _text(sql: str, found: dict[TokenType, Clause], kind: TokenType) -> str | None:
-    return _slice(sql, found[kind].tokens) if kind in found else None
-
-
-def _texts(sql: str, found: dict[TokenType, Clause], kind: TokenType) -> tuple[str, ...]:
-    if kind not in found:
-        return ()
-    return tuple(_slice(sql, part) for part in _listed(found[kind], found[kind].tokens))
-
-
-def _group_terms(sql: str, found: dict[TokenType, Clause]) -> tuple[str, ...]:
-    """Return the terms of GROUP BY; `a, b WITH ROLLUP` is ROLLUP (a, b)."""
-    clause = found.get(TokenType.GROUP_BY)
-    kinds = [] if clause is None else [token.token_type for token in clause.tokens]
-    if clause is None or kinds[-2:-1] != [TokenType.WITH] or len(kinds) < 3:
-        return _texts(sql, found, TokenType.GROUP_BY)
-    return (f"{clause.tokens[-1].text} ({_slice(sql, clause.tokens[:-2])})",)
-
-
-def _listed(clause: Clause, tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
-    parts = list_parts(tokens)
-    if not all(parts):
-        raise bad_sql(f"a part of {clause.keyword.text.upper()} is empty", clause.keyword)
-    return parts
-
-
-def _slice(sql: str, tokens: Sequence[Token]) -> str:
-    return sql[tokens[0].start : tokens[-1].end + 1]
-
-
-def _count(sql: str, found: dict[TokenType, Clause], kind: TokenType) -> int | str | None:
-    if kind not in found:
-        return None
-    keyword, text = found[kind].keyword, _slice(sql, found[kind].tokens)
-    if kind == TokenType.LIMIT and text.upper() == "ALL":
-        return None
-    if text.startswith(":") and parameter_names(text) == {text[1:]}:
-        return text[1:]
-    if re.fullmatch(r"[0-9]{1,18}", text) is None:
-        raise bad_sql(f"{keyword.text.upper()} '{text}' is not a count of rows", keyword)
-    return int(text)
-
-
-def _item(sql: str, tokens: tuple[Token, ...]) -> SelectItem:
-    star = next((n for n, token in enumerate(tokens) if token.token_type == TokenType.STAR), None)
-    if star is not None and _is_whole_star(tokens, star):
-        return _star(sql, tokens, star)
-    text = _slice(sql, tokens)
-    tree = parse_sql(text)
-    if not isinstance(tree, exp.Alias):
-        return SelectItem(text)
-    before = tokens[-2:-1]
-    is_written = bool(before) and before[0].token_type == TokenType.ALIAS
-    return SelectItem(_slice(sql, tokens[: -2 if is_written else -1]), tree.alias)
-
-
-def _is_whole_star(tokens: Sequence[Token], star: int) -> bool:
-    """Whether the item is `*`, `t.*` or either with EXCEPT or EXCLUDE."""
-    return star == 0 or tokens[star - 1].token_type == TokenType.DOT
-
-
-def _star(sql: str, tokens: tuple[Token, ...], star: int) -> SelectItem:
-    before, after = tokens[: max(star - 1, 0)], tokens[star + 1 :]
-    excepted: tuple[str, ...] = ()
-    if after:
-        is_list = (
-            after[0].text.upper() in _EXCEPTIONS
-            and [t.token_type for t in (after[1:2] + after[-1:])]
-            == [TokenType.L_PAREN, TokenType.R_PAREN]
+    def statement(
+        self, tree: exp.Expression, named: Mapping[str, SelectStatement]
+    ) -> SelectStatement:
+        """Return the SELECT of a tree; WITH has named others for it."""
+        if not isinstance(tree, exp.Select):
+            raise unsupported(self._sql, 0, "a statement that does not begin with SELECT")
+        check_parts(
+            self._sql, tree, "with", "hint", "distinct", "expressions", "from", "joins", "where",
+            "group", "having", "order", "limit", "offset",
         )  # fmt: skip
-        if not is_list:
-            raise unsupported(
-                sql, after[0], "something other than EXCEPT (...) or EXCLUDE (...) after *"
-            )
-        excepted = tuple(".".join(t.text for t in part) for part in list_parts(after[2:-1]))
-    return SelectItem(_slice(sql, before) if before else "", is_star=True, excepted=excepted)
+        if part(tree, "from") is None:
+            raise bad_sql("no FROM stands outside brackets; write SELECT ... FROM t")
+        named = self._named(part(tree, "with"), named)
+        table, source, joins, terms = self._from(tree, named)
+        where, having = tree.args.get("where"), tree.args.get("having")
+        order = tree.args.get("order")
+        if tree.args.get("distinct") is not None:
+            check_parts(self._sql, tree.args["distinct"])
+        return SelectStatement(
+            items=tuple(map(self._item, tree.expressions)),
+            is_distinct=tree.args.get("distinct") is not None,
+            hints=self._hints(tree.args.get("hint")),
+            table=table,
+            where=None if where is None or joins else sql_of(where.this),
+            group_by=self._group_terms(tree.args.get("group")),
+            having=None if having is None else sql_of(having.this),
+            order_by=tuple(map(self._order_term, order.expressions if order else ())),
+            limit=self._count(tree.args.get("limit"), "LIMIT"),
+            offset=self._count(tree.args.get("offset"), "OFFSET") or 0,
+            source=source,
+            joins=joins,
+            terms=terms,
+        )
 
+    def _named(
+        self, tree: exp.With | None, named: Mapping[str, SelectStatement]
+    ) -> Mapping[str, SelectStatement]:
+        for one in () if tree is None else tree.expressions:
+            check_parts(self._sql, one, "this", "alias")
+            named = {**named, one.alias.casefold(): self.statement(one.this, named)}
+        return named
 
-def _hinted(sql: str, hint: Token) -> list[tuple[str, Any]]:
-    """Return what a hint says as options of a query's context."""
-    text, place, found = hint.text.removeprefix("/*+").removesuffix("*/").rstrip(), 0, []
-    while place < len(text):
-        one = _HINT.match(text, place)
-        name = one[1].upper() if one else ""
-        projection = next((group for group in one.groups()[1:] if group), None) if one else None
-        if one is not None and name == "USE_PROJECTION" and projection is not None:
-            found.append(("useProjection", projection))
-        elif one is not None and name in _FLAGS and projection is None:
-            found.append((_FLAGS[name], True))
+    def _from(
+        self, tree: exp.Select, named: Mapping[str, SelectStatement]
+    ) -> tuple[SelectedTable, SelectStatement | None, tuple[WrittenJoin, ...], tuple[str, ...]]:
+        """Return the first table or the SELECT in its place, the joins, and WHERE's conjuncts."""
+        first = part(tree, "from").this
+        source: SelectStatement | None
+        if isinstance(first, exp.Subquery):
+            table, source = parse_source(self._sql, first), self.statement(first.this, named)
         else:
-            raise unsupported(
-                sql,
-                hint,
-                f"the hint {name or text.strip()}",
-                "hints are NO_PROJECTIONS, FORCE_PROJECTIONS and USE_PROJECTION(name)",
-            )
-        place = one.end()
-    return found
+            table = parse_table(self._sql, first)
+            source = None if table.is_versioned else named.get(table.written.casefold())
+        if (written := tree.args.get("joins") or ()) and not self._with_joins:
+            raise unsupported(self._sql, start_of(written[0]), "a join")
+        joins = tuple(parse_join(self._sql, one) for one in written)
+        terms = tuple[str, ...]()
+        if self._with_joins and (where := tree.args.get("where")) is not None:
+            terms, semi = parse_where(self._sql, where.this)
+            joins += semi
+        others = (j.table for j in joins if not j.table.is_versioned)
+        if joins and (source or any(one.written.casefold() in named for one in others)):
+            raise unsupported(self._sql, start_of(first), "a join with the rows of another SELECT")
+        return table, source, joins, terms
+
+    def _item(self, tree: exp.Expression) -> SelectItem:
+        star = tree.this if isinstance(tree, exp.Column) else tree
+        if not isinstance(star, exp.Star):
+            alias = tree.alias if isinstance(tree, exp.Alias) else None
+            return SelectItem(sql_of(tree.this if alias is not None else tree), alias)
+        others = [name for name, value in star.args.items() if value]
+        if any(name.rstrip("_") != "except" for name in others):
+            what = "something other than EXCEPT (...) or EXCLUDE (...) after *"
+            raise unsupported(self._sql, start_of(star), what)
+        before = tree.parts[:-1] if isinstance(tree, exp.Column) else []
+        excepted = (sql_of(one).replace("`", "") for one in part(star, "except") or ())
+        return SelectItem(
+            ".".join(one.name for one in before), is_star=True, excepted=tuple(excepted)
+        )
+
+    def _group_terms(self, tree: exp.Group | None) -> tuple[str, ...] | None:
+        if tree is None:
+            return None
+        return ("ALL",) if tree.args.get("all") else tuple(map(sql_of, tree.expressions))
+
+    def _order_term(self, tree: exp.Expression) -> str:
+        """Return a term of ORDER BY with its direction, as `split_direction` takes it apart."""
+        check_parts(self._sql, tree, "this", "desc", "nulls_first")
+        is_descending, nulls_first = bool(tree.args.get("desc")), tree.args.get("nulls_first")
+        text = sql_of(tree.this) + (" DESC" if is_descending else "")
+        if bool(nulls_first) != is_descending:
+            return text
+        return f"{text} NULLS {'FIRST' if nulls_first else 'LAST'}"
+
+    def _count(self, tree: exp.Expression | None, word: str) -> int | str | None:
+        if tree is None:
+            return None
+        check_parts(self._sql, tree, "expression")
+        value = tree.args.get("expression")
+        if isinstance(value, exp.Placeholder):
+            return str(value.this)
+        text = "" if value is None else sql_of(value)
+        if word == "LIMIT" and text.upper() == "ALL":
+            return None
+        if _COUNT.fullmatch(text) is None:
+            raise bad_sql(f"{word} '{text}' is not a count of rows")
+        return int(text)
+
+    def _hints(self, tree: exp.Hint | None) -> tuple[tuple[str, Any], ...]:
+        """Return what hints say as options of a query's context."""
+        return tuple(map(self._hint, () if tree is None else tree.expressions))
+
+    def _hint(self, tree: exp.Expression) -> tuple[str, Any]:
+        name = (tree.name if isinstance(tree, exp.Var | exp.Anonymous) else sql_of(tree)).upper()
+        if name in _FLAGS and not tree.expressions:
+            return _FLAGS[name], True
+        if name == "USE_PROJECTION" and len(tree.expressions) == 1:
+            (value,) = tree.expressions
+            if isinstance(value, exp.Column):
+                return "useProjection", ".".join(one.name for one in value.parts)
+            if value.is_string:
+                return "useProjection", value.name
+        remedy = "hints are NO_PROJECTIONS, FORCE_PROJECTIONS and USE_PROJECTION(name)"
+        raise unsupported(self._sql, self._sql.find("/*+"), f"the hint {name}", remedy)

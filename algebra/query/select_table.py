@@ -1,99 +1,34 @@
-"""The table in FROM: its name and version, or the SELECT in its place, in brackets or by WITH."""
+"""FROM: its tables with their versions, and how others are joined to the first."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
+from sqlglot import exp
 
-from projseg.algebra.expressions.parameters.parameter_places import misplaced, parameter_places
-from projseg.algebra.expressions.text.dialect import Clause, outside_brackets
+from projseg.algebra.expressions.parameters.parameter_places import misplaced
+from projseg.algebra.expressions.text.dialect import sql_of
 from projseg.algebra.query.unsupported_sql import bad_sql, unsupported
 
-_BEGINNINGS: Final = (TokenType.SELECT, TokenType.FROM, TokenType.WITH)
-"""The words that a SELECT in brackets begins with."""
-
-
-def common_tables(
-    sql: str, tokens: Sequence[Token]
-) -> tuple[list[tuple[str, Sequence[Token]]], Sequence[Token]]:
-    """Return what WITH names, as names and tokens, and the tokens of the SELECT after it.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL for WITH RECURSIVE and lists of columns.
-    """
-    found: list[tuple[str, Sequence[Token]]] = []
-    if tokens[0].token_type != TokenType.WITH:
-        return found, tokens
-    place = 1
-    while True:
-        name = _at(tokens, place)
-        is_recursive = name.text.upper() == "RECURSIVE"
-        place += 1
-        if _at(tokens, place).token_type == TokenType.ALIAS:
-            place += 1
-        if is_recursive and _at(tokens, place).token_type != TokenType.L_PAREN:
-            raise unsupported(sql, name, "WITH RECURSIVE")
-        end = _closing(tokens, place)
-        body = tokens[place + 1 : end]
-        if not body or body[0].token_type not in _BEGINNINGS:
-            raise unsupported(sql, tokens[place], "something other than a SELECT after WITH")
-        found.append((name.text, body))
-        place = end + 1
-        if _at(tokens, place).token_type != TokenType.COMMA:
-            return found, tokens[place:]
-        place += 1
-
-
-def split_subquery(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token] | None]:
-    """Return a SELECT's tokens without those in the brackets after FROM, and these, if any."""
-    before: TokenType | None = None
-    for token in outside_brackets(tokens):
-        if token.token_type == TokenType.FROM and before != TokenType.DISTINCT:
-            place = next(n for n, one in enumerate(tokens) if one is token) + 1
-            kinds = [one.token_type for one in tokens[place : place + 2]]
-            if kinds[:1] != [TokenType.L_PAREN] or kinds[-1] not in _BEGINNINGS:
-                return tokens, None
-            end = _closing(tokens, place)
-            return [*tokens[: place + 1], *tokens[end:]], tokens[place + 1 : end]
-        before = token.token_type
-    return tokens, None
-
-
-def _at(tokens: Sequence[Token], place: int) -> Token:
-    if place >= len(tokens):
-        raise bad_sql("a text that ends within WITH; write WITH x AS (SELECT ...) SELECT ...")
-    return tokens[place]
-
-
-def _closing(tokens: Sequence[Token], place: int) -> int:
-    """Return where the bracket at a place is closed."""
-    if _at(tokens, place).token_type != TokenType.L_PAREN:
-        raise bad_sql(f"'{tokens[place].text}' where a SELECT in brackets is due", tokens[place])
-    depth = 0
-    for position in range(place, len(tokens)):
-        kind = tokens[position].token_type
-        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-        if depth == 0:
-            return position
-    raise bad_sql("a bracket is left open", tokens[place])
-
-
-_AS_OF: Final = re.compile(
-    r"(?:for\s+)?(?P<kind>version|system_version|timestamp|system_time)\s+as\s+of\s+"
-    r"(?:(?P<number>[0-9]+)|'(?P<text>[^'\\]*)'|(?P<other>))\s*",
-    re.IGNORECASE,
-)
-_ALIAS: Final = re.compile(r"(?:as\s+)?(?:(?P<plain>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`)", re.I)
-_JOINS: Final = frozenset(
-    ("JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL", "ASOF")
+_KINDS: Final = {
+    "": "inner",
+    "INNER": "inner",
+    "CROSS": "inner",
+    "LEFT": "left",
+    "LEFT OUTER": "left",
+    "RIGHT": "right",
+    "RIGHT OUTER": "right",
+    "LEFT SEMI": "semi",
+    "SEMI": "semi",
+    "LEFT ANTI": "anti",
+    "ANTI": "anti",
+}
+"""From the words before JOIN to the kind of join."""
+_OF_IN: Final = (
+    "x IN (SELECT ...) may stand by itself between the ANDs of WHERE; write NOT IN and NOT EXISTS "
+    "as LEFT ANTI JOIN"
 )
 
 
@@ -131,77 +66,195 @@ class SelectedTable(msgspec.Struct, frozen=True):
         return tuple(part.casefold() for part in parts) == folded[-len(parts) :]
 
 
-def parse_table(sql: str, clause: Clause, *, is_subquery: bool = False) -> SelectedTable:
-    """Return the table of a FROM clause.
+class WrittenJoin(msgspec.Struct, frozen=True):
+    """A table that is joined to those before it.
 
     Parameters
     ----------
-    sql : str
-        The statement.
-    clause : Clause
-        FROM and what follows it.
-    is_subquery : bool
-        Whether it begins with the brackets of a subquery, which stand empty.
+    kind : str
+        inner, left, right, semi or anti.
+    table : SelectedTable
+        The table.
+    terms : tuple of str
+        The conjuncts of ON.
+    using : tuple of str
+        The columns of USING.
+    members : tuple of (str, str)
+        Of `x IN (SELECT y FROM ...)`, a semi join: each x, and its y, which is over the table.
+    where : tuple of str
+        The conjuncts of the subquery's WHERE, over the table.
+    """
+
+    kind: str
+    table: SelectedTable
+    terms: tuple[str, ...] = ()
+    using: tuple[str, ...] = ()
+    members: tuple[tuple[str, str], ...] = ()
+    where: tuple[str, ...] = ()
+
+
+def part(tree: exp.Expression, name: str) -> Any:
+    """Return a part of a tree, whose name ends in an underscore in some releases of sqlglot."""
+    return tree.args.get(name) or tree.args.get(f"{name}_")
+
+
+def check_parts(sql: str, tree: exp.Expression, *names: str) -> None:
+    """Refuse a tree that has other parts than those named.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_SQL.
+    """
+    for name, value in tree.args.items():
+        if value and name.rstrip("_") not in names:
+            what = f"{name.rstrip('_').upper().replace('_', ' ')} in {tree.key.upper()}"
+            raise unsupported(sql, start_of(tree), what)
+
+
+def start_of(tree: exp.Expression) -> int:
+    """Return where the first name of a tree stands in the text; 0 if it has no name."""
+    starts = (node.meta.get("start") for node in tree.walk())
+    return min((start for start in starts if start is not None), default=0)
+
+
+def parse_table(sql: str, tree: exp.Expression) -> SelectedTable:
+    """Return a table of FROM; of a SELECT in brackets its alias.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_SQL.
+        PROJSEG_BAD_SQL, PROJSEG_BAD_ARGUMENT for a parameter.
     UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL if it is no table's name, or more than one.
+        PROJSEG_UNSUPPORTED_SQL if it is no table's name.
     """
-    _refuse_parameters(clause)
-    names, rest = ((), clause.tokens[2:]) if is_subquery else _name(sql, clause)
-    written = ".".join(names)
-    if not rest:
-        return SelectedTable(names, written=written)
-    text, offset = sql[rest[0].start : rest[-1].end + 1], rest[0].start
-    as_of, place = None if is_subquery else _AS_OF.match(text), 0
-    if as_of is not None and as_of["other"] is not None:
-        raise unsupported(sql, rest[0], "a version that is no number and no text in quotes")
-    if as_of is not None:
-        place = as_of.end()
-    alias = _ALIAS.match(text, place)
-    if alias is not None and (alias["plain"] or "").upper() not in _JOINS:
-        place = alias.end()
-        names = ((alias["plain"] or alias["quoted"].replace("``", "`")),)
-    if left := [token for token in rest if token.start >= offset + place]:
-        raise unsupported(sql, left[0], _what(left[0]))
-    if as_of is None:
-        return SelectedTable(names, written=written)
-    if as_of["kind"].upper() in ("TIMESTAMP", "SYSTEM_TIME"):
-        if as_of["text"] is None:
-            raise bad_sql(f"{as_of[0].strip()} is not a time in quotes", rest[0])
-        return SelectedTable(names, timestamp=as_of["text"], written=written)
-    number = as_of["number"] or as_of["text"]
-    if number.isascii() and number.isdigit():
-        return SelectedTable(names, version=int(number), written=written)
-    return SelectedTable(names, tag=number, written=written)
+    for parameter in tree.find_all(exp.Placeholder):
+        raise misplaced(f":{parameter.name}", "stands in FROM")
+    if isinstance(tree, exp.Values) or (tree.this and isinstance(tree.this, exp.Func)):
+        raise unsupported(sql, start_of(tree), "a table function or VALUES")
+    if not isinstance(tree, exp.Table) or not all(
+        isinstance(one, exp.Identifier) and one.name for one in tree.parts
+    ):
+        raise unsupported(sql, start_of(tree), "something that is no table's name")
+    check_parts(sql, tree, "this", "db", "catalog", "version", "alias")
+    names = tuple(one.name for one in tree.parts)
+    alias = _alias(sql, tree)
+    return SelectedTable(alias or names, **_version(sql, tree), written=".".join(names))
 
 
-def _refuse_parameters(clause: Clause) -> None:
-    for place in parameter_places(clause.tokens):
-        raise misplaced(f":{clause.tokens[place].text}", "stands in FROM")
+def parse_source(sql: str, tree: exp.Subquery) -> SelectedTable:
+    """Return what the SELECT in brackets is called whose rows FROM reads.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_SQL.
+    """
+    check_parts(sql, tree, "this", "alias")
+    return SelectedTable(_alias(sql, tree))
 
 
-def _name(sql: str, clause: Clause) -> tuple[tuple[str, ...], tuple[Token, ...]]:
-    """Return the parts of the table's name, and the tokens after it."""
-    tokens = clause.tokens
-    names: list[str] = []
-    for place in range(0, len(tokens), 2):
-        token = tokens[place]
-        if token.token_type != TokenType.IDENTIFIER and not token.text.isidentifier():
-            raise unsupported(sql, token, _what(token, "something that is no table's name"))
-        names.append(token.text)
-        after = tokens[place + 1 : place + 2]
-        if after and after[0].token_type == TokenType.L_PAREN:
-            raise unsupported(sql, token, "a table function or VALUES")
-        if not after or after[0].token_type != TokenType.DOT:
-            return tuple(names), tokens[place + 1 :]
-    raise bad_sql("the table's name ends in a dot", clause.keyword)
+def _alias(sql: str, tree: exp.Expression) -> tuple[str, ...]:
+    alias = tree.args.get("alias")
+    if alias is None:
+        return ()
+    if alias.args.get("columns"):
+        raise unsupported(sql, start_of(alias), "brackets in FROM")
+    return (alias.name,)
 
 
-def _what(token: Token, otherwise: str = "more than one table's name") -> str:
-    if token.token_type == TokenType.COMMA or token.text.upper() in _JOINS:
-        return "a join"
-    return "brackets in FROM" if token.token_type == TokenType.L_PAREN else otherwise
+def _version(sql: str, tree: exp.Table) -> dict[str, Any]:
+    version = tree.args.get("version")
+    if version is None:
+        return {}
+    value, is_time = version.args.get("expression"), version.name in ("TIMESTAMP", "SYSTEM_TIME")
+    if not isinstance(value, exp.Literal):
+        raise unsupported(
+            sql, start_of(version), "a version that is no number and no text in quotes"
+        )
+    if is_time and not value.is_string:
+        raise bad_sql(f"{version.name} AS OF {value.name} is not a time in quotes")
+    if is_time:
+        return {"timestamp": value.name}
+    is_number = value.name.isascii() and value.name.isdigit()
+    return {"version": int(value.name)} if is_number else {"tag": value.name}
+
+
+def parse_join(sql: str, tree: exp.Join) -> WrittenJoin:
+    """Return a table of FROM behind the first.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError
+        As of `parse_table`; for full and natural joins.
+    """
+    check_parts(sql, tree, "this", "side", "kind", "method", "on", "using")
+    words = " ".join(str(part(tree, name) or "") for name in ("method", "side", "kind")).strip()
+    kind = _KINDS.get(" ".join(words.split()))
+    if kind is None:
+        raise unsupported(sql, start_of(tree), f"a {words.lower()} join")
+    table = parse_table(sql, tree.this)
+    using = tree.args.get("using") or []
+    if any(not isinstance(one, exp.Identifier | exp.Column) for one in using):
+        raise bad_sql("USING takes names of columns in brackets")
+    on = tree.args.get("on")
+    on = None if isinstance(on, exp.Boolean) else on  # sqlglot's own where none is written
+    return WrittenJoin(kind, table, split_conjuncts(on), tuple(one.name for one in using))
+
+
+def split_conjuncts(tree: exp.Expression | None) -> tuple[str, ...]:
+    """Return the texts of the conditions that AND connects; none of no condition."""
+    return tuple(map(sql_of, _conjuncts(tree)))
+
+
+def _conjuncts(tree: exp.Expression | None) -> Iterator[exp.Expression]:
+    waiting = [] if tree is None else [tree]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, exp.And):
+            waiting += [one.expression, one.this]
+        else:
+            yield one
+
+
+def parse_where(sql: str, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[WrittenJoin, ...]]:
+    """Return the conjuncts of WHERE, and those of them that are `x IN (SELECT ...)` as joins.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError
+        As of `parse_table`; also for a subquery in another place.
+    """
+    terms, joins = [], []
+    for one in _conjuncts(tree):
+        if isinstance(one, exp.In) and one.args.get("query") is not None:
+            joins.append(_membership(sql, one.this, one.args["query"]))
+            continue
+        if (inner := one.find(exp.Select)) is not None:
+            raise unsupported(sql, start_of(inner), "a subquery in this place", _OF_IN)
+        terms.append(sql_of(one))
+    return tuple(terms), tuple(joins)
+
+
+def _membership(sql: str, left: exp.Expression, query: exp.Expression) -> WrittenJoin:
+    """Return `left IN (query)` as a semi join."""
+    body = query.this if isinstance(query, exp.Subquery) else query
+    where = part(body, "where")
+    is_plain = isinstance(body, exp.Select) and not any(
+        part(body, name) for name in body.args
+        if name.rstrip("_") not in ("expressions", "from", "where", "distinct")
+    )  # fmt: skip
+    if not is_plain or (where is not None and where.find(exp.Select)) or not part(body, "from"):
+        remedy = "write IN (SELECT column FROM t [WHERE ...])"
+        raise unsupported(sql, start_of(body), "a subquery of another form", remedy)
+    columns = [sql_of(one.unalias()) for one in body.expressions]
+    is_list = isinstance(left, exp.Tuple) and len(columns) > 1
+    values = [sql_of(one) for one in (left.expressions if is_list else [left])]
+    if len(values) != len(columns):
+        raise bad_sql(f"IN compares {len(values)} values with {len(columns)} columns")
+    return WrittenJoin(
+        "semi",
+        parse_table(sql, part(body, "from").this),
+        members=tuple(zip(values, columns, strict=True)),
+        where=split_conjuncts(where and where.this),
+    )

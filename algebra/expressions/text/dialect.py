@@ -1,17 +1,16 @@
-"""Parse Spark SQL text into sqlglot's tree, or take it apart at the keywords of its clauses."""
+"""Spark SQL text as sqlglot's tree, and a tree as text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Final
 
 import msgspec
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
 
 from projseg.algebra.expressions.coercion import bad_expression
@@ -21,7 +20,7 @@ from projseg.algebra.expressions.expression_limits import (
     room_to_recurse,
     too_deep,
 )
-from projseg.algebra.expressions.parameters.parameter_places import check_places, parameter_places
+from projseg.algebra.expressions.parameters.parameter_places import check_places
 from projseg.algebra.expressions.patterns.text_query import (
     Every,
     OfColumn,
@@ -30,7 +29,8 @@ from projseg.algebra.expressions.patterns.text_query import (
     Without,
     read_query_of_columns,
 )
-from projseg.errors import UnsupportedFeatureError
+from projseg.algebra.expressions.text.spark_dialect import SparkExpression
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 _TREES_KEPT: Final = 1024
 _TEXT_MATCH: Final = "text_match"
@@ -38,80 +38,10 @@ PREFIX: Final = "SELECT "
 """What `parse_sql` puts before a text, so places in its trees are later by so much."""
 
 
-class SparkExpression(Spark):
-    """Spark's dialect without sqlglot's own reading of functions, which loses their spelling."""
-
-    class Tokenizer(Spark.Tokenizer):
-        """Reads a doubled quote as one quote."""
-
-        STRING_ESCAPES: ClassVar = ["\\", "'", '"']
-        KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            word: kind
-            for word, kind in Spark.Tokenizer.KEYWORDS.items()
-            if not word.startswith("?")  # ? is a parameter, whatever follows it
-        }
-
-    class Parser(Spark.Parser):  # type: ignore[valid-type, misc]  # it is a variable there
-        """Leaves each `name(...)` as a call by that name."""
-
-        FUNCTIONS: ClassVar[dict[str, Any]] = {}
-        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
-        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-            name: parse
-            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
-            # They would drop or rename arguments.
-            if name not in ("MIN_BY", "MAX_BY", "INITCAP", "LISTAGG", "STRING_AGG")
-            and "PERCENTILE" not in name
-        }
-        PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
-            **Spark.Parser.PLACEHOLDER_PARSERS,
-            TokenType.COLON: lambda self: self._parse_parameter(),
-        }
-
-        def _parse_parameter(self) -> exp.Placeholder | None:
-            """Return the parameter of `:name`; `parameter_places` has made its name one."""
-            colon, name = self._prev, self._curr
-            if name is None or name.start != colon.end + 1 or not self._match(TokenType.VAR):
-                return None
-            return exp.Placeholder(this=name.text)
-
-        def _parse_csv(
-            self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
-        ) -> list[Any]:
-            """Refuse empty parts of a list, which sqlglot would drop."""
-            is_first = True
-
-            def parse_part() -> Any:
-                nonlocal is_first
-                part = parse_method()
-                if part is None and not (is_first and self._is_end_of_list(sep)):
-                    self.raise_error("a part of a list is empty")
-                is_first = False
-                return part
-
-            parts: list[Any] = super()._parse_csv(parse_part, sep)
-            return parts
-
-        def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
-            """Refuse FILTER (condition), which sqlglot reads as FILTER (WHERE condition)."""
-            if skip_where_token and self._prev.token_type != TokenType.WHERE:
-                self.raise_error("Expecting WHERE")
-            found: exp.Where | None = super()._parse_where(skip_where_token)
-            return found
-
-        def _is_end_of_list(self, sep: TokenType) -> bool:
-            return self._curr is None or self._curr.token_type != sep
-
-    def tokenize(self, sql: str, *dialect: Any) -> list[Token]:
-        """Return the tokens of a text, in which names of parameters are no keywords.
-
-        Older releases of sqlglot have no second parameter.
-        """
-        tokens: list[Token] = super().tokenize(sql, *dialect)
-        if ":" in sql:
-            for place in parameter_places(tokens):
-                tokens[place].token_type = TokenType.VAR
-        return tokens
+_GENERATOR: Final = SparkExpression.Generator(
+    dialect=SparkExpression, comments=False, normalize_functions=False,
+    unsupported_level=ErrorLevel.IGNORE,
+)  # fmt: skip
 
 
 def parse_sql(text: str) -> exp.Expression:
@@ -140,13 +70,51 @@ def _parsed(text: str) -> exp.Expression:
     tree = trees[0] if len(trees) == 1 else None
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or len(_parts(tree)) != 1:
         raise bad_expression(f"'{text}' is not one Spark SQL expression")
-    found: exp.Expression = tree.expressions[0]
+    return _checked(tree.expressions[0], text)
+
+
+def _checked(tree: exp.Expression, text: str) -> exp.Expression:
     if _TEXT_MATCH in text.casefold():
-        found = found.transform(_of_columns)
-    check_written_depth(found)
+        tree = tree.transform(_of_columns)
+    check_written_depth(tree)
     if "?" in text or ":" in text:
-        check_places(found)
-    return found
+        check_places(tree)
+    return tree
+
+
+def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
+    """Return sqlglot's tree of one statement.
+
+    Parameters
+    ----------
+    sql : str
+        The statement.
+    tokens : sequence of Token
+        Its tokens, as of `sql_tokens`.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SQL, PROJSEG_BAD_ARGUMENT, PROJSEG_BAD_TEXT_QUERY.
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG.
+    """
+    try:
+        with room_to_recurse():
+            (tree,) = SparkExpression().parser().parse(list(tokens), sql)
+            tree = _checked(tree, sql)  # type: ignore[arg-type]  # a text of tokens has one
+    except (SqlglotError, ValueError) as error:
+        problem = f"a statement is not Spark SQL{_reason(error)}{_place(error, sql)}"
+        raise InvalidInputError("PROJSEG_BAD_SQL", problem) from error
+    except RecursionError as error:
+        raise too_deep() from error
+    return tree
+
+
+def sql_of(tree: exp.Expression) -> str:
+    """Return the text of a tree, which is read as the same tree."""
+    with room_to_recurse():
+        return str(_GENERATOR.generate(tree))
 
 
 def _of_columns(node: exp.Expression) -> exp.Expression:
@@ -193,6 +161,16 @@ def _reason(error: Exception) -> str:
     first = (str(error).splitlines() or [""])[0]
     plain = re.sub(r"\s*(for <class '[^']*'>|Line \d+, Col: \d+)\.?", "", first).strip(" .")
     return f": {plain}" if plain and "tokenizing" not in plain else ""
+
+
+def _place(error: Exception, sql: str) -> str:
+    """Return which character sqlglot met, if it says so."""
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    if not found.get("line") or not found.get("highlight"):
+        return ""
+    lines = sql.split("\n")[: found["line"] - 1]
+    end = sum(len(line) + 1 for line in lines) + found["col"]
+    return f", at character {end - len(found['highlight']) + 1}"
 
 
 def split_list(text: str) -> list[str]:
@@ -310,15 +288,3 @@ def clauses(sql: str, tokens: Sequence[Token], keywords: Container[TokenType]) -
         )
         for keyword, (_, end) in zip(openings, bounds, strict=True)
     ]
-
-
-def list_parts(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
-    """Return the parts of a list, which commas outside brackets separate."""
-    commas = {id(t) for t in outside_brackets(tokens) if t.token_type == TokenType.COMMA}
-    parts: list[list[Token]] = [[]]
-    for token in tokens:
-        if id(token) in commas:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return [tuple(part) for part in parts]

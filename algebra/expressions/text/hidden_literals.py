@@ -7,7 +7,7 @@ from typing import Final
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.expressions.text.dialect import SparkExpression
+from projseg.algebra.expressions.text.spark_dialect import SparkExpression
 
 _PLACEHOLDER: Final = "?"
 _LITERALS: Final = frozenset(

@@ -9,7 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # not in its __all__
 
-from projseg.algebra.expressions.text.dialect import SparkExpression, parse_sql
+from projseg.algebra.expressions.text.dialect import parse_sql
+from projseg.algebra.expressions.text.spark_dialect import SparkExpression
 from projseg.errors import InvalidInputError
 from projseg.segment_format.layout.logical_types import is_nested, type_name
 

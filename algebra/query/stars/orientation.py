@@ -7,10 +7,9 @@ from itertools import permutations
 from typing import NamedTuple, TypeAlias
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.expressions.text.dialect import outside_brackets, parse_sql, sql_tokens
-from projseg.algebra.query.stars.from_clause import WrittenJoin
+from projseg.algebra.expressions.text.dialect import parse_sql, sql_of
+from projseg.algebra.query.select_table import WrittenJoin
 from projseg.algebra.query.stars.refused_joins import not_a_star
 from projseg.algebra.query.stars.star_names import NamedTable, StarScope
 from projseg.errors import InvalidInputError, ProjsegError
@@ -216,16 +215,12 @@ def _term(text: str, scope: StarScope) -> Term:
 
 def _sides(text: str, scope: StarScope) -> tuple[tuple[str, frozenset[int]], ...]:
     """Return the sides of an equality; nothing of another condition."""
-    bare = text.strip()
-    tree = parse_sql(bare)
-    while isinstance(tree, exp.Paren) and bare.startswith("(") and bare.endswith(")"):
-        bare, tree = bare[1:-1].strip(), tree.this
+    tree = parse_sql(text)
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
     if not isinstance(tree, exp.EQ):
         return ()
-    signs = [t for t in outside_brackets(sql_tokens(bare)) if t.token_type == TokenType.EQ]
-    if len(signs) != 1:
-        return ()
-    sides = bare[: signs[0].start], bare[signs[0].end + 1 :]
+    sides = map(sql_of, (tree.this, tree.expression))
     return tuple((side, scope.tables_in(side)) for side in sides)
 
 

@@ -20,8 +20,7 @@ from projseg.algebra.query.request import Query, is_described, is_select, texts_
 from projseg.algebra.query.select_names import warn_of_names
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
-from projseg.algebra.query.select_table import SelectedTable
-from projseg.algebra.query.stars.from_clause import WrittenJoin
+from projseg.algebra.query.select_table import SelectedTable, WrittenJoin
 from projseg.algebra.query.stars.join import Join
 from projseg.algebra.query.stars.orientation import orient
 from projseg.algebra.query.stars.refused_joins import key_not_unique
