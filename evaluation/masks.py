@@ -16,7 +16,7 @@ from projseg.algebra.expressions.tree import Call, Expression
 from projseg.evaluation.arrow_vectors import Search, truth_by_id
 from projseg.evaluation.choose import evaluate_over, truth, without_joins
 from projseg.evaluation.in_blocks import evaluated_in_blocks
-from projseg.evaluation.ranges import NumberRange, value_range
+from projseg.evaluation.ranges import NumberRange, exact_ranges, inside_any
 from projseg.evaluation.rows import MaskedRows, Rows
 from projseg.kernels.rows.select import allowed_rows
 from projseg.segment_format.dictionaries.dictionary import Dictionary
@@ -62,16 +62,14 @@ def _mask_together(
             if allowed is not None:
                 return _masked(selected, allowed_rows(vector.ids, allowed))
         if isinstance(vector, Numbers):
-            ranges = {condition: value_range(condition) for condition in conditions}
-            exact = [found for found in ranges.values() if found is not None and found.is_exact]
-            if exact:
-                inside = reduce(NumberRange.intersect, exact).mask(vector)
-                selected = _masked(selected, inside)
-            conditions = [c for c, found in ranges.items() if found is None or not found.is_exact]
+            ranges = {condition: exact_ranges(condition) for condition in conditions}
+            whole = [found[0] for found in ranges.values() if len(found) == 1]
+            if whole:
+                selected = _masked(selected, reduce(NumberRange.intersect, whole).mask(vector))
+            conditions = [c for c, found in ranges.items() if len(found) != 1]
     for condition in conditions:
-        looks_up = _is_of_single_columns(condition)
         in_blocks = None
-        if not looks_up:
+        if not _is_of_single_columns(condition):
             over_columns = without_joins(condition, selected.rows)
             in_blocks = evaluated_in_blocks(over_columns, selected.rows)
         if in_blocks is not None:  # quicker than to fetch the rows that are left, and never fails
@@ -151,7 +149,7 @@ def _mask_of_one(condition: Expression, rows: Rows) -> Mask:
             allowed = allowed_ids([condition], name, vector.dictionary)
             if allowed is not None:
                 return allowed_rows(vector.ids, allowed)
-        found = value_range(condition)
-        if isinstance(vector, Numbers) and found is not None and found.is_exact:
-            return found.mask(vector)
+        found = exact_ranges(condition) if isinstance(vector, Numbers) else ()
+        if isinstance(vector, Numbers) and found:
+            return inside_any(found, vector)
     return truth(evaluate_over(condition, rows))

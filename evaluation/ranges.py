@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.expressions.value_order import BOTTOM, TOP
+from projseg.algebra.expressions.value_order import BOTTOM, TOP, Cut
 from projseg.algebra.proofs.predicate_truth import truth_of
 from projseg.algebra.proofs.value_set import ANYTHING
 from projseg.kernels.rows.select import between
@@ -32,6 +33,7 @@ _COMPARISONS: Final = {
 }
 
 _INT64_LIMIT: Final = 1 << 63
+_RANGES_MAX: Final = 4  # beyond, a program compares all constants in one pass
 _RANGES_KEPT: Final = 1024  # each question asks for those of its conditions in every segment
 
 
@@ -166,29 +168,54 @@ def value_range(condition: Expression) -> NumberRange | None:
     )
 
 
+@lru_cache(maxsize=_RANGES_KEPT)
+def exact_ranges(condition: Expression) -> tuple[NumberRange, ...]:
+    """Return a few ranges that hold exactly the values for which a condition is true, else none.
+
+    `x <> 0` is true below 0 and above; `x IN (1, 5)` is true of two ranges of one value.
+    """
+    whole = value_range(condition)
+    if whole is not None and whole.is_exact:
+        return (whole,)
+    name, cuts = _true_cuts(condition)
+    if len(cuts) > 2 * _RANGES_MAX:
+        return ()
+    return tuple(_range_of(name, *pair) for pair in zip(cuts[::2], cuts[1::2], strict=True))
+
+
+def inside_any(ranges: Sequence[NumberRange], numbers: Numbers) -> NDArray[np.bool_]:
+    """Return which values lie in one of the ranges, bool[n]; nulls never do."""
+    return reduce(np.logical_or, (one.mask(numbers) for one in ranges))
+
+
 def _inverted_range(condition: Call) -> NumberRange | None:
-    """Return the range of values between the outermost cuts of where a condition is true.
+    """Return the range of values between the outermost cuts of where a condition is true."""
+    name, cuts = _true_cuts(condition)
+    if not cuts or (cuts[0], cuts[-1]) == (BOTTOM, TOP):
+        return None
+    return replace(_range_of(name, cuts[0], cuts[-1]), is_exact=len(cuts) == 2)
+
+
+def _true_cuts(condition: Expression) -> tuple[str, tuple[Cut, ...]]:
+    """Return the column of integers, and the cuts between which a condition is true of it.
 
     A condition that raises for some value has none, so that its error is not lost.
     """
     truth = truth_of(condition)
     if truth is None or not isinstance(truth.term, Column) or truth.defined != ANYTHING:
-        return None
-    cuts, arrow_type = truth.true.cuts, truth.term.type
-    if not cuts or truth.true.has_null or not _is_by_integers(arrow_type):
-        return None
-    if (cuts[0], cuts[-1]) == (BOTTOM, TOP):
-        return None
-    low, high = cuts[0], cuts[-1]
-    if any(len(cut) > 1 and not -_INT64_LIMIT <= cut[1] < _INT64_LIMIT for cut in (low, high)):
-        return None
-    return NumberRange(
-        truth.term.name,
-        None if low == BOTTOM else low[1],
-        None if high == TOP else high[1],
-        is_high_open=True,
-        is_exact=len(cuts) == 2,
-    )
+        return "", ()
+    cuts = truth.true.cuts
+    if truth.true.has_null or not _is_by_integers(truth.term.type):
+        return "", ()
+    if any(len(cut) > 1 and not -_INT64_LIMIT <= cut[1] < _INT64_LIMIT for cut in cuts):
+        return "", ()
+    return truth.term.name, cuts
+
+
+def _range_of(name: str, low: Cut, high: Cut) -> NumberRange:
+    """Return the integers between two cuts."""
+    lowest = None if low == BOTTOM else low[1]
+    return NumberRange(name, lowest, None if high == TOP else high[1], is_high_open=True)
 
 
 def _is_by_integers(arrow_type: pa.DataType) -> bool:

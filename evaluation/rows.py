@@ -74,6 +74,13 @@ class RowIds(msgspec.Struct, frozen=True):
 Selection = RowRange | RowIds
 
 
+def selection_of(row_ids: NDArray[np.uint32]) -> Selection:
+    """Return the selection of some rows, uint32[n] ascending: a range where none lies between."""
+    if len(row_ids) and int(row_ids[-1]) - int(row_ids[0]) == len(row_ids) - 1:
+        return RowRange(int(row_ids[0]), int(row_ids[-1]) + 1)
+    return RowIds(row_ids)
+
+
 class Rows(msgspec.Struct, frozen=True):
     """The selected rows of a source; each column is fetched once.
 

@@ -175,6 +175,15 @@ def key_ranks(vector: Vector, term: OrderTerm, wanted: int | None = None) -> Ran
     return term_ranks(vector.to_arrow(), term, wanted)
 
 
+def stored_ranks(vector: Vector) -> NDArray[Any] | None:
+    """Return numbers that ascend with a column, nulls lowest, as it is stored; None if none do."""
+    if isinstance(vector, Ids):
+        return vector.ids
+    is_plain = isinstance(vector, Numbers) and vector.validity is None
+    is_ordered = is_plain and isinstance(vector, Numbers) and vector.values.dtype.kind in "iu"
+    return vector.values if is_ordered and isinstance(vector, Numbers) else None
+
+
 def _id_ranks(vector: Ids, term: OrderTerm) -> Ranks:
     ranks = vector.ids.astype(np.int64)
     if term.is_descending:
@@ -198,6 +207,7 @@ class Bound:
     def __init__(self, term: OrderTerm, value: pa.Array) -> None:
         self._term, self._value = term, value
         self._is_null = bool(value.null_count)
+        self._rank = self._own_rank()
         self._split: dict[int, tuple[Dictionary, int, bool]] = {}
 
     def compare(self, vector: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -206,18 +216,32 @@ class Bound:
             ranks = _id_ranks(vector, self._term)
             rank, is_there = self._rank_in(vector.dictionary)
             return ranks < rank, ranks == rank if is_there else np.zeros(len(ranks), np.bool_)
-        own = self._rank()
-        if own is not None and isinstance(vector, Numbers):
+        if isinstance(vector, Numbers) and vector.values.dtype.kind in "iu":
+            return self._compare_integers(vector)
+        if self._rank is not None and isinstance(vector, Numbers):
             numbers = number_ranks(vector.wide(), vector.validity, self._term)
             if numbers is not None:
-                return numbers < own, numbers == own
+                return numbers < self._rank, numbers == self._rank
         return self._compare_arrow(vector.to_arrow())
+
+    def _compare_integers(self, numbers: Numbers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Compare integers as they are stored, in few bytes."""
+        term, validity = self._term, numbers.validity
+        is_value = np.ones(len(numbers), np.bool_) if validity is None else validity
+        if self._is_null:
+            return is_value & (not term.nulls_first), ~is_value
+        place = int(arrow_to_numbers(self._value)[0][0]) - numbers.base
+        is_before = numbers.values > place if term.is_descending else numbers.values < place
+        is_equal = numbers.values == place
+        if validity is None:
+            return is_before, is_equal
+        is_before = is_before | ~validity if term.nulls_first else is_before & validity
+        return is_before, is_equal & validity
 
     def greatest_rank(self, dictionary: Dictionary | None) -> int:
         """Return the greatest rank, by `key_ranks`, of values that do not come after it."""
         if dictionary is None:
-            own = self._rank()
-            return INT64_MAX if own is None else own
+            return INT64_MAX if self._rank is None else self._rank
         rank, is_there = self._rank_in(dictionary)
         return rank if is_there else max(rank - 1, INT64_MIN)
 
@@ -232,8 +256,8 @@ class Bound:
         own = _stored(self._value)
         return bool(best[0] < own if self._term.is_descending else best[0] > own)
 
-    def _rank(self) -> int | None:
-        """Return the rank of fixed-width values; None of others."""
+    def _own_rank(self) -> int | None:
+        """Return the rank of a fixed-width value; None of others."""
         if not is_fixed_width(self._value.type):
             return None
         ranks = number_ranks(*arrow_to_numbers(self._value), self._term)

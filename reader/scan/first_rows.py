@@ -2,7 +2,8 @@
 
 Rows are ordered by ORDER BY, then by time, then as they stand. Segments, and steps of their rows,
 are visited by the best value that bounds on the first key admit. As soon as enough rows are known,
-the last of them is the bound: segments, pages and rows behind it are left out. A thread holds the
+the last of them is the bound: segments, pages and rows behind it are left out. So the first step is
+small, and alone. Of rows that are stored by the first key, the ends are cut off. A thread holds the
 keys and the places of at most `limit` rows of its step.
 """
 
@@ -11,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -26,7 +27,8 @@ from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.composition import substituted
 from projseg.algebra.query.result_order import OrderTerm
 from projseg.evaluation.choose import evaluate_over
-from projseg.evaluation.rows import RowIds, RowRange, Rows
+from projseg.evaluation.rows import RowRange, Rows, selection_of
+from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.deadline import check_deadline
 from projseg.memory.request_pool import side_by_side
@@ -40,19 +42,22 @@ from projseg.reader.run.order_ranks import (
     best_of_segment,
     key_ranks,
     sorted_positions,
-    term_ranks,
+    stored_ranks,
 )
+from projseg.reader.scan.found_rows import FoundRows
 from projseg.reader.sources.open_sources import cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.sources.segment_source import SegmentSource, row_numbers
 from projseg.reader.sources.selection import select_rows
 from projseg.reader.threads import Workers
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 
 # Rows examined in one step; each step narrows which others may be among the first.
 _STEP_ROWS: Final = 2 * PAGE_ROWS_MAX
+# Of the first, which finds a bound, at least; and for each row that is wanted.
+_FIRST_STEP_ROWS: Final = 1 << 13
+_FIRST_STEP_ROWS_A_ROW: Final = 8
 # Segments of an object store that are opened before it is known whether they are needed, at most.
 _OPENED_AHEAD: Final = 4
 _TIME: Final = "\0"  # of each row, beside the outputs by their names
@@ -81,60 +86,10 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 class _Step(msgspec.Struct, frozen=True):
-    """Rows of one source that are examined together; none ranks before `best` in the source."""
+    """Rows of one source that are examined together."""
 
     source: _Source
     row_range: RowRange
-    best: int | None
-
-
-class _Places(msgspec.Struct, frozen=True):
-    """Places of rows: the values of their keys, sources and row ids.
-
-    Parameters
-    ----------
-    keys : list of pa.Array[n]
-        In the order's terms.
-    numbers : uint32[n]
-        Of the source.
-    row_ids : uint32[n]
-        Within it.
-    base_rows : integer[n]
-        Which base rows of the segment they are.
-    """
-
-    keys: list[pa.Array]
-    numbers: NDArray[np.uint32]
-    row_ids: NDArray[np.uint32]
-    base_rows: NDArray[np.int64] | NDArray[np.uint32]
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def taken(self, chosen: NDArray[Any]) -> _Places:
-        wanted = primitive_array(chosen)
-        return _Places(
-            [key.take(wanted) for key in self.keys],
-            self.numbers[chosen],
-            self.row_ids[chosen],
-            self.base_rows[chosen],
-        )
-
-    def first(self, terms: Sequence[OrderTerm], limit: int) -> _Places:
-        """Return the first `limit` places by their keys, source and base row."""
-
-        def ranks_of(
-            key: pa.Array, term: OrderTerm, positions: Positions, wanted: int | None
-        ) -> Ranks:
-            some = key if positions is None else key.take(primitive_array(positions))
-            return term_ranks(some, term, wanted)
-
-        def as_ranks(values: NDArray[Any], positions: Positions, _: int | None) -> Ranks:
-            return (values if positions is None else values[positions]).astype(np.int64)
-
-        criteria = [partial(ranks_of, *one) for one in zip(self.keys, terms, strict=True)]
-        places = [partial(as_ranks, values) for values in (self.numbers, self.base_rows)]
-        return self.taken(sorted_positions([*criteria, *places], len(self), limit))
 
 
 class FirstRows:
@@ -166,7 +121,8 @@ class FirstRows:
         self._first = self._terms[0]
         sources = [(one.entry, source) for one in segments for source in one.choice.plans]
         self._sources = [self._source(n, *source) for n, source in enumerate(sources)]
-        self._found: list[_Places] = []
+        self._found: list[FoundRows] = []
+        self._pending = 0  # rows among those found that were not compared with the others
         self._last: tuple[Bound, ...] | None = None
 
     def batches(self, batch_rows: int) -> Iterator[list[tuple[Rows, SourcePlan, NDArray[np.intp]]]]:
@@ -182,7 +138,7 @@ class FirstRows:
                 positions = positions[np.argsort(all_row_ids[positions])]
                 source = self._sources[number]
                 opened = replace(self._open(source), reads_few=True)
-                rows = Rows(opened, RowIds(all_row_ids[positions]))
+                rows = Rows(opened, selection_of(all_row_ids[positions]))
                 parts.append((rows, source.plan, positions))
             yield parts
 
@@ -198,36 +154,33 @@ class FirstRows:
             best = best_of_segment(zone, entry.row_count, self._first)
         return _Source(number, entry, plan, keys, best)
 
-    def _find(self) -> _Places | None:
+    def _find(self) -> FoundRows | None:
         if self._limit == 0:
             return None
-        workers = Workers(self._thread_count)
-        pending = 0
-        for found in workers.map_ahead(self._look, self._steps(), ahead=self._thread_count - 1):
-            self._found += found
-            pending += sum(map(len, found))
-            if pending >= (self._limit if self._last is None else 2 * self._limit):
-                pending = self._keep_first()
-        self._keep_first()
+        steps = self._steps()
+        for step in islice(steps, 1):
+            self._add(self._look(step))
+        ahead = self._thread_count - 1
+        for found in Workers(self._thread_count).map_ahead(self._look, steps, ahead=ahead):
+            self._add(found)
+        if self._pending:
+            self._keep_first()
         return self._found[0] if self._found else None
 
-    def _keep_first(self) -> int:
-        """Keep the first of the rows known so far, in order, and return their number."""
-        if not self._found:
-            return 0
-        columns = zip(*(places.keys for places in self._found), strict=True)
-        joined = _Places(
-            [pa.concat_arrays(column) for column in columns],
-            np.concatenate([places.numbers for places in self._found]),
-            np.concatenate([places.row_ids for places in self._found]),
-            np.concatenate([places.base_rows for places in self._found]),
-        )
-        kept = joined.first(self._terms, self._limit)
-        self._found = [kept]
+    def _add(self, found: Sequence[FoundRows]) -> None:
+        """Remember rows; once they are many, those that are not among the first are forgotten."""
+        self._found += found
+        self._pending += sum(map(len, found))
+        if self._pending >= self._limit:
+            self._keep_first()
+
+    def _keep_first(self) -> None:
+        """Keep the first of the rows known so far, in order."""
+        kept = FoundRows.joined(self._found).first(self._terms, self._limit)
+        self._found, self._pending = [kept], 0
         if len(kept) == self._limit:
             ends = (key.slice(len(key) - 1) for key in kept.keys)
             self._last = tuple(map(Bound, self._terms, ends))
-        return len(kept)
 
     def _steps(self) -> Iterator[_Step]:
         """Yield the steps of the sources whose first keys may be the best, as they are needed."""
@@ -268,37 +221,63 @@ class FirstRows:
         return last is not None and last[0].is_before_best(source.best)
 
     def _steps_of(self, source: _Source) -> Iterator[_Step]:
+        """Yield the steps of a source, those of the best first keys first, up to the bound."""
         rows = rows_to_read(source.entry, source.plan)
         opened, key = self._open(source), source.keys[0]
         names = _names_read(source)
         together = min(rows_at_a_time(opened, names) or _STEP_ROWS, _STEP_ROWS)
-        ranges = cut(rows, together, opened, names)
-        zones = opened.zones(key.name) if isinstance(key, Column) else None
-        if zones is None or not isinstance(key, Column):
-            yield from (_Step(source, one, None) for one in ranges)
-            return
-        dictionary = opened.dictionary(key.name)
-        bests = best_of_pages(zones, dictionary, self._first)
-        starts = zones.row_starts
-        steps = []
-        for one in ranges:
-            first = int(np.searchsorted(starts, one.start, side="right")) - 1
-            end = int(np.searchsorted(starts, one.end, side="left"))
-            steps.append(_Step(source, one, int(bests[first:end].min())))
-        yield from sorted(steps, key=lambda step: (step.best, step.row_range.start))
+        ranges = list(cut(rows, together, opened, names))
+        bests = [INT64_MIN] * len(ranges)
+        dictionary = None
+        if isinstance(key, Column) and (zones := opened.zones(key.name)) is not None:
+            dictionary = opened.dictionary(key.name)
+            of_pages = best_of_pages(zones, dictionary, self._first)
+            bests = [_best_of_rows(of_pages, zones.row_starts, one) for one in ranges]
+        steps = sorted(zip(bests, ranges, strict=True), key=lambda one: (one[0], one[1].start))
+        if self._last is None and steps:
+            best, most = steps[0]
+            few = max(_FIRST_STEP_ROWS, _FIRST_STEP_ROWS_A_ROW * self._limit)
+            steps[:1] = [(best, part) for part in self._split(most, few, source, opened) if part]
+        for best, one in steps:
+            if self._last is not None:
+                behind = self._last[0].greatest_rank(dictionary)
+                if best > behind or self._best_stored(one, source, opened) > behind:
+                    return
+            yield _Step(source, one)
 
-    def _look(self, step: _Step) -> list[_Places]:
+    def _split(
+        self, rows: RowRange, few: int, source: _Source, opened: SegmentSource
+    ) -> tuple[RowRange, RowRange]:
+        """Cut some rows into a few of the best, if they are stored by the first key, and others."""
+        if self._first.is_descending and self._is_stored_by_key(source, opened):
+            middle = max(rows.end - few, rows.start)
+            return RowRange(middle, rows.end), RowRange(rows.start, middle)
+        middle = min(rows.start + few, rows.end)
+        return RowRange(rows.start, middle), RowRange(middle, rows.end)
+
+    def _is_stored_by_key(self, source: _Source, opened: SegmentSource) -> bool:
+        """Whether a source's rows ascend, or descend, in the order's first key, nulls lowest."""
+        key, first = source.keys[0], self._first
+        is_plain = first.nulls_first != first.is_descending and isinstance(key, Column)
+        return is_plain and isinstance(key, Column) and opened.is_sorted_by(key.name)
+
+    def _best_stored(self, rows: RowRange, source: _Source, opened: SegmentSource) -> int:
+        """Return the best rank of some rows that are stored by the first key."""
+        if not self._is_stored_by_key(source, opened):
+            return INT64_MIN
+        row = rows.end - 1 if self._first.is_descending else rows.start
+        one = Rows(opened, RowRange(row, row + 1))
+        return int(key_ranks(evaluate_over(source.keys[0], one), self._first)[0])
+
+    def _look(self, step: _Step) -> list[FoundRows]:
         """Return the matching rows of a step that may be among the first."""
         check_deadline()
         source, last = step.source, self._last
-        if last is not None and self._is_behind(source):
-            return []
         opened = self._open(source)
-        if last is not None and step.best is not None:
-            key = source.keys[0]
-            assert isinstance(key, Column)
-            if step.best > last[0].greatest_rank(opened.dictionary(key.name)):
-                return []
+        before = None
+        if last is not None and not any(map(opened.is_opaque, _key_names(source))):
+            # Numbers and ids are compared sooner than most filters are evaluated.
+            before, last = partial(self._before, source=source, last=last), None
         rows = select_rows(
             opened,
             step.row_range,
@@ -306,18 +285,37 @@ class FirstRows:
             interval=source.plan.interval,
             time_column=source.plan.time_column,
             uses_postings=self._plan.query.context.uses_postings,
+            narrowed=before,
         ).compact()
+        if len(rows) > self._limit and self._is_stored_by_key(source, opened):
+            rows = self._end_of(rows, source)
         return list(self._narrowed(rows, source, last))
+
+    def _end_of(self, rows: Rows, source: _Source) -> Rows:
+        """Return the first `limit` of rows stored by the first key, and those equal to the last."""
+        ranks = stored_ranks(evaluate_over(source.keys[0], rows))
+        if ranks is None:
+            return rows
+        if self._first.is_descending:
+            last = ranks[len(ranks) - self._limit]
+            return rows.slice(int(np.searchsorted(ranks, last)), len(rows))
+        last = ranks[self._limit - 1]
+        return rows.slice(0, int(np.searchsorted(ranks, last, side="right")))
 
     def _narrowed(
         self, rows: Rows, source: _Source, last: Sequence[Bound] | None
-    ) -> Iterator[_Places]:
+    ) -> Iterator[FoundRows]:
         """Yield those of some rows that may be among the first; long texts of few at a time."""
         if len(rows) == 0:
             return
         try:
             some = rows if last is None else self._before(rows, source, last)
-            found = _places(self._first_of(some, source), source)
+            found = FoundRows.of(
+                self._first_of(some, source),
+                source.keys,
+                source.number,
+                needs_row_numbers=source.plan.needs_row_numbers,
+            )
         except TextsTooLargeError:
             if len(rows) == 1:
                 raise
@@ -329,17 +327,20 @@ class FirstRows:
 
     def _before(self, rows: Rows, source: _Source, last: Sequence[Bound]) -> Rows:
         """Return the rows that do not come after the last of those known."""
-        kept = []
-        undecided = np.arange(len(rows), dtype=np.uint32)
+        mask, undecided = None, None
         for key, bound in zip(source.keys, last, strict=True):
-            if len(undecided) == 0:
-                break
-            some = rows if len(undecided) == len(rows) else rows.subset(undecided)
+            some = rows if undecided is None else rows.subset(undecided)
             is_before, is_equal = bound.compare(evaluate_over(key, some))
-            kept.append(undecided[is_before])
-            undecided = undecided[is_equal]
-        positions = np.concatenate([*kept, undecided])
-        return rows if len(positions) == len(rows) else rows.subset(np.sort(positions))
+            if mask is None or undecided is None:
+                mask, undecided = is_before, np.flatnonzero(is_equal).astype(np.uint32)
+            else:
+                mask[undecided[is_before]] = True
+                undecided = undecided[is_equal]
+            if len(undecided) == 0:
+                return rows.where(mask)
+        assert mask is not None, "an order has a term"
+        mask[undecided] = True
+        return rows.where(mask)
 
     def _first_of(self, rows: Rows, source: _Source) -> Rows:
         """Return the first `limit` of some rows of a source, in the order of the source."""
@@ -376,25 +377,24 @@ def _terms(plan: QueryPlan) -> tuple[OrderTerm, ...]:
     return (*query.order_by, OrderTerm(Column(query.time_type, _TIME)))
 
 
+def _best_of_rows(
+    bests: NDArray[np.int64], row_starts: NDArray[np.integer[Any]], rows: RowRange
+) -> int:
+    """Return the best of the pages that hold some rows."""
+    first = int(np.searchsorted(row_starts, rows.start, side="right")) - 1
+    end = int(np.searchsorted(row_starts, rows.end, side="left"))
+    return int(bests[first:end].min(initial=INT64_MAX))
+
+
+def _key_names(source: _Source) -> set[str]:
+    return set[str]().union(*(key.columns for key in source.keys))
+
+
 def _names_read(source: _Source) -> set[str]:
     """Return the columns that finding the first rows reads."""
-    names = set[str]().union(*(key.columns for key in source.keys))
+    names = _key_names(source)
     if source.plan.filter is not None:
         names |= source.plan.filter.columns
     if source.plan.interval is not None and source.plan.time_column is not None:
         names.add(source.plan.time_column)
     return names
-
-
-def _places(rows: Rows, source: _Source) -> _Places:
-    selection = rows.selection
-    if isinstance(selection, RowRange):
-        row_ids = np.arange(selection.start, selection.end, dtype=np.uint32)
-    else:
-        row_ids = selection.ids
-    return _Places(
-        [evaluate_over(key, rows).to_arrow() for key in source.keys],
-        np.full(len(rows), source.number, np.uint32),
-        row_ids,
-        row_numbers(rows) if source.plan.needs_row_numbers else row_ids,
-    )

@@ -137,7 +137,10 @@ def _scanned_with_joins(
         count = len(query.columns)
         for found in first.batches(_BATCH_ROWS_MAX):
             parts = [Part(rows, source.keys[:count], at) for rows, source, at in found]
-            yield from _batches_of_parts(plan, parts)
+            if len(parts) == 1 and np.all(np.diff(found[0][2]) > 0):
+                yield from batches_of(plan, replace(parts[0], positions=None))
+            else:
+                yield from _batches_of_parts(plan, parts)
 
 
 def scan_table(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:

@@ -244,9 +244,10 @@ class SegmentSource(msgspec.Struct, frozen=True):
 
     def _is_in_few_pages(self, name: str, row_ids: NDArray[np.uint32], is_state: bool) -> bool:
         """Whether to decode the pages of some rows alone, as the column is not in memory."""
-        few = self.reads_few and not self.is_cached(name, is_state=is_state)
+        if not self.reads_few or self.is_cached(name, is_state=is_state):
+            return False
         pages = distinct(row_ids // PAGE_ROWS_MAX)
-        return few and len(pages) < self.page_count * _PAGE_SHARE_MAX
+        return len(pages) < self.page_count * _PAGE_SHARE_MAX
 
     def _of_few_rows(self, name: str, ids: NDArray[np.uint32], is_state: bool, step: int) -> Vector:
         """Return a column at row ids that lie far apart, those of so many rows together."""

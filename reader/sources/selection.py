@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -43,14 +44,17 @@ def select_rows(
     interval: Interval | None,
     time_column: str | None,
     uses_postings: bool = False,
+    narrowed: Callable[[Rows], Rows] | None = None,
 ) -> MaskedRows:
     """Return the rows of `row_range` that lie in `interval` and for which `condition` is true.
 
     Deleted rows are left out before conditions are evaluated, which might raise an error on them.
-    Pages whose zone maps prove that no row matches are never decoded.
+    Pages whose zone maps prove that no row matches are never decoded. `narrowed` returns which of
+    some rows may be wanted: others are left out, also before conditions are evaluated.
     """
     if condition is None and interval is None:
-        return source.live(Rows(source, row_range))
+        rows = Rows(source, row_range)
+        return source.live(rows if narrowed is None else narrowed(rows))
     parts = () if condition is None else conjuncts(condition)
     pages = _every_page(source)
     if interval is not None and time_column is not None:
@@ -70,6 +74,8 @@ def select_rows(
     if interval is not None and time_column is not None:
         is_sorted = source.is_sorted_by(time_column)
         rows = rows_in_interval(rows, time_column, interval, is_sorted=is_sorted)
+    if narrowed is not None:
+        rows = narrowed(rows)
     return mask_by_all(source.live(rows), residual)
 
 

@@ -119,12 +119,17 @@ class PagedValues:
         needed = self._pages.keys() | set(wanted.tolist())
         if len(needed) > _PAGE_SHARE_MAX * len(self._run.records):
             return None
-        pages = [self._page(number) for number in wanted.tolist()]
-        if not pages:
+        if not len(wanted):
             return pa.nulls(0, self.type)
-        first_places = np.cumsum([0, *map(len, pages[:-1])])[np.searchsorted(wanted, page_of_each)]
-        places = ids - self._starts[page_of_each] + first_places
-        return pa.concat_arrays(pages).take(primitive_array(places))
+        order = np.argsort(page_of_each, kind="stable")
+        places = (ids - self._starts[page_of_each])[order]
+        ends = np.cumsum(np.bincount(page_of_each)[wanted])
+        parts = np.split(places, ends[:-1])
+        taken = [
+            self._page(number).take(primitive_array(part))
+            for number, part in zip(wanted.tolist(), parts, strict=True)
+        ]
+        return pa.concat_arrays(taken).take(primitive_array(np.argsort(order)))
 
     def id_of(self, value: TextValue) -> int | None:
         """Return the id of a text, None if it is not among the values.

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.algebra.expressions.binding.bind import bind
-from projseg.evaluation.ranges import NumberRange, value_range
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.evaluation.ranges import NumberRange, exact_ranges, inside_any, value_range
 from projseg.segment_format.vectors.vectors import Numbers
 
 SMALL = st.integers(-4, 8)
@@ -117,3 +118,30 @@ def test_a_comparison_with_constants_is_a_range(text, expected):
     types = {"x": pa.int64(), "y": pa.int64(), "f": pa.float64(), "p": pa.bool_()}
     schema = pa.schema({**types, "d": pa.date32()})
     assert value_range(bind(text, schema)) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.int64])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("x <> 3", 2),
+        ("x = 3", 1),
+        ("x IN (0, 3, 5)", 3),
+        ("NOT x BETWEEN 2 AND 4", 2),
+        ("x < 1 OR x = 4 OR x > 6", 3),
+        ("x IN (0, 2, 4, 6, 8)", 0),  # too many
+        ("x <> 3 OR x IS NULL", 0),
+        ("x <> y", 0),
+    ],
+)
+def test_a_few_ranges_hold_exactly_what_matches(text, count, dtype):
+    condition = bind(text, pa.schema({"x": pa.int64(), "y": pa.int64()}))
+    found = exact_ranges(condition)
+    assert len(found) == count
+    values = np.arange(9)
+    validity = values != 6
+    numbers = Numbers(values.astype(dtype), pa.int64(), 0, validity)
+    if found:
+        columns = {"x": pa.array(values.tolist(), mask=~validity), "y": pa.nulls(9, pa.int64())}
+        expected = evaluate(condition, columns, 9).fill_null(False).to_pylist()
+        assert inside_any(found, numbers).tolist() == expected

@@ -182,8 +182,8 @@ def long_table(tmp_path_factory):
         ([], None, 1),
         (["time DESC"], None, 1),
         (["time DESC"], "mixed % 3 = 0", 1),
-        (["rising"], "mixed < 900000", 1),
-        (["word DESC", "mixed"], None, 1),
+        (["rising"], "mixed < 900000", 2),  # the first step is cut in two
+        (["word DESC", "mixed"], None, 2),
         (["mixed"], None, 6),
     ],
 )
@@ -205,6 +205,29 @@ def test_steps_behind_the_last_row_are_not_looked_at(long_table, order, conditio
         )
     assert len(answer) == 10
     assert 1 <= len(looked) <= steps
+
+
+@pytest.mark.parametrize("order", [[], ["time"], ["time DESC"], ["time DESC", "mixed"], ["mixed"]])
+@pytest.mark.parametrize("condition", [None, "value % 3 <> 1", "value = 4", "value IN (2, 5)"])
+def test_the_first_of_many_rows_at_one_time_are_those_of_a_sort(tmp_path, order, condition):
+    count = 30_000
+    draw = np.random.default_rng(7)
+    seconds, mixed, values = (draw.integers(0, most, count) for most in (2_000, 50, 6))
+    times = pa.array(START_US + seconds * 1_000_000).cast(TIME)
+    rows = pa.table({"time": times, "mixed": pa.array(mixed), "value": pa.array(values)})
+    table = projseg.Table.create(
+        tmp_path / "t", rows.schema, time_column="time", segment_granularity="all"
+    )
+    for start in range(0, count, 15_000):
+        table.append(rows.slice(start, 15_000))
+    table.delete("mixed = 7")
+    stored = table.query(columns=["time", "mixed", "value"], filter=condition).to_pylist()
+    for term in reversed([*order, "time"]):
+        name, *way = term.split()
+        stored.sort(key=lambda row, name=name: row[name], reverse=bool(way))
+    for limit in (1, 10, 5_000):
+        asked = {"columns": ["time", "mixed", "value"], "filter": condition, "order_by": order}
+        assert table.query(**asked, limit=limit).to_pylist() == stored[:limit]
 
 
 def test_other_columns_are_decoded_where_a_first_row_stands(long_table, monkeypatch):
