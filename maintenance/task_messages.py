@@ -109,11 +109,6 @@ class ShippedWork:
             No other attempt at any piece of this work has it, so none writes the same file.
         threads : int
             How many may work for it.
-
-        Raises
-        ------
-        CorruptionError, StorageError
-            As of `written`; no file of this attempt is left.
         """
         file = NewFile(self.write_id, self.first_number + number, attempt)
         target = Target.of(Snapshot(self.storage, self.version))
@@ -128,13 +123,7 @@ class ShippedWork:
 
 
 def pieces_of(order: WorkOrder) -> list[bytes]:
-    """Return the segments of each task of an order, packed.
-
-    Raises
-    ------
-    LimitExceededError
-        As of `packed`.
-    """
+    """Return the segments of each task of an order, packed."""
     return [packed(task.replaced) for task in order.tasks]
 
 

@@ -210,13 +210,7 @@ class TableQuestion(NamedTuple):
             ) from error
 
     def answer(self, version: TableVersion, threads: int) -> pa.Table:
-        """Return the answer of a version, by so many threads unless the question says otherwise.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.query` and `Table.sql`.
-        """
+        """Return the answer of a version, by so many threads unless the question says otherwise."""
         first, others = self.first, dict(self.others)
         if isinstance(first, Query):
             first = replace(first, context=_with_threads(first.context, threads))
@@ -295,13 +289,7 @@ def error_to_bytes(error: Exception) -> bytes:
 
 
 def receive_reply(channel: Channel, deadline: float | None) -> pa.Buffer:
-    """Return the next reply.
-
-    Raises
-    ------
-    EOFError, TimeoutError
-        As of `Channel.receive`.
-    """
+    """Return the next reply."""
     if content := channel.receive(deadline):
         return pa.py_buffer(content)
     descriptor = channel.receive_file(deadline)

@@ -22,7 +22,7 @@ from projseg.benchmarks.results import Figure, ScenarioResults
 from projseg.benchmarks.runner.machine import describe_machine
 from projseg.errors import InvalidInputError, did_you_mean
 
-__all__ = ["Bench", "FreshProcess", "Scenario", "run_scenario"]
+__all__ = ["Bench", "FreshProcess", "Scenario", "cpu_ms", "measured", "run_scenario"]
 
 _TOLERANCE: Final = 1e-9  # of sums of doubles, whose order of addition may change
 
@@ -142,12 +142,22 @@ class Bench:
 
 @contextmanager
 def measured() -> Iterator[dict[str, Any]]:
-    """Yield a dict that gets the seconds of the clock and of the processor."""
+    """Yield a dict that gets the seconds of the clock and of the processor, of all threads."""
     spent: dict[str, Any] = {}
     start, processor = time.perf_counter(), time.process_time()
     yield spent
     spent["s"] = time.perf_counter() - start
     spent["cpu s"] = time.process_time() - processor
+
+
+def cpu_ms(act: Callable[[], object], rounds: int = 1) -> float:
+    """Return the median processor time of a call, of all threads, in milliseconds."""
+    times = []
+    for _ in range(rounds):
+        started = time.process_time()
+        act()
+        times.append((time.process_time() - started) * 1000)
+    return float(np.median(times))
 
 
 def run_scenario(

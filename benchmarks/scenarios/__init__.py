@@ -7,14 +7,12 @@ from typing import Final
 from projseg.benchmarks.runner.scenario import Scenario
 from projseg.benchmarks.scenarios.catalog_load import CATALOG
 from projseg.benchmarks.scenarios.choices import CHOICES
-from projseg.benchmarks.scenarios.column_sizes import COLUMN_SIZES
 from projseg.benchmarks.scenarios.engine_scenarios import ENGINE_SCENARIOS
 from projseg.benchmarks.scenarios.index_lookups import INDEXES
 from projseg.benchmarks.scenarios.many_segments import MANY_SEGMENTS
 from projseg.benchmarks.scenarios.many_views import MANY_VIEWS
 from projseg.benchmarks.scenarios.new_values import NEW_VALUES
 from projseg.benchmarks.scenarios.object_stores import OBJECT_STORES
-from projseg.benchmarks.scenarios.planning import PLANNING
 from projseg.benchmarks.scenarios.profiling import FIRST_ANSWER, PROFILE
 from projseg.benchmarks.scenarios.star_queries import STAR_QUERIES
 from projseg.benchmarks.scenarios.star_views import STAR_VIEWS
@@ -41,9 +39,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         MANY_VIEWS,
         INDEXES,
         CATALOG,
-        PLANNING,
         CHOICES,
-        COLUMN_SIZES,
         PROFILE,
     )
 }

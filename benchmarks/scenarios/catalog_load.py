@@ -284,10 +284,9 @@ def _times(
 
 def _timed(function: Callable[[int], int], number: int) -> tuple[int, tuple[float, float]]:
     """Return what a call returns, and its milliseconds of the clock and of this process."""
-    started, used = time.perf_counter(), time.process_time()
-    found = function(number)
-    taken = time.perf_counter() - started, time.process_time() - used
-    return found, (taken[0] * 1000, taken[1] * 1000)
+    with measured() as spent:
+        found = function(number)
+    return found, (spent["s"] * 1000, spent["cpu s"] * 1000)
 
 
 def _require(bench: Bench, found: int, wanted: int, what: str) -> None:

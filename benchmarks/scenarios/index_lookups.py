@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario
-from projseg.benchmarks.scenarios.text_lookups import add_texts
+from projseg.benchmarks.peers.lookup_peers import ClickHouseTable, ParquetFiles
+from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+from projseg.benchmarks.scenarios.text_lookups import add_answers, add_texts
 
 __all__ = ["INDEXES"]
 
@@ -39,13 +39,17 @@ def _add_keys(bench: Bench) -> None:
     _load_both(bench, min(count, _LOADED_MAX))
     bench.progress(f"{count:,} segments")
     table = _made(bench.folder / "visits", count, rows, ())
-    started = time.process_time()
-    table.add_index(projseg.Index("visits", "visit"), materialize=True)
-    built = time.process_time() - started
+    with measured() as built:
+        table.add_index(projseg.Index("visits", "visit"), materialize=True)
     (index,) = table.indexes().to_pylist()
     bits = 8 * index["bloom_bytes"] / index["keys"]
     size = {"bytes": index["bloom_bytes"], "bits a key": bits, "files": index["files"]}
-    bench.add("old segments", f"{count:,} segments", "materialize_index", {"cpu s": built, **size})
+    bench.add(
+        "old segments",
+        f"{count:,} segments",
+        "materialize_index",
+        {"cpu s": built["cpu s"], **size},
+    )
     drawn = np.random.default_rng(7).integers(0, count * rows, _KEYS + 1)
     keys = [_visit(int(number)) for number in drawn]
     for way, context, asked in (
@@ -68,9 +72,9 @@ def _add_keys(bench: Bench) -> None:
             continue
         bench.progress(name)
         bench.peers.append(name)
-        started = time.process_time()
-        lookup = _PEERS[name](bench, count, rows)
-        loading = {"cpu s": time.process_time() - started}
+        with measured() as spent:
+            lookup = _PEERS[name](bench, count, rows)
+        loading = {"cpu s": spent["cpu s"]}
         bench.add("loading of peers", f"{count:,} groups of rows", name, loading)
         _add_lookups(bench, name, lookup, keys)
 
@@ -80,9 +84,9 @@ def _load_both(bench: Bench, count: int) -> None:
     taken = {}
     _made(bench.folder / "first", 2, bench["rows"], [projseg.Index("visits", "visit")])
     for way, indexes in (("no index", ()), ("index", [projseg.Index("visits", "visit")])):
-        started = time.process_time()
-        _made(bench.folder / way.replace(" ", "-"), count, bench["rows"], indexes)
-        taken[way] = time.process_time() - started
+        with measured() as spent:
+            _made(bench.folder / way.replace(" ", "-"), count, bench["rows"], indexes)
+        taken[way] = spent["cpu s"]
         bench.add("loading", f"{count:,} segments", way, {"cpu s": taken[way]})
     bench.add(
         "loading", f"{count:,} segments", "share", {"ratio": taken["index"] / taken["no index"]}
@@ -133,16 +137,10 @@ def _rows_of(table: projseg.Table, key: str, context: dict[str, Any] | None = No
 
 def _add_lookups(bench: Bench, way: str, lookup: Callable[[str], int], keys: list[str]) -> None:
     """Look keys up, each for the first time, after another one."""
-    walls, processor = [], []
-    for key in keys:
-        started, used = time.perf_counter(), time.process_time()
-        found = lookup(key)
-        walls.append((time.perf_counter() - started) * 1000)
-        processor.append((time.process_time() - used) * 1000)
-        if found != 1:
-            bench.problems.append(f"{way}: {found} rows of key {key}")
-    values = {"ms": float(np.median(walls[1:])), "cpu ms": float(np.median(processor[1:]))}
-    bench.add("a key of one segment", "another one asked before", way, values)
+    case = "a key of one segment", "another one asked before"
+    found = add_answers(bench, *case, way, lookup, [*keys[1:], keys[0]])
+    if set(found) != {1}:
+        bench.problems.append(f"{way}: {found} rows of keys that are each in one")
 
 
 def _add_opened(bench: Bench, table: projseg.Table, keys: list[str], row_count: int) -> None:
@@ -167,57 +165,33 @@ def _add_opened(bench: Bench, table: projseg.Table, keys: list[str], row_count: 
 
 def _duckdb(bench: Bench, count: int, rows: int) -> Callable[[str], int]:
     """Write Parquet files with a Bloom filter for each 2,048 rows, and ask DuckDB."""
-    import duckdb  # optional: extra [bench]
-
-    connection = duckdb.connect()
-    connection.execute("SET threads = 2")
-    folder = bench.folder / "parquet"
-    folder.mkdir()
-    for number, piece in enumerate(_pieces(count, rows)):
-        connection.register("piece", piece)
-        # DuckDB writes filters for columns with dictionaries, so these may be as large as may be.
-        connection.execute(
-            f"COPY piece TO '{folder}/{number}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 2048, "
-            "DICTIONARY_SIZE_LIMIT 1000000, BLOOM_FILTER_FALSE_POSITIVE_RATIO 0.001)"
-        )
+    # DuckDB writes filters for columns with dictionaries, so these may be as large as may be.
+    options = (
+        ", ROW_GROUP_SIZE 2048, DICTIONARY_SIZE_LIMIT 1000000, "
+        "BLOOM_FILTER_FALSE_POSITIVE_RATIO 0.001"
+    )
+    files = ParquetFiles(bench.folder / "parquet", _pieces(count, rows), options)
     described = (
         "SELECT count(bloom_filter_offset), count(*) FROM parquet_metadata(?) "
         "WHERE path_in_schema = 'visit'"
     )
-    ((with_filter, groups),) = connection.execute(described, [f"{folder}/0.parquet"]).fetchall()
+    first = str(bench.folder / "parquet/0.parquet")
+    ((with_filter, groups),) = files.connection.execute(described, [first]).fetchall()
     if with_filter < groups:
         bench.problems.append(f"duckdb: {with_filter} of {groups} groups of rows have a filter")
-    text = f"SELECT \"user\" FROM '{folder}/*.parquet' WHERE visit = ?"  # noqa: S608 - own folder
-    return lambda key: len(connection.execute(text, [key]).fetchall())
+    return lambda key: len(files.select('"user"', _condition(key)))
 
 
 def _clickhouse(bench: Bench, count: int, rows: int) -> Callable[[str], int]:
     """Fill a table with a Bloom index for each granule, and ask ClickHouse."""
-    from chdb import session  # optional and large: installed by hand
-
-    library: Any = session  # chdb has no type hints
-    opened = library.Session(str(bench.folder / "clickhouse"))
-    opened.query("CREATE DATABASE IF NOT EXISTS bench ENGINE = Atomic")
-    opened.query(
-        "CREATE TABLE bench.visits (time DateTime64(6, 'UTC'), visit String, user Int32, "
-        "INDEX visits visit TYPE bloom_filter(0.001) GRANULARITY 1) ENGINE = MergeTree "
-        f"ORDER BY time SETTINGS index_granularity = {rows}"
+    table = ClickHouseTable(
+        bench.folder / "clickhouse",
+        _pieces(count, rows),
+        "time DateTime64(6, 'UTC'), visit String, user Int32, "
+        "INDEX visits visit TYPE bloom_filter(0.001) GRANULARITY 1",
+        f"SETTINGS index_granularity = {rows}",
     )
-    import pyarrow.parquet
-
-    arriving = bench.folder / "arriving.parquet"
-    for piece in _pieces(count, rows):
-        pyarrow.parquet.write_table(piece, arriving)
-        source = f"SELECT * FROM file('{arriving}', 'Parquet')"  # noqa: S608 - own folder
-        opened.query(f"INSERT INTO bench.visits {source}")
-    opened.query("OPTIMIZE TABLE bench.visits FINAL")
-
-    def lookup(key: str) -> int:
-        text = f"SELECT user FROM bench.visits WHERE {_condition(key)}"  # noqa: S608 - own key
-        answered = opened.query(text, "CSV")
-        return len(str(answered).split())
-
-    return lookup
+    return lambda key: len(table.select("user", _condition(key)))
 
 
 _PEERS: Final = {"duckdb-parquet": _duckdb, "clickhouse": _clickhouse}

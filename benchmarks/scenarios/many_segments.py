@@ -9,7 +9,6 @@ table of up to 100,000 segments is a query without an interval planned, which lo
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ from msgspec.structs import replace
 import projseg
 from projseg.algebra.time.interval import Interval
 from projseg.benchmarks.generator import DAY_US, SCHEMA, EditStream
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.benchmarks.scenarios.table_life import BY_COUNTRY, HOURLY
 from projseg.table_layer.commits import publish as publishing
 from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file
@@ -70,12 +69,12 @@ def _run(bench: Bench) -> None:
     location, count = bench.folder / "edits", bench["segments"]
     table, rows = _one_day(location)
     (template,) = open_snapshot(open_storage(location)).segments
-    started = time.perf_counter()
-    for step, entries in enumerate(_commits(template, location, count)):
-        _append(location, entries)
-        if (step + 1) * _COMMIT_SEGMENTS <= count * (1 - 31 / _DAYS):
-            month_ago = step + 1
-    values = {"making s": time.perf_counter() - started}
+    with measured() as spent:
+        for step, entries in enumerate(_commits(template, location, count)):
+            _append(location, entries)
+            if (step + 1) * _COMMIT_SEGMENTS <= count * (1 - 31 / _DAYS):
+                month_ago = step + 1
+    values = {"making s": spent["s"]}
     table.refresh()
     table.tag("month-ago", month_ago)
     values["snapshot bytes"] = (location / snapshot_name(table.version)).stat().st_size
@@ -168,11 +167,10 @@ def _committed(location: Path, rows: pa.Table) -> dict[str, float]:
     """Append one segment more, as everybody does."""
     before = {path: path.stat().st_size for path in location.glob("_projseg/**/*.json")}
     table = projseg.Table(location)
-    started = time.perf_counter()
-    table.append(rows)
-    seconds = time.perf_counter() - started
+    with measured() as spent:
+        table.append(rows)
     written = set(location.glob("_projseg/**/*.json")) - before.keys()
-    return {"s": seconds, "metadata bytes": sum(path.stat().st_size for path in written)}
+    return {"s": spent["s"], "metadata bytes": sum(path.stat().st_size for path in written)}
 
 
 MANY_SEGMENTS: Final = Scenario(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, combinations, islice
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms
 from projseg.memory.cache import KEPT
 from projseg.table_layer.metadata.commit_info import NO_NOTE
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -82,11 +82,7 @@ def _planning_ms(location: Path, text: str) -> tuple[float, float]:
     """Return what planning takes with nothing cached, and for another value after that."""
     KEPT.clear()
     table = projseg.Table(location)
-    taken: list[float] = []
-    for value in range(-_RUNS, 0):
-        started = time.process_time()
-        table.sql(text.format(value))
-        taken.append((time.process_time() - started) * 1000)
+    taken = [cpu_ms(partial(table.sql, text.format(value))) for value in range(-_RUNS, 0)]
     return taken[0], float(np.median(taken[1:]))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 
 __all__ = ["NEW_VALUES"]
 
@@ -94,10 +93,10 @@ def _costs(
     """
 
     def milliseconds(first: int) -> float:
-        begun = time.process_time()
-        for number in range(first, first + _ASKED):
-            table.query(**parts, **values(number))
-        return (time.process_time() - begun) / _ASKED * 1e3
+        with measured() as spent:
+            for number in range(first, first + _ASKED):
+                table.query(**parts, **values(number))
+        return float(spent["cpu s"]) / _ASKED * 1e3
 
     milliseconds(0)
     firsts = [number * _ASKED for number in range(1, rounds + 1)]

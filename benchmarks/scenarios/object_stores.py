@@ -5,7 +5,6 @@ An S3-compatible server of this machine (moto) stands behind a proxy that delays
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 import projseg
 from projseg.benchmarks.generator import DAY_US, SCHEMA, EditStream
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.benchmarks.store_server import StoreServer, store_server
 from projseg.memory.cache import KEPT
 
@@ -86,9 +85,9 @@ def _measured(server: StoreServer, action: Callable[[], object], rounds: int) ->
     milliseconds = []
     for _ in range(rounds):
         server.log()
-        start = time.perf_counter()
-        action()
-        milliseconds.append((time.perf_counter() - start) * 1000)
+        with measured() as spent:
+            action()
+        milliseconds.append(spent["s"] * 1000)
     log = server.log()
     sent = sum(one["bytes"] for one in log)
     return {"ms": milliseconds, "requests": len(log), "sent bytes": sent}

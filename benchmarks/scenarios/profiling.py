@@ -9,7 +9,6 @@ look more expensive than they are, because the profiler records each call.
 from __future__ import annotations
 
 import cProfile
-import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +22,7 @@ import projseg
 from projseg import errors
 from projseg.benchmarks.generator import SCHEMA, EditStream
 from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms
 from projseg.benchmarks.runner.staging import stage
 from projseg.benchmarks.scenarios.table_life import HOURLY
 from projseg.benchmarks.workloads.edit_queries import EDITS
@@ -79,8 +78,8 @@ def _run(bench: Bench) -> None:
     engine.load(source)
     engine.open()
     for query in EDITS.select(bench.names("queries")):
-        cpu_ms, functions = dearest_functions(partial(engine.answer, query))
-        title = f"{query.name}: {cpu_ms:.3g} ms of processor time"
+        spent_ms, functions = dearest_functions(partial(engine.answer, query))
+        title = f"{query.name}: {spent_ms:.3g} ms of processor time"
         for place, values in functions[: bench["functions"]]:
             bench.add(title, place, "", values)
 
@@ -95,7 +94,7 @@ def dearest_functions(
     interpreter.retire()  # stored machine code has no names
     with patch.object(ThreadPoolExecutor, "submit", _submit_inline):
         ask()  # decodes and compiles what is kept
-        cpu_ms = statistics.median(_cpu_ms(ask) for _ in range(_REPEATS))
+        spent_ms = cpu_ms(ask, _REPEATS)
         profiler = cProfile.Profile(time.process_time, builtins=False)
         with profiler:
             for _ in range(_REPEATS):
@@ -108,13 +107,7 @@ def dearest_functions(
             "calls": entry.callcount / _REPEATS,
         }
         found.append((_place(entry.code), values))
-    return cpu_ms, found
-
-
-def _cpu_ms(ask: Callable[[], object]) -> float:
-    start = time.process_time()
-    ask()
-    return (time.process_time() - start) * 1000.0
+    return spent_ms, found
 
 
 def _place(code: CodeType | str) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms
 from projseg.benchmarks.workloads.lineitem_rows import generate_tpch
 
 __all__ = ["STAR_VIEWS"]
@@ -66,9 +63,8 @@ def _run(bench: Bench) -> None:
         bench.progress("without a view")
         _ask_all(bench, tables, peer, "joined")
         for name, sql in _VIEWS.items():
-            started = time.process_time()
-            tables["lineitem"].create_view(name, sql, tables=tables)
-            bench.add("build", name, "", {"cpu s": time.process_time() - started})
+            build = partial(tables["lineitem"].create_view, name, sql, tables=tables)
+            bench.add("build", name, "", {"cpu s": cpu_ms(build) / 1000})
         bench.progress("with a view")
         _ask_all(bench, tables, None, "view")
         tables["supplier"].append(_new_suppliers(tables["supplier"].schema))
@@ -106,14 +102,14 @@ def _ask_all(
     for name, text in _QUESTIONS.items():
         ask = partial(projseg.sql, text, tables, context=context)
         found = ask()
-        bench.add("questions", name, way, {"cpu ms": _ms(ask, bench["rounds"])})
+        bench.add("questions", name, way, {"cpu ms": cpu_ms(ask, bench["rounds"])})
         if peer is None:
             continue
         theirs = text.replace("date_trunc('YEAR', o_orderdate)", "date_trunc('year', o_orderdate)")
         run = partial(_in_duckdb, peer, theirs)
         if len(run()) != found.num_rows or _total(run()) != _total(found):
             bench.problems.append(f"differs: {name}")
-        bench.add("questions", name, "duckdb", {"cpu ms": _ms(run, bench["rounds"])})
+        bench.add("questions", name, "duckdb", {"cpu ms": cpu_ms(run, bench["rounds"])})
 
 
 def _in_duckdb(peer: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
@@ -122,16 +118,6 @@ def _in_duckdb(peer: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
 
 def _total(answer: pa.Table) -> Any:
     return sum(answer.column(answer.num_columns - 1).to_pylist())
-
-
-def _ms(act: Callable[[], object], rounds: int) -> float:
-    """Return the median processor time of a call, of all threads, in milliseconds."""
-    times = []
-    for _ in range(rounds):
-        started = time.process_time()
-        act()
-        times.append((time.process_time() - started) * 1000)
-    return float(np.median(times))
 
 
 STAR_VIEWS: Final = Scenario(

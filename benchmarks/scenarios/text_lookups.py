@@ -6,21 +6,20 @@ differ, so that they have filters alone.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import projseg
 from projseg.benchmarks import vocabulary
-from projseg.benchmarks.runner.scenario import Bench
+from projseg.benchmarks.peers.lookup_peers import ClickHouseTable, ParquetFiles
+from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.memory.cache import KEPT
 
-__all__ = ["add_texts"]
+__all__ = ["add_answers", "add_texts"]
 
 _HOUR_US: Final = 3_600_000_000
 _PIECE_SEGMENTS: Final = 10
@@ -103,11 +102,10 @@ def _add_loading(bench: Bench, row_count: int) -> None:
     for turn in range(4):
         for way, indexes in _LOADED.items():
             bench.progress(f"loading titles: {way}")
-            started = time.process_time()
-            _made(bench.folder / f"{way} {turn}".replace(" ", "-"), iter(pieces), indexes)
-            took = time.process_time() - started
+            with measured() as spent:
+                _made(bench.folder / f"{way} {turn}".replace(" ", "-"), iter(pieces), indexes)
             if turn:
-                least[way] = min(took, least.get(way, took))
+                least[way] = min(spent["cpu s"], least.get(way, spent["cpu s"]))
     for way, took in least.items():
         ratio = took / least["no index"]
         bench.add("loading titles", f"{row_count:,} rows", way, {"ratio": ratio, "cpu s": took})
@@ -219,20 +217,30 @@ def _like_case(name: str, column: str, parts: list[str]) -> _Case:
     return _Case(name, texts, texts, texts)
 
 
+def add_answers(
+    bench: Bench,
+    table: str,
+    case: str,
+    way: str,
+    ask: Callable[[str], int],
+    questions: Sequence[str],
+) -> list[int]:
+    """Ask each question after another, the last one first; add the medians, return the answers."""
+    ask(questions[-1])
+    spent, found = [], []
+    for question in questions[:-1]:
+        with measured() as one:
+            found.append(ask(question))
+        spent.append((one["cpu s"] * 1000, one["s"] * 1000))
+    processor, wall = np.median(spent, axis=0)
+    bench.add(table, case, way, {"cpu ms": float(processor), "ms": float(wall)})
+    return found
+
+
 def _add_case(
     bench: Bench, case: str, way: str, ask: Callable[[str], int], conditions: list[str]
 ) -> list[int]:
-    """Ask about each key, after another; return the counts."""
-    ask(conditions[-1])
-    walls, processor, found = [], [], []
-    for condition in conditions[:-1]:
-        started, used = time.perf_counter(), time.process_time()
-        found.append(ask(condition))
-        walls.append((time.perf_counter() - started) * 1000)
-        processor.append((time.process_time() - used) * 1000)
-    values = {"cpu ms": float(np.median(processor)), "ms": float(np.median(walls))}
-    bench.add("rows of a text condition, counted", case, way, values)
-    return found
+    return add_answers(bench, "rows of a text condition, counted", case, way, ask, conditions)
 
 
 def _compare(bench: Bench, way: str, case: _Case, found: list[int], known: list[int]) -> None:
@@ -244,22 +252,15 @@ def _duckdb(
     bench: Bench, pieces: Iterator[pa.Table], cases: list[_Case], known: dict[str, list[int]]
 ) -> None:
     """Ask DuckDB about Parquet files, which have no index of texts."""
-    import duckdb  # optional: extra [bench]
-
-    connection = duckdb.connect()
-    connection.execute("SET threads = 2")
-    folder = bench.folder / "parquet-texts"
-    folder.mkdir()
-    for number, piece in enumerate(pieces):
-        pq.write_table(piece, folder / f"{number}.parquet")
-
-    def ask(condition: str) -> int:
-        text = f"SELECT count(*) FROM '{folder}/*.parquet' WHERE {condition}"  # noqa: S608 - own
-        ((count,),) = connection.execute(text).fetchall()
-        return int(count)
-
+    files = ParquetFiles(bench.folder / "parquet-texts", pieces)
     for case in cases:
-        found = _add_case(bench, case.name, "duckdb-parquet", ask, case.duckdb)
+        found = _add_case(
+            bench,
+            case.name,
+            "duckdb-parquet",
+            lambda condition: int(files.select("count(*)", condition)[0][0]),
+            case.duckdb,
+        )
         _compare(bench, "duckdb-parquet", case, found, known[case.name])
 
 
@@ -267,33 +268,21 @@ def _clickhouse(
     bench: Bench, pieces: Iterator[pa.Table], cases: list[_Case], known: dict[str, list[int]]
 ) -> None:
     """Ask ClickHouse, with its text indexes of words and of runs of three characters."""
-    from chdb import session  # optional and large: installed by hand
-
-    library: Any = session  # chdb has no type hints
-    opened = library.Session(str(bench.folder / "clickhouse-texts"))
-    opened.query("CREATE DATABASE IF NOT EXISTS bench ENGINE = Atomic")
     indexes = ", ".join(
         f"INDEX {column}_words lower({column}) TYPE text(tokenizer = 'splitByNonAlpha'), "
         f"INDEX {column}_parts {column} TYPE text(tokenizer = ngrams(3))"
         for column in ("title", "message")
     )
-    opened.query(
-        "CREATE TABLE bench.texts (time DateTime64(6, 'UTC'), title String, message String, "
-        f"n Int32, {indexes}) ENGINE = MergeTree ORDER BY time"
-    )
-    arriving = bench.folder / "arriving-texts.parquet"
-    for piece in pieces:
-        pq.write_table(piece, arriving)
-        source = f"SELECT * FROM file('{arriving}', 'Parquet')"  # noqa: S608 - own folder
-        opened.query(f"INSERT INTO bench.texts {source}")
-    opened.query("OPTIMIZE TABLE bench.texts FINAL")
-
-    def ask(condition: str) -> int:
-        text = f"SELECT count() FROM bench.texts WHERE {condition}"  # noqa: S608 - own condition
-        return int(str(opened.query(text, "CSV")))
-
+    columns = "time DateTime64(6, 'UTC'), title String, message String, n Int32"
+    table = ClickHouseTable(bench.folder / "clickhouse-texts", pieces, f"{columns}, {indexes}")
     for case in cases:
-        found = _add_case(bench, case.name, "clickhouse", ask, case.clickhouse)
+        found = _add_case(
+            bench,
+            case.name,
+            "clickhouse",
+            lambda condition: int(table.select("count()", condition)[0]),
+            case.clickhouse,
+        )
         _compare(bench, "clickhouse", case, found, known[case.name])
 
 

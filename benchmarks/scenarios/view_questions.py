@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms, measured
 from projseg.memory.cache import KEPT
 
 __all__ = ["VIEWS"]
@@ -45,19 +44,17 @@ def _run(bench: Bench) -> None:
         bench.progress(f"{count:,} segments")
         case, location = f"{count:,} segments", bench.folder / f"t{count}"
         table = _made(location, count, bench["rows"])
-        started = time.process_time()
-        view = table.create_view("v", _VIEW, chunk=bench["chunk"])
-        built = time.process_time() - started
+        with measured() as spent:
+            view = table.create_view("v", _VIEW, chunk=bench["chunk"])
         assert isinstance(view, projseg.View)
         parts = view.parts().num_rows
-        bench.add("build", case, "rows", {"cpu s": built, "parts": parts})
+        bench.add("build", case, "rows", {"cpu s": spent["cpu s"], "parts": parts})
         for way, context in (("view", {"forceViews": True}), ("segments", {"noViews": True})):
             cold = [_cold_ms(location, context) for _ in range(_COLD_RUNS)]
             opened = projseg.Table(location)
             _ask(opened, context)
-            warm = [_ms(partial(_ask, opened, context)) for _ in range(_WARM_RUNS)]
-            medians = [float(np.median(times)) for times in (cold, warm)]
-            figure = dict(zip(("cold cpu ms", "warm cpu ms"), medians, strict=True))
+            warm = cpu_ms(partial(_ask, opened, context), _WARM_RUNS)
+            figure = {"cold cpu ms": float(np.median(cold)), "warm cpu ms": warm}
             bench.add("questions", case, way, figure)
         bench.add("refresh", case, "after 1 %", _appended(table, count, bench))
         bench.add("refresh", case, "after a row a chunk was deleted", _deleted(table))
@@ -78,7 +75,7 @@ def _deleted(table: projseg.Table) -> dict[str, Any]:
         for start in starts
     ]
     table.delete(f"time IN ({', '.join(map(_timestamp, times))})")
-    taken = _ms(view.enable)
+    taken = cpu_ms(view.enable)
     return {"refresh cpu ms": taken, **_figures(view)}
 
 
@@ -90,7 +87,7 @@ def _compacted(table: projseg.Table, bench: Bench) -> dict[str, Any]:
     view.enable()
     view.disable()
     table.compact(interval="1970-01-01/1970-01-02")
-    taken = _ms(view.enable)
+    taken = cpu_ms(view.enable)
     return {"refresh cpu ms": taken, **_figures(view)}
 
 
@@ -109,10 +106,10 @@ def _of_dimension(
     view.set_properties({"refresh": "deferred"})
     new = [f"new{n}" for n in range(10_000)]
     channels.append(pa.table([new, ["new"] * len(new)], schema))
-    taken = _ms(view.refresh)
+    taken = cpu_ms(view.refresh)
     yield "after 10,000 new dimension rows", {"refresh cpu ms": taken, **_figures(view)}
     channels.update({"region": "'other'"}, "code = '#rare'")
-    taken = _ms(view.refresh)
+    taken = cpu_ms(view.refresh)
     yield "after a dimension row of two chunks changed", {"refresh cpu ms": taken, **_figures(view)}
     view.drop()
 
@@ -155,10 +152,10 @@ def _from_projections(bench: Bench, count: int) -> dict[str, Any]:
     for _ in range(_COLD_RUNS):
         KEPT.clear()
         opened = projseg.Table(location)
-        asked.append(_ms(lambda: opened.sql(_VIEW)))  # noqa: B023 - called at once
+        asked.append(cpu_ms(lambda: opened.sql(_VIEW)))  # noqa: B023 - called at once
     KEPT.clear()
     table = projseg.Table(location)
-    built = _ms(lambda: table.create_view("v", _VIEW, chunk=bench["chunk"]))
+    built = cpu_ms(lambda: table.create_view("v", _VIEW, chunk=bench["chunk"]))
     rows_read = table.view("v").detail()["last_refresh"]["rows_read"]
     group_by = float(np.median(asked))
     return {
@@ -212,8 +209,8 @@ def _appended(table: projseg.Table, count: int, bench: Bench) -> dict[str, float
     view = table.view("v")
     view.disable()
     table.append(_rows(count, count + max(count // 100, 1), bench["rows"]))
-    added = _ms(view.enable)
-    full = _ms(lambda: view.refresh(full=True))
+    added = cpu_ms(view.enable)
+    full = cpu_ms(lambda: view.refresh(full=True))
     return {"refresh cpu ms": added, "full cpu ms": full, "share": added / full}
 
 
@@ -225,14 +222,7 @@ def _cold_ms(location: Path, context: dict[str, Any]) -> float:
     """Return the processor time of a question of an open table, nothing being cached."""
     KEPT.clear()
     table = projseg.Table(location)
-    return _ms(lambda: _ask(table, context))
-
-
-def _ms(act: Callable[[], object]) -> float:
-    """Return the processor time of a call, of all threads, in milliseconds."""
-    started = time.process_time()
-    act()
-    return (time.process_time() - started) * 1000
+    return cpu_ms(lambda: _ask(table, context))
 
 
 VIEWS: Final = Scenario(

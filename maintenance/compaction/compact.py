@@ -118,13 +118,6 @@ def compact(
     -------
     (Snapshot, tuple of SegmentEntry)
         The version written, or the newest if there was nothing to do; the new segments.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `Compaction.groups`.
-    CorruptionError, CommitError, StorageError
-        As of `Replacement.run`.
     """
     interval, target_rows = compaction.interval, compaction.target_rows
     snapshot, entries = Replacement(

@@ -160,13 +160,6 @@ def add_columns(
         Expressions over the row as it was, by new column.
     operation, note
         For the history.
-
-    Raises
-    ------
-    InvalidInputError, EvaluationError
-        As of `update_rows`, or if the columns cannot be changed so.
-    CommitError, StorageError
-        As of `rewrite`.
     """
     everything = Condition()
     assigned = _assignments(_with_columns(base, columns, new_write_id()), values, everything)

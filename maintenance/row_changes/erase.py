@@ -122,12 +122,6 @@ def erase(
         For the history.
     retention_hours : float
         Versions that were current since then are kept, and found.
-
-    Raises
-    ------
-    ProjsegError
-        As of `delete_rows`, `compact` and `vacuum`; what was done before stays done, and an erasure
-        that is repeated goes on from there.
     """
     texts = _texts_of(base, condition)
     snapshot, deleted = delete_rows(base, condition, note)

@@ -93,13 +93,7 @@ class PagedValues:
         return self._stored_bytes + decoded_bytes
 
     def all(self) -> pa.Array:
-        """Decode all values; pages that were decoded before are no longer held.
-
-        Raises
-        ------
-        CorruptSegmentError, LimitExceededError
-            As `read_values` does.
-        """
+        """Decode all values; pages that were decoded before are no longer held."""
         self._pages = {}
         self._count()
         values = _decoded(self._run, self.type, self._held)
@@ -107,13 +101,7 @@ class PagedValues:
         return values
 
     def take(self, ids: NDArray[Any]) -> pa.Array | None:
-        """Return the values of `ids`, uint[n], in that order; None if all are better decoded.
-
-        Raises
-        ------
-        CorruptSegmentError, LimitExceededError
-            As `read_values` does, of the pages that are needed.
-        """
+        """Return the values of `ids`, uint[n], in that order; None if all are better decoded."""
         page_of_each = np.searchsorted(self._starts, ids, side="right") - 1
         wanted = np.flatnonzero(np.bincount(page_of_each, minlength=1))
         needed = self._pages.keys() | set(wanted.tolist())
@@ -132,13 +120,7 @@ class PagedValues:
         return pa.concat_arrays(taken).take(primitive_array(np.argsort(order)))
 
     def id_of(self, value: TextValue) -> int | None:
-        """Return the id of a text, None if it is not among the values.
-
-        Raises
-        ------
-        CorruptSegmentError, LimitExceededError
-            As `read_values` does, of the pages that are needed.
-        """
+        """Return the id of a text, None if it is not among the values."""
         later = range(1, len(self._run.records))
         number = bisect_right(later, value, key=lambda one: self._page(one)[0].as_py())
         place = place_of(value, self._page(number))

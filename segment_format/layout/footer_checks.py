@@ -228,11 +228,6 @@ def read_footer(
     ----------
     read_range, size, path, ending
         As `SegmentFile.open` takes them.
-
-    Raises
-    ------
-    CorruptSegmentError, UnsupportedFeatureError, LimitExceededError
-        As of `SegmentFile.open`.
     """
     require_limit(f"size in bytes of {path}", size, SEGMENT_BYTES_MAX)
     if size < HEAD_LAYOUT.size + TAIL_LAYOUT.size:

@@ -193,15 +193,6 @@ def decode_opaque(
 ) -> pa.Array:
     """Return the run as one validated Arrow array.
 
-    Parameters
-    ----------
-    run : PageRun
-        The pages.
-    arrow_type : pa.DataType
-        Text, nested or void.
-    bytes_max : int
-        Most bytes of texts.
-
     Raises
     ------
     CorruptSegmentError

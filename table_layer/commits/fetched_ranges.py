@@ -39,13 +39,7 @@ class FetchedRanges:
         self._ending = ending
 
     def fetch(self, ranges: Iterable[ByteRange]) -> None:
-        """Read ranges that will be asked for one by one.
-
-        Raises
-        ------
-        CorruptTableError, StorageError
-            As of `read_listed`.
-        """
+        """Read ranges that will be asked for one by one."""
         wanted = [one for one in ranges if one not in self._held and self._from_ending(one) is None]
         if wanted:
             contents = read_listed_ranges(self._storage, self._entry, wanted)

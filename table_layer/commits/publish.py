@@ -90,11 +90,6 @@ def published(
         Returns the version as the storage has it; None: there is none.
     made : Version
         The version that `file` makes.
-
-    Raises
-    ------
-    CommitStateUnknownError, OSError
-        As of `publish`.
     """
     try:
         storage.put_if_absent(snapshot_name(file.version), payload)

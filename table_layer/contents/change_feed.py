@@ -158,13 +158,7 @@ class RowStream:
     def between(
         self, start: Position, end: Position
     ) -> Iterator[tuple[Snapshot, Sequence[SegmentEntry]]]:
-        """Yield the segments between two positions, with the version that lists them.
-
-        Raises
-        ------
-        InvalidInputError
-            As of `advance`.
-        """
+        """Yield the segments between two positions, with the version that lists them."""
         self._behind(start)
         self._behind(end)
         position = start

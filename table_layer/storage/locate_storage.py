@@ -100,11 +100,6 @@ def storage_beside(storage: Storage, location: str) -> Storage:
     """Return the storage of a location that another table names, with that table's options.
 
     They are those of one bucket: no other is sent them.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, MissingPackageError
-        As of `open_storage`.
     """
     options = getattr(storage, "options", None)
     is_near = location.split("/")[:3] == storage.location.split("/")[:3]

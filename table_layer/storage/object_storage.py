@@ -49,13 +49,7 @@ class ObjectStorage:
         return client_of(self.at, self.options)
 
     def check_options(self) -> None:
-        """Refuse options that the store does not know; nothing is sent.
-
-        Raises
-        ------
-        InvalidInputError, MissingPackageError
-            As of `client_of`.
-        """
+        """Refuse options that the store does not know; nothing is sent."""
         _ = self._client
 
     def size(self, name: str) -> int:
@@ -101,13 +95,7 @@ class ObjectStorage:
         return self._requested("read", name, request)
 
     def read_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Return several ranges; near ones by one request, others side by side.
-
-        Raises
-        ------
-        CorruptTableError, FileNotFoundError, StorageError
-            As of `read_range`.
-        """
+        """Return several ranges; near ones by one request, others side by side."""
         store, path = self._client.patient, check_name(name)
         starts, sizes = [one.offset for one in ranges], [one.size for one in ranges]
 
