@@ -19,7 +19,7 @@ from projseg.algebra.planning.source_plan import MergeStates
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.errors import CorruptTableError, LimitExceededError
+from projseg.errors import LimitExceededError
 from projseg.evaluation.rows import MemorySource, all_rows
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.plan.version_facts import VersionFacts
@@ -382,13 +382,3 @@ def _summed(sizes: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 def _too_many(count: int) -> LimitExceededError:
     return LimitExceededError("PROJSEG_LIMIT_EXCEEDED", f"{count} rows or groups of one part")
-
-
-def check_part_file(snapshot: Snapshot, spec: ProjectionSpec, part: ViewPart) -> None:
-    """Raise CorruptionError unless a part's file is what the store lists."""
-    schema = stored_schema(snapshot.properties)
-    groups = stored_groups_of(snapshot, schema, spec, part)
-    if groups.group_count != part.group_count:
-        raise CorruptTableError(
-            "PROJSEG_SEGMENT_DIFFERS", f"part {part.segment.file} has {groups.group_count} groups"
-        )

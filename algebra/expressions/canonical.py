@@ -186,15 +186,6 @@ def _folded(call: Call) -> Expression:
     return value
 
 
-def _of_its_parameter(value: Literal, call: Call) -> Literal:
-    """Return a wider whole number as the parameter's that it came from: plans have slots for it."""
-    given = call.arguments[0] if call.function == "cast" else value
-    is_wider = is_integral(given.type) and is_lossless(given.type, value.type)
-    if not isinstance(given, Argument) or not is_wider:
-        return value
-    return Argument(value.type, value.value, given.parameter)
-
-
 def _flattened(call: Call) -> list[Expression]:
     found: list[Expression] = []
     for argument in call.arguments:

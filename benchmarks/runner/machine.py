@@ -22,6 +22,7 @@ __all__ = ["checkout", "describe_machine", "peak_memory", "processor_seconds", "
 
 _LIBRARIES: Final = ("projseg", "numpy", "numba", "pyarrow", "duckdb", "chdb", "pyspark")
 _BYTES_PER_THREAD: Final = 512 << 20  # far beyond any cache
+_REPEATS: Final = 5
 _SAMPLE_SECONDS: Final = 0.02
 
 
@@ -53,14 +54,14 @@ def read_bandwidth(thread_count: int) -> float:
     sources = [np.ones(_BYTES_PER_THREAD // 8, dtype=np.int64) for _ in range(thread_count)]
     with ThreadPoolExecutor(thread_count) as pool:
         # A bitwise reduction keeps up with memory, and NumPy releases the GIL in it.
-        seconds = best_seconds(lambda: list(pool.map(np.bitwise_or.reduce, sources)))
+        seconds = _best_seconds(lambda: list(pool.map(np.bitwise_or.reduce, sources)))
     return thread_count * _BYTES_PER_THREAD / seconds
 
 
-def best_seconds(task: Callable[[], object], repeats: int = 5) -> float:
+def _best_seconds(task: Callable[[], object]) -> float:
     """Return the least time of several."""
     taken = []
-    for _ in range(repeats):
+    for _ in range(_REPEATS):
         start = time.perf_counter()
         task()
         taken.append(time.perf_counter() - start)

@@ -47,11 +47,6 @@ class NamedColumn(msgspec.Struct, frozen=True):
     column: str
     taken: int
 
-    @property
-    def is_qualified(self) -> bool:
-        """Whether the table is named."""
-        return self.taken > 1
-
 
 class StarScope(msgspec.Struct, frozen=True):
     """The tables whose columns names may mean.
