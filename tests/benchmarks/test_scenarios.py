@@ -24,7 +24,7 @@ from projseg.errors import InvalidInputError
 
 pytest.importorskip("duckdb")
 
-QUICK = ["many-views", "new-values", "throughput"]
+QUICK = ["many-views", "profile", "throughput"]
 NEEDS_TPCHGEN = {"lineitem", "star-queries"}
 HAS_TPCHGEN = shutil.which("tpchgen-cli") or (Path(sys.executable).parent / "tpchgen-cli").exists()
 
