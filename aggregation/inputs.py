@@ -19,7 +19,7 @@ from projseg.aggregation.states.state import (
     valid_rows,
 )
 from projseg.aggregation.states.state_table import new_state
-from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.algebra.expressions.literals import literal_array
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.source_plan import (
@@ -130,7 +130,7 @@ def _feed_state(
 def _add_rows(
     state: State, primitive: Primitive, feed: AddRows, rows: Rows, groups: Groups
 ) -> None:
-    if primitive.function == "sum" and _add_in_blocks(state, feed.arguments[0], rows, groups):
+    if primitive.kind.sums and _add_in_blocks(state, feed.arguments[0], rows, groups):
         return
     state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
 
@@ -149,7 +149,7 @@ def _add_in_blocks(state: State, argument: Expression, rows: Rows, groups: Group
 
 def _function_of_state(feed: AddFunction, rows: Rows) -> Vector:
     columns = stored_states(feed.primitive, feed.prefix, rows)
-    if feed.primitive.function == "kll":
+    if feed.primitive.kind.is_thinned:
         columns = {"value": _extremes_of_sketches(feed, columns, len(rows))}
     (state,) = columns.values()
     names = feed.argument.columns - {feed.STATE}
@@ -165,7 +165,7 @@ def _extremes_of_sketches(
         from projseg.aggregation.states.kll import KllState
     sketches = KllState(feed.primitive, row_count)
     sketches.merge(_each_apart(row_count), columns)
-    share = 0.0 if feed.extreme == "min" else 1.0
+    share = 0.0 if feed.extreme is Extreme.LEAST else 1.0
     return grouping_vector(sketches.percentiles([share], None))
 
 
@@ -242,7 +242,7 @@ def _add_weighted(
     weights: NDArray[np.int64],
 ) -> None:
     """Fold each row in `weights[row]` times, which may be 0."""
-    if primitive.function == "count":
+    if primitive.kind.counts:
         validity = valid_rows(inputs[0]) if inputs else None
         counted = weights if validity is None else np.where(validity, weights, 0)
         state.merge(groups, {"count": Numbers(counted, pa.int64())})
@@ -250,7 +250,7 @@ def _add_weighted(
     if isinstance(state, WeighedState):
         state.add_weighted(groups, inputs, weights)
         return
-    product = _integer_product(inputs[0], weights) if primitive.function == "sum" else None
+    product = _integer_product(inputs[0], weights) if primitive.kind.sums else None
     if product is not None:
         ((part, arrow_type),) = primitive.fields
         state.merge(groups, {part: replace(product, type=arrow_type)})

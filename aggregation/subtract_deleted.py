@@ -61,7 +61,7 @@ def without(
     left = merge_partials([stored, negative], primitives)
     columns = [left.state_columns(index) for index in range(len(primitives))]
     for primitive, column in zip(primitives, columns, strict=True):
-        if primitive.function == "count" and (_counts(column) < 0).any():
+        if primitive.kind.counts and (_counts(column) < 0).any():
             raise CorruptSegmentError(
                 "PROJSEG_CORRUPT_SEGMENT",
                 f"{path}: {primitive.text} of a projection is less than of the rows that were "
@@ -81,7 +81,7 @@ def without(
 
 def _negative(primitive: Primitive, columns: Mapping[str, Vector]) -> Mapping[str, Vector]:
     """Return the state that cancels a state when they are merged."""
-    if primitive.function == "bit_xor":
+    if primitive.kind.is_own_inverse:
         return columns
     ((part, numbers),) = columns.items()
     assert isinstance(numbers, Numbers), "counts and sums are numbers"

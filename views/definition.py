@@ -273,7 +273,7 @@ def _counts(spec: ProjectionSpec) -> list[str]:
     known = {primitive.text for primitive in spec.primitives}
     texts = {"count(*)": None}
     for primitive in spec.primitives:
-        if primitive.function in ("sum", "bit_xor"):
+        if primitive.kind.is_reversible and not primitive.kind.counts:
             text = primitive.text.replace(f"{primitive.function}(", "count(", 1)
             texts[text] = None
     missing = [text for text in texts if text not in known]

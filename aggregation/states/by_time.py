@@ -34,7 +34,7 @@ class ByTimeState:
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         self._types = [argument.type for argument in primitive.arguments]
-        self._is_last = primitive.function == "max_by"
+        self._is_last = primitive.kind.takes_latest
         self._group_count = group_count
         self._pending: list[tuple[NDArray[Any], list[Vector]]] = []
         self._is_settled = False

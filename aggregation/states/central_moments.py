@@ -109,12 +109,12 @@ class ComomentsState(_CentralMoments):
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return covar_pop."""
-        return self.covariance("covar_pop", selection)
+        return self.covariance(selection, is_sample=False)
 
-    def covariance(self, function: str, selection: NDArray[Any] | None) -> pa.Array:
+    def covariance(self, selection: NDArray[Any] | None, *, is_sample: bool) -> pa.Array:
         """Return covar_pop or covar_samp; null of too few rows."""
         counts, _, _, products, _, _ = self._chosen(selection)
-        divisors = counts - 1 if function == "covar_samp" else counts
+        divisors = counts - 1 if is_sample else counts
         return primitive_array(products / np.where(divisors > 0, divisors, 1), divisors > 0)
 
     def correlation(self, selection: NDArray[Any] | None) -> pa.Array:
@@ -144,17 +144,17 @@ class ShapeState(_CentralMoments):
         )
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
-        """Return the skewness."""
-        return self.shape("skewness", selection)
-
-    def shape(self, function: str, selection: NDArray[Any] | None) -> pa.Array:
-        """Return skewness or kurtosis; null where no two values differ."""
-        counts, _, squares, cubes, fourths = self._chosen(selection)
+        """Return the skewness; null where no two values differ."""
+        counts, _, squares, cubes, _ = self._chosen(selection)
         with np.errstate(invalid="ignore", divide="ignore"):
-            if function == "skewness":
-                values = np.sqrt(counts) * cubes / np.sqrt(squares**3)
-            else:
-                values = counts * fourths / squares**2 - 3.0
+            values = np.sqrt(counts) * cubes / np.sqrt(squares**3)
+        return primitive_array(values, (counts > 0) & (squares != 0))
+
+    def kurtosis(self, selection: NDArray[Any] | None) -> pa.Array:
+        """Return the excess kurtosis; null where no two values differ."""
+        counts, _, squares, _, fourths = self._chosen(selection)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = counts * fourths / squares**2 - 3.0
         return primitive_array(values, (counts > 0) & (squares != 0))
 
 

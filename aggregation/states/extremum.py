@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.state import Groups, ids_of, taken, valid_rows
-from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.evaluation.arrow_vectors import merge_values, numbers_of_array
 from projseg.evaluation.concat import concat_texts
 from projseg.kernels.folds.fold_extremum import (
@@ -119,7 +119,7 @@ class ExtremumState:
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         self._type = primitive.arguments[0].type
-        self._is_min = primitive.function == "min"
+        self._is_min = primitive.kind.extreme is Extreme.LEAST
         self._group_count = group_count
         self._uses_numbers = has_number_keys(self._type)
         self._numbers = self._no_best()

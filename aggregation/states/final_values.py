@@ -188,8 +188,8 @@ def finish_numbers(
     call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None = None
 ) -> Numbers | None:
     """Return what `finish_call` returns as numbers, if that saves work; else None."""
-    numbers: Numbers | None = states[0].numbers(selection) if call.function == "sum" else None
-    return numbers
+    numbers: Callable[..., Numbers] | None = getattr(states[0], "numbers", None)
+    return None if numbers is None or call.function in _FINISHES else numbers(selection)
 
 
 _Finish = Callable[[AggregateCall, Sequence[Any], NDArray[Any] | None], pa.Array]
@@ -199,6 +199,14 @@ def _finish_average(
     call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
 ) -> pa.Array:
     return _average(call, states[0], states[1].columns()["count"], selection)
+
+
+def _try_average(
+    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
+) -> pa.Array:
+    """Average as `avg` does, null where the average has no value of its type."""
+    counts = states[1].columns()["count"]
+    return _average(call, states[0], counts, selection, or_null=True)
 
 
 def _finish_distinct_average(
@@ -239,11 +247,15 @@ def _at_shares(method: str) -> _Finish:
 
 
 def _average(
-    call: AggregateCall, sums: State, counts: Vector, selection: NDArray[Any] | None
+    call: AggregateCall,
+    sums: State,
+    counts: Vector,
+    selection: NDArray[Any] | None,
+    *,
+    or_null: bool = False,
 ) -> pa.Array:
     values = _values(sums.columns()["sum"], selection)
     divisors = _values(counts, selection)
-    or_null = call.function == "try_avg"
     return average_to_arrow(values, divisors, call.arguments[0].type, call.name, or_null=or_null)
 
 
@@ -254,7 +266,8 @@ def _values(column: Vector, selection: NDArray[Any] | None) -> NDArray[Any]:
 
 
 _FINISHES: Final[dict[str, _Finish]] = {
-    **dict.fromkeys(("avg", "try_avg"), _finish_average),
+    "avg": _finish_average,
+    "try_avg": _try_average,
     "try_sum": lambda _, states, selection: states[0].tried(selection),
     "approx_count_distinct": lambda _, states, selection: states[0].estimates(selection),
     "approx_percentile": _at_shares("percentiles"),
@@ -264,15 +277,9 @@ _FINISHES: Final[dict[str, _Finish]] = {
         ("collect_set", "collect_list"), lambda _, states, selection: states[0].lists(selection)
     ),
     **dict.fromkeys(("listagg", "listagg_distinct"), _finish_listed),
-    **dict.fromkeys(
-        ("covar_pop", "covar_samp"),
-        lambda call, states, selection: states[0].covariance(call.function, selection),
-    ),
+    "covar_samp": lambda _, states, selection: states[0].covariance(selection, is_sample=True),
     "corr": lambda _, states, selection: states[0].correlation(selection),
-    **dict.fromkeys(
-        ("skewness", "kurtosis"),
-        lambda call, states, selection: states[0].shape(call.function, selection),
-    ),
+    "kurtosis": lambda _, states, selection: states[0].kurtosis(selection),
     "sum_distinct": lambda _, states, selection: states[0].sums().finish(selection),
     "avg_distinct": _finish_distinct_average,
     **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), _finish_spread),

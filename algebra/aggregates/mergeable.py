@@ -107,7 +107,7 @@ def mergeable(call: AggregateCall) -> MergeableAggregate:
                 **quoted,
                 parameter=next(iter(primitive.parameters), ""),
                 item=type_name(kll_item(primitive.arguments[0].type))
-                if primitive.function == "kll"
+                if primitive.arguments
                 else "",
             ),
         )

@@ -7,6 +7,7 @@ once. Two aggregates that need the same primitive share it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Final
 
 import msgspec
@@ -21,6 +22,18 @@ Fields = tuple[tuple[str, pa.DataType], ...]
 """The columns that store a state, as (part name, logical type)."""
 
 
+class Extreme(Enum):
+    """The least or the greatest of values, by the name of its primitive."""
+
+    LEAST = "min"
+    GREATEST = "max"
+
+    @property
+    def opposite(self) -> Extreme:
+        """The other one."""
+        return Extreme.GREATEST if self is Extreme.LEAST else Extreme.LEAST
+
+
 class PrimitiveKind(msgspec.Struct, frozen=True):
     """What is known of a kind of primitive; `aggregation.states` folds it.
 
@@ -32,22 +45,44 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
         For each column, Spark SQL that merges it over states of the same group; `{part}` stands for
         a column, `{parameter}` for the primitive's parameter, `{item}` for the type of its values.
         Empty: Spark cannot merge the states.
+    declared : str
+        The aggregator that a projection declares to store it, `{}` for its inputs and `{item}` for
+        the type of its values; empty: its name as a call.
+    counts, sums : bool
+        A state is a number of rows or of values; a state is a sum.
+    extreme : Extreme or None
+        Which of the values a state is.
+    is_of_doubles : bool
+        Values are folded as doubles, whatever number they are.
     is_idempotent : bool
         A value that occurs again does not change the state.
     is_weighable : bool
         How often a value occurs matters, and a row can be folded in several times.
     is_by_time : bool
         Its arguments are (value, time): a row counts with a null value, but not with a null time.
+    takes_latest : bool
+        Of these, it is the value of the latest time and not of the earliest.
     is_quick : bool
         Folding a row costs less than gathering it from its column.
     is_set : bool
         A state is a set or a sketch of one; adding to it and merging it cost more.
+    holds_values : bool
+        A state has each of its values.
+    is_weighed_whole : bool
+        Rows that count several times are folded in at once.
     is_reversible : bool
         What some rows contributed can be taken out of a state again, unless it is a double.
+    is_own_inverse : bool
+        Folding a state in again takes it out.
     serves_smaller : bool
         Its parameter is a size, and a state of a greater one is merged into one of a smaller.
     is_thinned : bool
         What is stored is less exact than what it was made of: it is made of rows, not of others.
+        Yet it has the least and the greatest value.
+    add_work, merge_work : float
+        The work of folding a value in, and of merging a stored state, as `source_cost` counts it.
+    merge_byte_work : float
+        For each stored byte of a set or sketch, beyond the work on its row.
     not_stored : str
         Why projections may not declare it, and what serves it instead. Empty: they may; others have
         no columns that are stored.
@@ -55,14 +90,26 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
 
     fields: Callable[..., Fields]
     merged: Mapping[str, str] = msgspec.field(default_factory=dict)
+    declared: str = ""
+    counts: bool = False
+    sums: bool = False
+    extreme: Extreme | None = None
+    is_of_doubles: bool = False
     is_idempotent: bool = False
     is_weighable: bool = False
     is_by_time: bool = False
+    takes_latest: bool = False
     is_quick: bool = False
     is_set: bool = False
+    holds_values: bool = False
+    is_weighed_whole: bool = False
     is_reversible: bool = False
+    is_own_inverse: bool = False
     serves_smaller: bool = False
     is_thinned: bool = False
+    add_work: float = 10.0
+    merge_work: float = 1.5
+    merge_byte_work: float = 0.0
     not_stored: str = ""
 
 
@@ -104,25 +151,23 @@ class Primitive(msgspec.Struct, frozen=True, dict=True):
         """The columns that store a state."""
         return self.kind.fields(*(argument.type for argument in self.arguments))
 
+    @property
+    def value_count(self) -> Primitive | None:
+        """The count of the values in a state; None if the state counts them itself."""
+        return None if self.kind.counts else Primitive("count", self.arguments, self.filter)
 
-_DECLARED: Final = {
-    "moments": "var_samp({})",
-    "distinct": "count(DISTINCT {})",
-    "hll": "hll_sketch_agg({})",
-    "theta": "theta_sketch_agg({})",
-}
+
 _KLL_OF: Final = {pa.float32(): "float", pa.float64(): "double"}
 
 
 def declared_as(primitive: Primitive) -> str:
     """Return an aggregator that a projection declares to store a primitive."""
-    form = _DECLARED.get(primitive.function, f"{primitive.function}({{}})")
-    if primitive.function == "kll":
-        form = f"kll_sketch_agg_{_KLL_OF.get(primitive.arguments[0].type, 'bigint')}({{}})"
+    form = primitive.kind.declared or f"{primitive.function}({{}})"
+    item = _KLL_OF.get(primitive.arguments[0].type, "bigint") if primitive.arguments else ""
     inputs = [to_sql(argument) for argument in primitive.arguments] or ["*"]
     inputs += [str(parameter) for parameter in primitive.parameters]
     suffix = "" if primitive.filter is None else f" FILTER (WHERE {to_sql(primitive.filter)})"
-    return f"{form.format(', '.join(inputs))}{suffix}"
+    return f"{form.format(', '.join(inputs), item=item)}{suffix}"
 
 
 def _count(*arguments: pa.DataType) -> Fields:
@@ -207,38 +252,99 @@ def _merged_moments() -> dict[str, str]:
 _OF_ROWS: Final = "is computed from rows; projections serve stddev_samp, var_samp and avg"
 
 PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
-    "count": PrimitiveKind(_count, _alone("count", "sum"), is_quick=True, is_reversible=True),
-    "sum": PrimitiveKind(
-        _sum, _alone("sum", "sum"), is_weighable=True, is_quick=True, is_reversible=True
+    "count": PrimitiveKind(
+        _count,
+        _alone("count", "sum"),
+        counts=True,
+        is_quick=True,
+        is_weighed_whole=True,
+        is_reversible=True,
+        add_work=0.5,
     ),
-    "min": PrimitiveKind(_value, _alone("value", "min"), is_idempotent=True, is_quick=True),
-    "max": PrimitiveKind(_value, _alone("value", "max"), is_idempotent=True, is_quick=True),
+    "sum": PrimitiveKind(
+        _sum,
+        _alone("sum", "sum"),
+        sums=True,
+        is_weighable=True,
+        is_quick=True,
+        is_reversible=True,
+        add_work=1.5,
+    ),
+    "min": PrimitiveKind(
+        _value,
+        _alone("value", "min"),
+        extreme=Extreme.LEAST,
+        is_idempotent=True,
+        is_quick=True,
+        add_work=1.5,
+    ),
+    "max": PrimitiveKind(
+        _value,
+        _alone("value", "max"),
+        extreme=Extreme.GREATEST,
+        is_idempotent=True,
+        is_quick=True,
+        add_work=1.5,
+    ),
     "min_by": PrimitiveKind(
         _value_and_time, _merged_by_time("min_by", "min"), is_idempotent=True, is_by_time=True
     ),
     "max_by": PrimitiveKind(
-        _value_and_time, _merged_by_time("max_by", "max"), is_idempotent=True, is_by_time=True
+        _value_and_time,
+        _merged_by_time("max_by", "max"),
+        is_idempotent=True,
+        is_by_time=True,
+        takes_latest=True,
     ),
-    "moments": PrimitiveKind(_moments, _merged_moments(), is_weighable=True),
+    "moments": PrimitiveKind(
+        _moments,
+        _merged_moments(),
+        declared="var_samp({})",
+        is_of_doubles=True,
+        is_weighable=True,
+        add_work=7.0,
+        merge_work=15.0,
+    ),
     "bit_and": PrimitiveKind(_bits, _alone("bits", "bit_and"), is_idempotent=True),
     "bit_or": PrimitiveKind(_bits, _alone("bits", "bit_or"), is_idempotent=True),
     "bit_xor": PrimitiveKind(
-        _bits, _alone("bits", "bit_xor"), is_weighable=True, is_reversible=True
+        _bits,
+        _alone("bits", "bit_xor"),
+        is_weighable=True,
+        is_reversible=True,
+        is_own_inverse=True,
     ),
-    "distinct": PrimitiveKind(_values, is_idempotent=True, is_set=True),
+    "distinct": PrimitiveKind(
+        _values,
+        declared="count(DISTINCT {})",
+        is_idempotent=True,
+        is_set=True,
+        holds_values=True,
+        add_work=4.0,
+        merge_work=15.0,
+        merge_byte_work=8.0,
+    ),
     "hll": PrimitiveKind(
         _sketch,
         _alone("sketch", "hll_union_agg"),
+        declared="hll_sketch_agg({})",
         is_idempotent=True,
         is_set=True,
         serves_smaller=True,
+        add_work=3.0,
+        merge_work=75.0,
+        merge_byte_work=2.0,
     ),
     "theta": PrimitiveKind(
         _sketch,
         {"sketch": "theta_union_agg({sketch}, {parameter})"},
+        declared="theta_sketch_agg({})",
         is_idempotent=True,
         is_set=True,
         serves_smaller=True,
+        add_work=35.0,
+        merge_work=300.0,
+        merge_byte_work=8.0,
     ),
     "kll": PrimitiveKind(
         _kll,
@@ -246,15 +352,20 @@ PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
             "sketch": "kll_merge_agg_{item}({sketch}, {parameter})",
             "nan_count": "sum({nan_count})",
         },
+        declared="kll_sketch_agg_{item}({})",
         is_weighable=True,
         is_set=True,
         serves_smaller=True,
         is_thinned=True,
+        add_work=30.0,
+        merge_work=150.0,
+        merge_byte_work=36.0,
     ),
     "values": PrimitiveKind(
         _nothing,
         is_weighable=True,
         is_set=True,
+        is_weighed_whole=True,
         not_stored="needs every value of a group; group by its argument and declare count(*), by "
         "which values are weighed, or approx_percentile instead of a percentile",
     ),

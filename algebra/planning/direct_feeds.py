@@ -107,7 +107,7 @@ class DirectFeeds:
     ) -> MergeStates | None:
         """Merge a stored state of the same rows, or of more rows that a filter can tell apart."""
         of_any = False
-        if primitive.function == "count":
+        if primitive.kind.counts:
             conditions = (*conditions, *self._values_needed(primitive.arguments))
             of_any = all(map(self._is_sure, primitive.arguments))
         elif not primitive.kind.is_by_time:
@@ -120,7 +120,7 @@ class DirectFeeds:
             needed = _conditions(stored)
             if not all(wanted.imply(condition) for condition in needed):
                 continue
-            counted = needed if primitive.function == "count" else (*needed, *also_known)
+            counted = needed if primitive.kind.counts else (*needed, *also_known)
             left = Premises((*self._context, *counted)) if counted else self._premises
             residual = self._rewritten([c for c in conditions if not left.imply(c)])
             if residual is not None:
@@ -193,7 +193,7 @@ def _size(primitive: Primitive) -> int:
 def _conditions(stored: Primitive) -> tuple[Expression, ...]:
     """Return the conditions of the rows in a stored primitive; for count(x), x is not null too."""
     own = conjuncts(stored.filter)
-    return (*own, *_have_values(stored.arguments)) if stored.function == "count" else own
+    return (*own, *_have_values(stored.arguments)) if stored.kind.counts else own
 
 
 def _have_values(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -215,7 +215,7 @@ def sum_by_columns(primitive: Primitive, feed: AddRows) -> FoldSeveral | None:
     It is exact where `has_exact_sum` proves that of the argument, and `counts_values` or no column
     of it has nulls.
     """
-    if primitive.function != "sum" or feed.filter is not None:
+    if not primitive.kind.sums or feed.filter is not None:
         return None
     (argument,) = feed.arguments
     if not isinstance(argument, Call):

@@ -22,7 +22,7 @@ from projseg.algebra.aggregates.aggregate_rewrites import (
     opposite_of,
     products_of,
 )
-from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.algebra.expressions.canonical import conjunction, conjuncts
 from projseg.algebra.expressions.coercion import is_floating, is_integral
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
@@ -40,7 +40,6 @@ from projseg.algebra.planning.source_plan import (
 from projseg.algebra.proofs.exact_values import is_operation, keeps_values
 from projseg.algebra.proofs.filter_implication import Premises
 
-_OPPOSITE: Final = {"min": "max", "max": "min"}
 _COUNT: Final = Primitive("count", ())
 
 
@@ -82,8 +81,10 @@ class FeedFinder(DirectFeeds):
         if not isinstance(value, Call) or (value.function, value.type) != ("cast", pa.float64()):
             return None
         (inner,) = value.arguments
-        is_of_doubles = primitive.function in ("sum", "moments") and inner.type == pa.float32()
-        if not is_of_doubles and not (primitive.function == "moments" and is_integral(inner.type)):
+        kind = primitive.kind
+        is_widened = kind.sums and inner.type == pa.float32()
+        is_number = inner.type == pa.float32() or is_integral(inner.type)
+        if not is_widened and not (kind.is_of_doubles and is_number):
             return None
         return self._merged(replace(primitive, arguments=(inner,)), conditions)
 
@@ -91,22 +92,23 @@ class FeedFinder(DirectFeeds):
         self, primitive: Primitive, conditions: tuple[Expression, ...]
     ) -> AddFunction | None:
         """Answer max(f(x)) from max(x) where f rises, and from min(x) where it falls."""
-        if primitive.function not in _OPPOSITE or not self._is_sure(primitive.arguments[0]):
+        extreme = primitive.kind.extreme
+        if extreme is None or not self._is_sure(primitive.arguments[0]):
             return None
-        found = self._by_extreme(primitive.arguments[0], primitive.function, conditions)
+        found = self._by_extreme(primitive.arguments[0], extreme, conditions)
         if found is None:
             return None
         argument, stored, extreme, feed = found
         return AddFunction(stored, extreme, feed.prefix, argument, feed.filter)
 
     def _by_extreme(
-        self, value: Expression, function: str, conditions: tuple[Expression, ...]
-    ) -> tuple[Expression, Primitive, str, MergeStates] | None:
+        self, value: Expression, extreme: Extreme, conditions: tuple[Expression, ...]
+    ) -> tuple[Expression, Primitive, Extreme, MergeStates] | None:
         """Return an extreme of a value as a function of a stored extreme, and that."""
-        for stored in (Primitive(function, (value,)), Primitive("kll", (value,), None, (1,))):
+        for stored in (Primitive(extreme.value, (value,)), Primitive("kll", (value,), None, (1,))):
             feed = self._merged(stored, conditions)
             if feed is not None:
-                return Column(value.type, AddFunction.STATE), stored, function, feed
+                return Column(value.type, AddFunction.STATE), stored, extreme, feed
         if not isinstance(value, Call) or not keeps_values(value):
             return None
         fixed = [self._rewritten((argument,)) for argument in value.arguments]
@@ -116,7 +118,7 @@ class FeedFinder(DirectFeeds):
         order = FUNCTIONS[value.function].order(value)[place]
         if order == Order.NONE:
             return None
-        wanted = function if order == Order.RISES else _OPPOSITE[function]
+        wanted = extreme if order == Order.RISES else extreme.opposite
         found = self._by_extreme(value.arguments[place], wanted, conditions)
         if found is None:
             return None
@@ -131,7 +133,7 @@ class FeedFinder(DirectFeeds):
         Only where that is exact and no row raises; and each sum is of the rows in which no part of
         the argument is null.
         """
-        argument = primitive.arguments[0] if primitive.function == "sum" else None
+        argument = primitive.arguments[0] if primitive.kind.sums else None
         if argument is None or argument not in self._view.exact:
             return None
         products = products_of(argument, self._is_factor)
@@ -153,7 +155,7 @@ class FeedFinder(DirectFeeds):
         Other operations are taken apart.
         """
         is_stored = any(
-            stored.function == "sum" and stored.arguments == (expression,)
+            stored.kind.sums and stored.arguments == (expression,)
             for _, stored in self._spec.states
         )
         if is_floating(expression.type):
@@ -183,7 +185,7 @@ class FeedFinder(DirectFeeds):
         whole = multiple_of(constant, parts, primitive)
         if feed is None or whole is None:
             return None
-        is_same = inner.function == "sum" and inner.fields == primitive.fields
+        is_same = inner.kind.sums and inner.fields == primitive.fields
         if is_same and whole == 1 and not factors:
             return feed
         return FoldMultiple(inner, feed, whole, factors)
@@ -192,9 +194,9 @@ class FeedFinder(DirectFeeds):
         self, primitive: Primitive, conditions: tuple[Expression, ...]
     ) -> FoldSeveral | None:
         """Answer sum(CASE WHEN p THEN x ELSE 0 END) from sum(x) FILTER (WHERE p)."""
-        if primitive.function not in ("sum", "count") or len(primitive.arguments) != 1:
+        is_sum = primitive.kind.sums
+        if not (is_sum or primitive.kind.counts) or len(primitive.arguments) != 1:
             return None
-        is_sum = primitive.function == "sum"
         branches = branches_of(primitive.arguments[0])
         feeds: list[Feed] = []
         zeros: list[Branch] = []
@@ -215,7 +217,7 @@ class FeedFinder(DirectFeeds):
         self, primitive: Primitive, conditions: tuple[Expression, ...], branch: Branch
     ) -> Feed | None:
         """Return how the rows of one branch are summed or counted."""
-        is_sum = primitive.function == "sum"
+        is_sum = primitive.kind.sums
         constant = fraction_of(branch.value) if is_sum else None
         if constant is not None:
             rows = (*conditions, *self._open(conjuncts(branch.condition)))
@@ -256,7 +258,7 @@ class FeedFinder(DirectFeeds):
         self, primitive: Primitive, conditions: tuple[Expression, ...]
     ) -> FoldSeveral | None:
         """Answer count_if(y IS NULL) as count(*) - count(y)."""
-        if primitive.function != "count":
+        if not primitive.kind.counts:
             return None
         for condition in conditions:
             others = tuple(other for other in conditions if other != condition)

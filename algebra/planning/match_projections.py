@@ -257,7 +257,7 @@ def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expr
     """Return the conditions whose truth in a segment can decide whether a projection fits."""
     own_filters = [p.filter for p in query.primitives]
     states = [p for spec in specs for _, p in spec.states]
-    stored = [p for p in states if p.function == "count" or p.filter]
+    stored = [p for p in states if p.kind.counts or p.filter]
     found: list[Expression] = [c for spec in specs for c in spec.filter_conjuncts]
     found += [c for condition in own_filters for c in conjuncts(condition)]
     found += [c for primitive in stored for c in conjuncts(primitive.filter)]

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.choose_source import BaseRows, SegmentOffers
 from projseg.algebra.planning.interval_cover import data_interval
@@ -132,12 +132,13 @@ def _metadata_plan(query: QuerySpec, facts: SegmentFacts, zones: ZoneSets) -> So
 
 
 def _known(primitive: Primitive, facts: SegmentFacts, zones: ZoneSets) -> Known | None:
-    if primitive.function not in ("count", "min", "max"):
+    kind = primitive.kind
+    if not kind.counts and kind.extreme is None:
         return None
     if primitive.filter is not None:
         found = outcomes(primitive.filter, zones)
         if not found.true:
-            return Known(0 if primitive.function == "count" else None)
+            return Known(0 if kind.counts else None)
         if not found.is_always_true:
             return None
     if not primitive.arguments:
@@ -145,32 +146,34 @@ def _known(primitive: Primitive, facts: SegmentFacts, zones: ZoneSets) -> Known 
     column = primitive.arguments[0]
     if not isinstance(column, Column) or len(primitive.arguments) > 1:
         return None
-    return _known_of_column(primitive.function, facts.columns.get(column.name), facts)
+    return _known_of_column(kind.extreme, facts.columns.get(column.name), facts)
 
 
 def _known_of_column(
-    function: str, values: ColumnFacts | None, facts: SegmentFacts
+    extreme: Extreme | None, values: ColumnFacts | None, facts: SegmentFacts
 ) -> Known | None:
-    """Return what is known of a column; one that the segment lacks is null in all rows.
+    """Return an extreme of a column, or the count of its values.
+
+    A column that the segment lacks is null in all rows.
 
     Of the rows that are left where some are deleted, neither the nulls nor the extremes are known.
     """
     if values is None or values.null_count == facts.row_count:
-        return Known(0 if function == "count" else None)
-    if facts.deleted_row_count and (function != "count" or values.null_count):
+        return Known(0 if extreme is None else None)
+    if facts.deleted_row_count and (extreme is not None or values.null_count):
         return None
-    if function == "count":
+    if extreme is None:
         return Known(facts.row_count - facts.deleted_row_count - values.null_count)
-    return _extreme(function, values)
+    return _extreme(extreme, values)
 
 
-def _extreme(function: str, values: ColumnFacts) -> Known | None:
+def _extreme(extreme: Extreme, values: ColumnFacts) -> Known | None:
     """Return the exact extreme, NaN being the largest value."""
     if not values.is_exact:
         return None
-    if values.has_nan and (function == "max" or values.minimum is None):
+    if values.has_nan and (extreme is Extreme.GREATEST or values.minimum is None):
         return Known(math.nan)
-    value = values.minimum if function == "min" else values.maximum
+    value = values.minimum if extreme is Extreme.LEAST else values.maximum
     return None if value is None else Known(value)
 
 

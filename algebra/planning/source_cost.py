@@ -38,6 +38,7 @@ _KEY_WORK: Final = 2.0
 _UNRANKED_KEY_WORK: Final = 20.0
 """More for a key that is hashed: of doubles and of decimals, the least and greatest help little."""
 
+_OF_STATE_WORK: Final = 10.0
 _LOOK_UP_WORK: Final = 1.0
 """For an expression over one column that has a dictionary, which is computed for each value."""
 _CALL_WORK: Final = 1.5
@@ -46,32 +47,6 @@ _DECIMAL_CALL_WORK: Final = 4.0
 _TIME_CALL_WORK: Final = 25.0
 _TEXT_CALL_WORK: Final = 40.0
 
-_ADD_WORK: Final[Mapping[str, float]] = {
-    "count": 0.5,
-    "sum": 1.5,
-    "min": 1.5,
-    "max": 1.5,
-    "moments": 7.0,
-    "distinct": 4.0,
-    "hll": 3.0,
-    "theta": 35.0,
-    "kll": 30.0,
-}
-_OTHER_ADD_WORK: Final = 10.0
-_MERGE_WORK: Final[Mapping[str, float]] = {
-    "moments": 15.0,
-    "distinct": 15.0,
-    "hll": 75.0,
-    "theta": 300.0,
-    "kll": 150.0,
-}
-_MERGE_BYTE_WORK: Final[Mapping[str, float]] = {
-    "distinct": 8.0,
-    "hll": 2.0,
-    "theta": 8.0,
-    "kll": 36.0,
-}
-"""For each stored byte of a set or sketch, beyond the work on its row."""
 _PLAIN: Final = (
     *(pa.types.is_integer, pa.types.is_floating),
     *(pa.types.is_decimal, pa.types.is_timestamp),
@@ -355,34 +330,30 @@ def _feed_work(primitive: Primitive, feed: Feed, computed: _Computed) -> float:
         per_row = sum(_CALL_WORK + computed.value(factor) for factor in feed.factors)
         return _feed_work(feed.primitive, feed.feed, computed) + per_row
     if isinstance(feed, MergeStates):
-        work = _MERGE_WORK.get(primitive.function, _ADD_WORK["sum"])
+        work = primitive.kind.merge_work
     elif isinstance(feed, AddFunction):
-        work = _OTHER_ADD_WORK + computed.value(feed.argument)
+        work = _OF_STATE_WORK + computed.value(feed.argument)
     elif isinstance(feed, AddRows | AddWeighted):
-        work = _add_work(primitive) if isinstance(feed, AddRows) else _WEIGH_WORK
+        work = primitive.kind.add_work if isinstance(feed, AddRows) else _WEIGH_WORK
         work += sum(map(computed.value, feed.arguments))
     else:
         return 0.0
     return work if feed.filter is None else work + computed.conditions([feed.filter])
 
 
-def _add_work(primitive: Primitive) -> float:
-    return _ADD_WORK.get(primitive.function, _OTHER_ADD_WORK)
-
-
 def _weighed_work(primitive: Primitive, feed: Feed) -> float:
     """Return the work on each base row: rows are repeated where no product tells the result."""
-    if not isinstance(feed, AddWeighted) or primitive.function in ("count", "values"):
+    if not isinstance(feed, AddWeighted) or primitive.kind.is_weighed_whole:
         return 0.0
-    is_product = primitive.function == "sum" and not any(
+    is_product = primitive.kind.sums and not any(
         pa.types.is_floating(argument.type) for argument in feed.arguments
     )
-    return 0.0 if is_product else _WEIGH_WORK + _add_work(primitive)
+    return 0.0 if is_product else _WEIGH_WORK + primitive.kind.add_work
 
 
 def _byte_work(primitive: Primitive, feed: Feed) -> tuple[tuple[str, float], ...]:
-    work = _MERGE_BYTE_WORK.get(primitive.function)
-    if work is None or not isinstance(feed, MergeStates):
+    work = primitive.kind.merge_byte_work
+    if not work or not isinstance(feed, MergeStates):
         return ()
     return tuple((name, work) for name in _stored_columns(primitive, feed.prefix))
 

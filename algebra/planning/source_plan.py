@@ -13,7 +13,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.interval import Interval
@@ -143,8 +143,8 @@ class AddFunction(msgspec.Struct, frozen=True):
     ----------
     primitive : Primitive
         The stored primitive: an extreme, or a sketch that knows its extremes.
-    extreme : str
-        "min" or "max": which one `STATE` is.
+    extreme : Extreme
+        Which one `STATE` is.
     prefix : str
         Text of the stored primitive.
     argument : Expression
@@ -156,7 +156,7 @@ class AddFunction(msgspec.Struct, frozen=True):
     STATE: ClassVar[str] = "the state"
 
     primitive: Primitive
-    extreme: str
+    extreme: Extreme
     prefix: str
     argument: Expression
     filter: Expression | None = None

@@ -46,7 +46,7 @@ def reversal_of(query: QuerySpec, match: Match, view: SegmentView) -> Reversal |
     for primitive in query.primitives:
         if not is_reversible(primitive):
             return Reason(ReasonCode.ROWS_DELETED, primitive.text)
-        wanted.append(_value_count(primitive))
+        wanted.append(primitive.value_count)
     rows = Primitive("count", ()) if query.keys else None
     finder = FeedFinder(match.spec, view, GroupingRewriter(match.spec, view))
     feeds = []
@@ -79,13 +79,6 @@ def is_reversible(primitive: Primitive) -> bool:
     """Whether the state of some rows can be taken out of a state exactly: not a sum of doubles."""
     is_exact = not any(pa.types.is_floating(arrow_type) for _, arrow_type in primitive.fields)
     return primitive.kind.is_reversible and is_exact
-
-
-def _value_count(primitive: Primitive) -> Primitive | None:
-    """Return the count of the values in a state; None if the state counts them itself."""
-    if primitive.function == "count":
-        return None
-    return Primitive("count", primitive.arguments, primitive.filter)
 
 
 def _fallible(query: QuerySpec, match: Match, view: SegmentView) -> str | None:

@@ -116,7 +116,7 @@ def _state_mismatches(
         name = state_column_name(primitive.text, part)
         stored = base.segment.column(table.name, "state", name)
         row = _first_difference(stored, vector, None)
-        if row is not None and primitive.function == "kll" and part == "sketch":
+        if row is not None and primitive.kind.is_thinned and part == "sketch":
             row = _first_different_sketch(primitive, stored, columns)
         if row is not None and pa.types.is_floating(vector.type):
             if tolerances is None:
@@ -174,9 +174,9 @@ def _tolerances(
 
     Doubles added in another order differ by a share of the sum of their absolute values.
     """
-    if primitive.function == "moments":
+    if primitive.kind.is_of_doubles:
         return _tolerances_of_moments(columns)
-    if primitive.function != "sum":
+    if not primitive.kind.sums:
         return {}
     (argument,) = primitive.arguments
     sizes = replace(primitive, arguments=(Call(argument.type, "abs", (argument,)),))

@@ -365,7 +365,7 @@ def _has_many_groups(
     collected = [
         values_max(feed.arguments[0])
         for primitive, feed in fed
-        if primitive.function == "distinct" and isinstance(feed, AddRows)
+        if primitive.kind.holds_values and isinstance(feed, AddRows)
     ]
     group_count = prod(map(values_max, source_plan.keys)) * max(collected, default=1)
     return group_count * _ROWS_A_GROUP_MIN > source.row_count

@@ -26,14 +26,8 @@ def may_subtract(primitives: Sequence[Primitive]) -> bool:
     return all(
         is_reversible(one) and (count is None or count in known)
         for one in primitives
-        for count in [_count_of_values(one)]
+        for count in [one.value_count]
     )
-
-
-def _count_of_values(primitive: Primitive) -> Primitive | None:
-    if primitive.function == "count":
-        return None
-    return Primitive("count", primitive.arguments, primitive.filter)
 
 
 def rewritten_part(
@@ -69,7 +63,7 @@ def rewritten_part(
             for one in followed.deleted
         ]
         folder.rows_read += followed.deleted_row_count
-        counts = [_count_of_values(primitive) for primitive in primitives]
+        counts = [primitive.value_count for primitive in primitives]
         groups = without(
             groups,
             merge_partials(gone, primitives),
