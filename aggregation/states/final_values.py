@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -196,17 +197,12 @@ _Finish = Callable[[AggregateCall, Sequence[Any], NDArray[Any] | None], pa.Array
 
 
 def _finish_average(
-    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
+    call: AggregateCall,
+    states: Sequence[Any],
+    selection: NDArray[Any] | None,
+    or_null: bool = False,
 ) -> pa.Array:
-    return _average(call, states[0], states[1].columns()["count"], selection)
-
-
-def _try_average(
-    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
-) -> pa.Array:
-    """Average as `avg` does, null where the average has no value of its type."""
-    counts = states[1].columns()["count"]
-    return _average(call, states[0], counts, selection, or_null=True)
+    return _average(call, states[0], states[1].columns()["count"], selection, or_null)
 
 
 def _finish_distinct_average(
@@ -251,7 +247,6 @@ def _average(
     sums: State,
     counts: Vector,
     selection: NDArray[Any] | None,
-    *,
     or_null: bool = False,
 ) -> pa.Array:
     values = _values(sums.columns()["sum"], selection)
@@ -267,7 +262,7 @@ def _values(column: Vector, selection: NDArray[Any] | None) -> NDArray[Any]:
 
 _FINISHES: Final[dict[str, _Finish]] = {
     "avg": _finish_average,
-    "try_avg": _try_average,
+    "try_avg": partial(_finish_average, or_null=True),
     "try_sum": lambda _, states, selection: states[0].tried(selection),
     "approx_count_distinct": lambda _, states, selection: states[0].estimates(selection),
     "approx_percentile": _at_shares("percentiles"),
