@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
@@ -200,6 +201,52 @@ def _add_multiple(
     if arrow_type == pa.float64():
         found = replace(found, values=found.wide().astype(np.float64), base=0, bounds=None)
     state.merge(groups, {part: replace(found, type=arrow_type)})
+
+
+class SharedTerm(msgspec.Struct, frozen=True):
+    """The sums or counts of groups, of which multiples are added to other sums.
+
+    Parameters
+    ----------
+    values : int64[g] or object[g]
+        0 where there is none.
+    validity : bool[g] or None
+        Where there is one; None: everywhere.
+    most : int
+        None is farther from 0.
+    """
+
+    values: NDArray[Any]
+    validity: NDArray[np.bool_] | None
+    most: int
+
+    @classmethod
+    def of(cls, state: State) -> SharedTerm:
+        """Return the term of a state of sums or counts."""
+        numbers = _counted(state.columns())
+        values = numbers.wide()
+        if numbers.validity is not None:
+            values = np.where(numbers.validity, values, 0)
+        ends = (int(values.min()), int(values.max())) if len(values) else (0,)
+        return cls(values, numbers.validity, max(map(abs, ends)))
+
+
+def multiples_of(primitive: Primitive, terms: Sequence[tuple[int, SharedTerm]]) -> State:
+    """Return the state of sums that are multiples of others, added up, group by group."""
+    ((part, arrow_type),) = primitive.fields
+    is_wide = sum(abs(factor) * term.most for factor, term in terms) > INT64_MAX
+    is_wide = is_wide or any(term.values.dtype == object for _, term in terms)
+    values: NDArray[Any] = np.zeros(1, object if is_wide else np.int64)
+    valid: NDArray[np.bool_] | None = np.zeros(1, np.bool_)
+    for factor, term in terms:
+        own = term.values.astype(object) if is_wide else term.values
+        values = values + own * factor
+        valid = None if valid is None or term.validity is None else valid | term.validity
+    if arrow_type == pa.float64():
+        values = values.astype(np.float64)
+    state = new_state(primitive, len(values))
+    state.merge(_each_apart(len(values)), {part: Numbers(values, arrow_type, validity=valid)})
+    return state
 
 
 def _counted(columns: Mapping[str, Vector]) -> Numbers:

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from projseg.evaluation.arrow_vectors import encode_sorted
 from projseg.kernels.groups.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
 from projseg.kernels.groups.partitioned_keys import number_runs
-from projseg.kernels.rows.gather import gather, gather_text
+from projseg.kernels.rows.gather import gather
 from projseg.kernels.rows.sorting import float_of_order_keys, float_order_keys
 from projseg.memory.forks import late_import
 from projseg.segment_format.dictionaries.dictionary import narrow_id_dtype
 from projseg.segment_format.layout.logical_types import is_text
 from projseg.segment_format.vectors.arrow_arrays import (
-    primitive_array,
-    text_array,
     text_buffers,
     valid_values,
 )
@@ -110,13 +108,14 @@ def _text_key(texts: pa.Array) -> Key | None:
         validity = valid_values(texts)
         ids += np.uint32(1)
         ids[~validity] = 0
+        # A null is hashed as the empty text, whose first row may be a null.
+        is_empty = validity & (offsets[1:] == offsets[:-1])
+        rows = np.where(validity[rows], rows, np.uint32(is_empty.argmax()))
         rows = np.concatenate([np.array([validity.argmin()], np.uint32), rows])
 
+    # Of many groups few may be returned, so texts are copied when they are read.
     def values_of(group_ids: UnsignedIds) -> Opaque:
-        gathered = gather_text(offsets, content, rows[group_ids])
-        if gathered is None:  # they pass what one array may hold
-            return Opaque(texts.take(primitive_array(rows[group_ids])))
-        return Opaque(text_array(*gathered, texts.type, group_ids > 0 if has_null else None))
+        return Opaque(texts, rows[group_ids])
 
     return Key(ids, len(rows), values_of)
 

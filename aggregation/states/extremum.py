@@ -17,6 +17,7 @@ from projseg.kernels.folds.fold_extremum import (
     INT64_MAX,
     INT64_MIN,
     extreme_floats,
+    extreme_of_floats,
     max_into,
     min_into,
 )
@@ -154,12 +155,18 @@ class ExtremumState:
 
     def _add_floats(self, groups: Groups, numbers: Numbers) -> bool:
         """Fold floats in without making order keys; return False where that is not possible."""
-        is_plain = numbers.values.dtype.kind == "f" and numbers.validity is None
-        if not is_plain or groups.ids is None:
+        if numbers.values.dtype.kind != "f" or len(numbers) == 0:
             return False
-        values = as_doubles(numbers.values)
-        best = extreme_floats(groups.ids, groups.count, values, is_min=self._is_min)
-        seen = groups.row_counts > 0
+        values, validity = as_doubles(numbers.values), numbers.validity
+        if groups.ids is None:
+            known = values if validity is None else values[validity]
+            best = extreme_of_floats(known, is_min=self._is_min)
+            seen = np.full(1, len(known) > 0)
+        elif validity is None:
+            best = extreme_floats(groups.ids, groups.count, values, is_min=self._is_min)
+            seen = groups.row_counts > 0
+        else:
+            return False
         if self._is_min and (seen & (best == np.inf)).any():
             return False  # it stands for infinity or for NaN
         self._numbers.fold_state(float_order_keys(best), seen)

@@ -131,6 +131,15 @@ def extreme_floats(
     return best
 
 
+def extreme_of_floats(values: NDArray[np.float64], *, is_min: bool) -> NDArray[np.float64]:
+    """Return what `extreme_floats` does of rows that are one group, float64[1]."""
+    with np.errstate(invalid="ignore"):
+        found = values.min(initial=np.inf) if is_min else values.max(initial=-np.inf)
+        if is_min and np.isnan(found):
+            found = np.fmin.reduce(values, initial=np.inf)
+    return np.array([found])
+
+
 @kernel(interpretable=True)
 def _min(
     group_ids: Narrow | None,

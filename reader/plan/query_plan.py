@@ -32,6 +32,7 @@ from projseg.reader.plan.bind_template import (
     plan_key,
 )
 from projseg.reader.plan.plan_template import PlanTemplate
+from projseg.reader.plan.reduced_fold import ReducedFold
 from projseg.reader.plan.version_facts import CoveredRows, VersionFacts
 from projseg.reader.sources.combined_sources import Stack, stacked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
@@ -132,6 +133,22 @@ class QueryPlan(msgspec.Struct, frozen=True, dict=True):
     def combined(self) -> tuple[Stack, ...]:
         """The sources to fold, as they are to be read."""
         return tuple(combined_sources_of(self.segments))
+
+    @cached_property
+    def reduced_fold(self) -> ReducedFold | None:
+        """What is folded instead of all of the query's keys and primitives; None: those."""
+        return ReducedFold.of(self.query, [p for s in self.segments for p in s.choice.plans])
+
+    @cached_property
+    def reduced(self) -> QueryPlan:
+        """The plan of `reduced_fold`, where there is one."""
+        fold = self.reduced_fold
+        assert fold is not None
+        segments = (
+            replace(s, choice=replace(s.choice, plans=tuple(map(fold.plan, s.choice.plans))))
+            for s in self.segments
+        )
+        return replace(self, query=fold.folded_query(), segments=tuple(segments))
 
 
 def combined_sources_of(segments: Iterable[SegmentPlan]) -> Iterator[Stack]:

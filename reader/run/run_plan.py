@@ -64,6 +64,9 @@ def run_partial(
 
     Without grouping columns there is exactly one group, however many segments there are.
     """
+    if segments is plan.segments and plan.reduced_fold is not None:
+        groups = run_partial(storage, plan.reduced, plan.reduced.segments, threads)
+        return plan.reduced_fold.expanded(groups)
     query = plan.query
     thread_count = threads or thread_count_of(query)
     tasks = list(_tasks(storage, plan, segments, thread_count))

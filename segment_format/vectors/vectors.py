@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from projseg.kernels.pages.page_statistics import common_zeros
 from projseg.kernels.rows.gather import gather, gather_text
+from projseg.memory.forks import cached_property
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import is_text, numbers_to_arrow
 from projseg.segment_format.vectors.arrow_arrays import (
@@ -181,37 +182,60 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         return numbers_to_arrow(self.values, self.type, self.validity, self.base)
 
 
-class Opaque(msgspec.Struct, frozen=True, eq=False):
-    """Values that no kernel reads, as an Arrow array of the logical type."""
+class Opaque(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """Values that no kernel reads, as an Arrow array of the logical type.
 
-    array: pa.Array
+    Parameters
+    ----------
+    whole : pa.Array
+        The values, or those among which they are.
+    rows : uint32[n] or None
+        Where they are in it, to be copied when they are read; None: all.
+    """
+
+    whole: pa.Array
+    rows: NDArray[np.uint32] | None = None
 
     def __len__(self) -> int:
-        return len(self.array)
+        return len(self.whole if self.rows is None else self.rows)
+
+    @cached_property
+    def array(self) -> pa.Array:
+        """Their values, copied at the first use."""
+        return self.whole if self.rows is None else _taken(self.whole, self.rows)
 
     @property
     def type(self) -> pa.DataType:
         """The logical type."""
-        return self.array.type
+        return self.whole.type
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        return int(self.array.nbytes)
+        """Bytes held; of values that are not yet copied, about as many as they will take."""
+        if self.rows is None:
+            return int(self.whole.nbytes)
+        whole_bytes = int(self.whole.nbytes)
+        return self.rows.nbytes + whole_bytes * len(self.rows) // max(len(self.whole), 1)
 
     def take(self, row_ids: NDArray[Any]) -> Opaque:
         """Return the rows at `row_ids`, integer[k], in that order."""
-        return Opaque(
-            _taken_texts(self.array, row_ids) or self.array.take(primitive_array(row_ids))
-        )
+        if self.rows is not None:
+            return Opaque(self.whole, self.rows[row_ids])
+        return Opaque(_taken(self.whole, row_ids))
 
     def slice(self, start: int, end: int) -> Opaque:
         """Return rows [start, end) as views."""
-        return Opaque(self.array.slice(start, end - start))
+        if self.rows is not None:
+            return Opaque(self.whole, self.rows[start:end])
+        return Opaque(self.whole.slice(start, end - start))
 
     def to_arrow(self) -> pa.Array:
         """Return the array."""
         return self.array
+
+
+def _taken(array: pa.Array, row_ids: NDArray[Any]) -> pa.Array:
+    return _taken_texts(array, row_ids) or array.take(primitive_array(row_ids))
 
 
 def _taken_texts(array: pa.Array, row_ids: NDArray[Any]) -> pa.Array | None:

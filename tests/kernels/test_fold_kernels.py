@@ -18,6 +18,7 @@ from projseg.kernels.folds.fold_extremum import (
     INT64_MAX,
     INT64_MIN,
     extreme_floats,
+    extreme_of_floats,
     max_into,
     min_into,
     rows_by_time,
@@ -169,6 +170,10 @@ def test_extreme_floats_are_their_oracles(is_min, data):
     nothing = math.inf if is_min else -math.inf
     known = [nothing if e is None or (is_min and math.isnan(e)) else e for e in expected]
     np.testing.assert_array_equal(found, np.array(known))
+    (of_all,) = oracle([0] * len(values), values.tolist(), 1)
+    is_nothing = of_all is None or (is_min and math.isnan(of_all))
+    expected = [nothing if is_nothing else of_all]
+    np.testing.assert_array_equal(extreme_of_floats(values, is_min=is_min), expected)
 
 
 @pytest.mark.parametrize(

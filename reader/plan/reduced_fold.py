@@ -1,0 +1,165 @@
+"""Fewer keys and primitives than a query has, from which the others follow, to be folded instead.
+
+Rows that agree in `a` agree in `a + 1`, so of `GROUP BY a, a + 1` rows are grouped by `a`.
+`sum(x + 1)` and `sum(x + 2)` are both `sum(x)` and a multiple of `count(x)`: where every source of
+a plan says so, sources are folded and merged for `sum(x)` and `count(x)` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from projseg.aggregation.inputs import SharedTerm, multiples_of
+from projseg.aggregation.partial import FoldedPartial, Partial
+from projseg.aggregation.states.state import State
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.tree import Column
+from projseg.algebra.planning.source_plan import Feed, FoldMultiple, FoldSeveral, SourcePlan
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.rows import MemorySource, all_rows
+from projseg.segment_format.vectors.vectors import Vector
+
+Term = tuple[int | None, Primitive]
+"""What a primitive is multiplied by; None: it is the primitive itself."""
+
+
+class ReducedFold(msgspec.Struct, frozen=True):
+    """What is folded for a query, and how its keys and primitives are made of that.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        What was asked.
+    key_positions : tuple of int
+        Which of its keys rows are grouped by.
+    primitives : tuple of Primitive
+        What is folded, each once.
+    terms : tuple of tuple of Term
+        Of each of the query's primitives.
+    """
+
+    query: QuerySpec
+    key_positions: tuple[int, ...]
+    primitives: tuple[Primitive, ...]
+    terms: tuple[tuple[Term, ...], ...]
+
+    @classmethod
+    def of(cls, query: QuerySpec, plans: Sequence[SourcePlan]) -> ReducedFold | None:
+        """Return what all plans can fold; None if that is not less."""
+        if query.is_row_scan or any(plan.subtracted_rows is not None for plan in plans):
+            return None
+        keys = _independent_keys(query)
+        terms = _common_terms(query.primitives, plans)
+        folded = tuple({p.text: p for several in terms for _, p in several}.values())
+        if len(folded) >= len(query.primitives):
+            folded, terms = query.primitives, tuple(((None, p),) for p in query.primitives)
+        is_less = (len(keys), len(folded)) != (len(query.keys), len(query.primitives))
+        return cls(query, keys, folded, terms) if is_less else None
+
+    def folded_query(self) -> QuerySpec:
+        """Return the query of what is folded."""
+        query = replace(self.query, keys=tuple(self.query.keys[n] for n in self.key_positions))
+        query.__dict__["primitives"] = self.primitives
+        return query
+
+    def plan(self, plan: SourcePlan) -> SourcePlan:
+        """Return a plan of the same source that feeds what is folded."""
+        feeds: dict[str, Feed] = {}
+        for primitive, feed, terms in zip(
+            self.query.primitives, plan.feeds, self.terms, strict=True
+        ):
+            parts = _parts_of(feed) if terms[0][0] is not None else None
+            feeds |= {p.text: fed for _, p, fed in parts or [(None, primitive, feed)]}
+        keys = tuple(plan.keys[n] for n in self.key_positions)
+        return replace(plan, keys=keys, feeds=tuple(feeds[p.text] for p in self.primitives))
+
+    def expanded(self, groups: Partial) -> Partial:
+        """Return the groups with the query's keys and the states of its primitives."""
+        positions = groups.positions(None)
+        return FoldedPartial(
+            self._keys(groups), self._states(groups), positions, groups.group_count
+        )
+
+    def _keys(self, groups: Partial) -> Sequence[Vector]:
+        keys = self.query.keys
+        known = dict(zip(self.key_positions, groups.keys, strict=True))
+        if len(known) == len(keys):
+            return groups.keys
+        columns = {next(iter(keys[n].expression.columns)): v for n, v in known.items()}
+        rows = all_rows(MemorySource(groups.group_count, columns))
+        return [
+            known[n] if n in known else evaluate_over(key.expression, rows)
+            for n, key in enumerate(keys)
+        ]
+
+    def _states(self, groups: Partial) -> Sequence[State]:
+        found = dict(zip((p.text for p in self.primitives), groups.states, strict=True))
+        known: dict[str, SharedTerm] = {}
+        states: list[State] = []
+        for primitive, terms in zip(self.query.primitives, self.terms, strict=True):
+            parts = []
+            for factor, inner in terms:
+                if factor is not None:
+                    if inner.text not in known:
+                        known[inner.text] = SharedTerm.of(found[inner.text])
+                    parts.append((factor, known[inner.text]))
+            states.append(multiples_of(primitive, parts) if parts else found[primitive.text])
+        return states
+
+
+def _independent_keys(query: QuerySpec) -> tuple[int, ...]:
+    """Return the keys without those that are expressions over columns that are keys, too."""
+    columns = {k.expression.name for k in query.keys if isinstance(k.expression, Column)}
+    every = tuple(range(len(query.keys)))
+    if query.grouping_sets is not None or not columns or query.joins:
+        return every
+    kept = tuple(n for n in every if not _follows(query, n, columns))
+    # What remains must be columns, over which the others are evaluated.
+    are_columns = all(isinstance(query.keys[n].expression, Column) for n in kept)
+    return kept if are_columns else every
+
+
+def _follows(query: QuerySpec, number: int, columns: set[str]) -> bool:
+    expression = query.keys[number].expression
+    if isinstance(expression, Column) or not expression.columns:
+        return False
+    return expression.columns <= columns
+
+
+def _common_terms(
+    primitives: Sequence[Primitive], plans: Sequence[SourcePlan]
+) -> tuple[tuple[Term, ...], ...]:
+    """Return what all plans make primitives of; where they differ, each is its own."""
+    alone: tuple[tuple[Term, ...], ...] = tuple(((None, one),) for one in primitives)
+    if not plans or not any(isinstance(f, FoldSeveral | FoldMultiple) for f in plans[0].feeds):
+        return alone
+    terms, *others = (_terms_of(primitives, plan) for plan in plans)
+    return alone if terms is None or any(other != terms for other in others) else terms
+
+
+def _terms_of(
+    primitives: Sequence[Primitive], plan: SourcePlan
+) -> tuple[tuple[Term, ...], ...] | None:
+    """Return what a plan makes primitives of; None if it feeds one of those in several ways."""
+    found, feeds = [], dict[str, Feed]()
+    for primitive, feed in zip(primitives, plan.feeds, strict=True):
+        parts = _parts_of(feed) or [(None, primitive, feed)]
+        if any(feeds.setdefault(inner.text, fed) != fed for _, inner, fed in parts):
+            return None
+        found.append(tuple((factor, inner) for factor, inner, _ in parts))
+    return tuple(found)
+
+
+def _parts_of(feed: Feed) -> list[tuple[int | None, Primitive, Feed]] | None:
+    """Return the multiples that a feed adds up; None if it does something else, too."""
+    parts = feed.feeds if isinstance(feed, FoldSeveral) else (feed,)
+    found: list[tuple[int | None, Primitive, Feed]] = []
+    for part in parts:
+        if not isinstance(part, FoldMultiple) or part.factors:
+            return None
+        found.append((part.constant, part.primitive, part.feed))
+    return found
