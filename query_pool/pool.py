@@ -183,6 +183,13 @@ class QueryPool:
         -------
         pa.Table
             As of `Table.sql`.
+
+        Raises
+        ------
+        QueryTimeoutError, WorkerError, InvalidInputError
+            As of `query`.
+        ProjsegError
+            As of `Table.sql`.
         """
         options = {"context": context, "args": args}
         question = TableQuestion(self._version(table), "sql", text, options)
@@ -241,6 +248,11 @@ class QueryPool:
         -------
         QueryPool
             This one.
+
+        Raises
+        ------
+        InvalidInputError, StorageError, CorruptTableError
+            As of `Table.refresh`.
         """
         for table in self._tables.values():
             table.refresh()
