@@ -1,4 +1,4 @@
-"""Do two engines give the same answer? Types and row order are not part of the answer."""
+"""Do two engines give the same answer? Row order is not part of it, nor are types of engines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from projseg.benchmarks.workloads.question import Question
 
-__all__ = ["APPROXIMATION_BOUND", "approximation_error", "find_difference", "normalised"]
+__all__ = [
+    "APPROXIMATION_BOUND",
+    "approximation_error",
+    "find_difference",
+    "normalised",
+    "same_answer",
+]
 
 RELATIVE_TOLERANCE: Final = 1e-9  # sums of doubles depend on the order of addition
 SMALL_COUNT: Final = 20.0
@@ -57,6 +63,21 @@ def find_difference(reference: pa.Table, answer: pa.Table, query: Question) -> s
                 f" {found[row].as_py()!r} instead of {expected[row].as_py()!r}"
             )
     return None
+
+
+def same_answer(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two answers of one schema hold the same rows in any order; doubles up to rounding."""
+    if one.schema != other.schema or len(one) != len(other):
+        return False
+    keys = [(f.name, "ascending") for f in one.schema if not pa.types.is_floating(f.type)]
+    if keys:
+        one, other = one.sort_by(keys), other.sort_by(keys)
+    return all(
+        np.allclose(left.to_numpy(), right.to_numpy(), rtol=RELATIVE_TOLERANCE, equal_nan=True)
+        if pa.types.is_floating(left.type)
+        else left.equals(right)
+        for left, right in zip(one.columns, other.columns, strict=True)
+    )
 
 
 def approximation_error(exact: pa.Table, answer: pa.Table, query: Question) -> float | None:

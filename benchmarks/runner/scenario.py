@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from projseg.benchmarks.results import Figure, ScenarioResults
+from projseg.benchmarks.runner.answers import same_answer
 from projseg.benchmarks.runner.machine import describe_machine
 from projseg.errors import InvalidInputError, did_you_mean
 
 __all__ = ["Bench", "FreshProcess", "Scenario", "cpu_ms", "measured", "run_scenario"]
-
-_TOLERANCE: Final = 1e-9  # of sums of doubles, whose order of addition may change
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class Bench:
     ) -> None:
         """Note each answer that a step changed; rows may come in any order."""
         for name, answer in wanted.items():
-            if not _is_same(answer, found[name]):
+            if not same_answer(answer, found[name]):
                 self.problems.append(f"differs: {name} after {step}")
 
     def in_new_process(self, code: str) -> FreshProcess:
@@ -183,17 +182,3 @@ def _rounded(value: Any) -> Any:
 def _used_by_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _is_same(one: pa.Table, other: pa.Table) -> bool:
-    if one.schema != other.schema or len(one) != len(other):
-        return False
-    keys = [(f.name, "ascending") for f in one.schema if not pa.types.is_floating(f.type)]
-    if keys:
-        one, other = one.sort_by(keys), other.sort_by(keys)
-    return all(
-        np.allclose(left.to_numpy(), right.to_numpy(), rtol=_TOLERANCE, equal_nan=True)
-        if pa.types.is_floating(left.type)
-        else left.equals(right)
-        for left, right in zip(one.columns, other.columns, strict=True)
-    )
