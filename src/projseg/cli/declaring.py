@@ -9,7 +9,13 @@ import typer
 
 import projseg
 from projseg.cli.output import Found, previewed, segments_shown
-from projseg.cli.shared_arguments import IsPreview, Location, SegmentInterval, open_table
+from projseg.cli.shared_arguments import (
+    IsPreview,
+    Location,
+    Scope,
+    SegmentInterval,
+    open_table,
+)
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table_layer.metadata.index_declaration import find_index
@@ -21,31 +27,15 @@ def add_projection(
     location: Location,
     declaration: Annotated[str, "JSON, or NAME=SELECT columns, aggregates GROUP BY ALL."],
     *,
-    materialize: Annotated[bool, "Also build it in the segments that are there."] = False,
-    build: Annotated[
-        str, "immediate; or deferred: only materialize-projection and compact do it."
-    ] = "immediate",
-    interval: Annotated[str | None, "Segments with no row in it go without the projection."] = None,
-    retain: Annotated[str | None, "Segments with older rows only go without: '90 days'."] = None,
     max_row_ratio: Annotated[
         float | None, "The most rows, as a share of a segment's base rows."
     ] = None,
-    max_bytes_ratio: Annotated[
-        float | None, "The most bytes, as a share of the base table's."
-    ] = None,
+    scope: Scope,
 ) -> Found:
     """Declare a projection; segments written from now on embed it."""
     table = open_table(location)
     for one in parse_declaration(declaration):
-        table.add_projection(
-            one,
-            materialize=materialize,
-            build=build,
-            interval=interval,
-            retain=retain,
-            max_row_ratio=max_row_ratio,
-            max_bytes_ratio=max_bytes_ratio,
-        )
+        table.add_projection(one, **scope, max_row_ratio=max_row_ratio)
     return _projections(location)
 
 
@@ -103,26 +93,12 @@ def add_index(
             help="Whether segments say which values hold a word or a part, for token and ngram.",
         ),
     ] = None,
-    materialize: Annotated[bool, "Also build it for the segments that are there."] = False,
-    build: Annotated[
-        str, "immediate; or deferred: only materialize-index and compact do it."
-    ] = "immediate",
-    interval: Annotated[str | None, "Segments with no row in it go without the index."] = None,
-    retain: Annotated[str | None, "Segments with older rows only go without: '90 days'."] = None,
-    max_bytes_ratio: Annotated[
-        float | None, "The most bytes, as a share of the base table's."
-    ] = None,
+    scope: Scope,
 ) -> Found:
     """Declare an index; commits of segments written from now on have filters for it."""
     table = open_table(location)
-    table.add_index(
-        projseg.Index(name, column, kind=kind, fpp=fpp, postings=postings),
-        materialize=materialize,
-        build=build,
-        interval=interval,
-        retain=retain,
-        max_bytes_ratio=max_bytes_ratio,
-    )
+    index = projseg.Index(name, column, kind=kind, fpp=fpp, postings=postings)
+    table.add_index(index, **scope)
     return _indexes(location)
 
 

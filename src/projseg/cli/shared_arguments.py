@@ -98,8 +98,8 @@ def _condition(*, args: list[str] | None, timezone: str, **others: Any) -> dict[
     return {**others, "args": arguments_of_texts(args or (), timezone), "timezone": timezone}
 
 
-def _at(**version: Any) -> dict[str, Any]:
-    return version
+def _as_given(**values: Any) -> dict[str, Any]:
+    return values
 
 
 _VERSIONS: Final = {
@@ -115,6 +115,13 @@ _CONDITION: Final = {
     "interval": Annotated[str | None, "Rows of this range of the time column."],
     "args": Args,
     "timezone": Annotated[str, "Of times without a zone."],
+}
+_SCOPE: Final = {
+    "materialize": Annotated[bool, "Also build it for the segments that are there."],
+    "build": Annotated[str, "immediate; or deferred: only materializing and compact build it."],
+    "interval": Annotated[str | None, "Segments with no row in it go without."],
+    "retain": Annotated[str | None, "Segments with older rows only go without: '90 days'."],
+    "max_bytes_ratio": Annotated[float | None, "The most bytes, as a share of the base table's."],
 }
 _PARTS: Final[dict[str, Any]] = {
     "group_by": Annotated[
@@ -183,12 +190,14 @@ def _context_key(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-At = Annotated[dict[str, Any], OptionGroup(_VERSIONS, _at)]
+At = Annotated[dict[str, Any], OptionGroup(_VERSIONS, _as_given)]
 """Which version of the table is read."""
 IsPreview = Annotated[bool, OptionGroup(_PREVIEW, _is_preview)]
 """Whether a verb that changes or removes only says what it would do."""
 Condition = Annotated[dict[str, Any], OptionGroup(_CONDITION, _condition, {"timezone": "UTC"})]
 """What else than a filter says which rows are changed, as methods of `Table` take it."""
+Scope = Annotated[dict[str, Any], OptionGroup(_SCOPE, _as_given, {"build": "immediate"})]
+"""Which segments a projection or an index is built for, and when."""
 GivenQuery = Annotated[
     Query, OptionGroup({**_PARTS, "args": Args, **_CONTEXT, "whole": _WHOLE}, _query)
 ]
