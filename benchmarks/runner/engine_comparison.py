@@ -114,7 +114,9 @@ class EngineComparison:
         self._loading[engine.name] = {
             "s": seconds,
             "rows per s": self.rows.row_count / seconds,
+            "cpu s": loaded.cpu_milliseconds / 1000.0,
             "settling s": settled.milliseconds / 1000.0,
+            "settling cpu s": settled.cpu_milliseconds / 1000.0,
             "peak memory": loaded.peak_bytes,
             "base bytes": base,
             "projections' bytes": projections,

@@ -10,6 +10,8 @@ from projseg.benchmarks.runner.scenario import Bench, Scenario
 from projseg.benchmarks.workloads.edit_queries import EDITS, HOURLY_EDITS
 from projseg.benchmarks.workloads.lineitem_queries import LINEITEM
 from projseg.benchmarks.workloads.lineitem_rows import LineitemRows
+from projseg.benchmarks.workloads.question import Workload
+from projseg.benchmarks.workloads.sweep_tables import SweepTable
 
 __all__ = ["ENGINE_SCENARIOS"]
 
@@ -45,6 +47,13 @@ def _small_segments(bench: Bench) -> None:
         rows = EditStream(bench["rows"], span_us=count * _HOUR_US)
         label = f"{count} segments"
         EngineComparison(bench, HOURLY_EDITS, rows, {"plan", "warm"}, label).run()
+
+
+def _wide_loads(bench: Bench) -> None:
+    for count in bench.numbers("rows"):
+        rows = SweepTable("log", count, bench["seed"])
+        workload = Workload("log", rows.schema, "time", (), ())
+        EngineComparison(bench, workload, rows, (), f"{count} rows").run()
 
 
 ENGINE_SCENARIOS: Final = (
@@ -102,6 +111,19 @@ ENGINE_SCENARIOS: Final = (
         },
         _throughput,
         {"rows": 4000, "clients": "1,3", "seconds": 0.05, "rounds": 1},
+    ),
+    Scenario(
+        "wide-loads",
+        "Loading 33 columns of a log: an address and a title of its own in every row, ids, flags.",
+        {
+            "rows": "1000000,4000000",
+            "seed": 2015,
+            "peers": "projseg-base,duckdb,clickhouse",
+            "queries": "",
+            "threads": 2,
+        },
+        _wide_loads,
+        {"rows": "3000"},
     ),
     Scenario(
         "small-segments",

@@ -1,6 +1,7 @@
-"""Random tables of four families, which nothing was tuned for: the same seed gives the same rows.
+"""Random tables of five families, which nothing was tuned for: the same seed gives the same rows.
 
-`web` has wide rows of a log: nearly unique addresses and titles, 64-bit ids, many narrow flags.
+`web` has wide rows of a log: nearly unique addresses and titles, 64-bit ids, many narrow flags;
+`log` has half as many columns more, and an address and a title of its own in every row.
 `events` has decimals, and keys of few and of many values. `sensors` has readings in the order of
 time. `items` is like a dimension: every row has a key of its own, and time means little. The seed
 draws how many values each column has, how unevenly they are distributed, how many of them are null,
@@ -137,6 +138,21 @@ class SweepTable:
                 column("load", "number", pa.int32(), 100_000, 4.0, nulls()),
                 *(column(name, "flag", pa.int16(), 3, 5.0) for name in flags),
             ]
+        if self.family == "log":
+            flags = (f"flag{n}" for n in range(2 * _FLAG_COUNT))
+            found += [
+                column("hit", "unique", pa.int64()),
+                *(column(f"id{n}", "id", pa.int64(), many(), skew()) for n in range(4)),
+                *(column(f"code{n}", "few", pa.int32(), few(), skew()) for n in range(4)),
+                column("url", "text", text),
+                column("title", "text", text),
+                column("referer", "text", text, many(), skew(), 0.4),
+                column("phrase", "text", text, many(), skew(), 0.9),
+                column("country", "few", text, few(), skew()),
+                column("width", "number", pa.int32(), 2000),
+                column("load", "number", pa.int32(), 100_000, 4.0, nulls()),
+                *(column(name, "flag", pa.int16(), 3, 5.0) for name in flags),
+            ]
         if self.family == "events":
             found += [
                 column("customer", "id", pa.int64(), many(), skew()),
@@ -197,7 +213,7 @@ class SweepTable:
         return np.random.default_rng([self.seed, FAMILIES.index(self.family), part])
 
 
-FAMILIES: Final = ("web", "events", "sensors", "items")
+FAMILIES: Final = ("web", "events", "sensors", "items", "log")
 
 
 def _texts(numbers: NDArray[np.uint64], role: str) -> list[str]:
