@@ -174,9 +174,9 @@ class NumberEncodings:
         as_floats = _least((record, record.codec.offer(values)) for record in records)
         return min(as_bits, as_floats, key=lambda chosen: chosen.offer.byte_count)
 
-    def has_wide(self, numbers: NDArray[Any]) -> bool:
-        """Return whether one of the encodings uint8[k] is of integers that may pass 64 bits."""
-        return any((numbers == number).any() for number in self.wide)
+    def has_wide(self, numbers: Iterable[int]) -> bool:
+        """Return whether one of the encodings is of integers that may pass 64 bits."""
+        return any(number in self.wide for number in numbers)
 
     def decode_into(self, reader: ByteReader, number: int, out: NDArray[Any], base: int) -> None:
         """Fill `out` from whichever encoding the page has.

@@ -5,7 +5,8 @@ The checksum only says that the bytes are those written; a file made by a strang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from projseg.segment_format.layout.footer import (
     BASE_TABLE,
     ROW_NUMBER,
     ColumnEntry,
+    ColumnKind,
     DictionaryEntry,
     Footer,
     PartEntry,
@@ -102,8 +104,8 @@ class _FooterChecker:
         require_limit("number of dictionary values", entry.cardinality, DICTIONARY_VALUES_MAX)
         self._require(entry.cardinality >= 0, "negative cardinality")
         arrow_type = self._type(entry.type)
-        is_ordered = is_fixed_width(arrow_type) or is_text(arrow_type)
-        self._require(is_ordered or entry.cardinality <= 1, f"a dictionary of {entry.type}")
+        is_ordered = entry.cardinality <= 1 or is_fixed_width(arrow_type) or is_text(arrow_type)
+        self._require(is_ordered, f"a dictionary of {entry.type}")
         if entry.hashes is not None:
             self._check_part(entry.hashes)
             self._require(entry.hashes.byte_count == 8 * entry.cardinality, "hashes are cut short")
@@ -166,7 +168,7 @@ class _FooterChecker:
             )
 
     def _check_column(self, column: ColumnEntry) -> None:
-        arrow_type = self._type(column.type)
+        self._type(column.type)
         if column.kind == "ids":
             known = range(len(self._footer.dictionaries))
             self._require(column.dictionary in known, f"'{column.name}' has no dictionary")
@@ -176,9 +178,7 @@ class _FooterChecker:
             return
         self._require(column.dictionary is None, f"'{column.name}' names a dictionary")
         self._require(not column.index_blocks, f"'{column.name}' has an index, but no ids")
-        is_number = is_fixed_width(arrow_type)
-        is_opaque = is_nested(arrow_type) or is_text(arrow_type) or arrow_type == pa.null()
-        fits = is_number if column.kind == "numbers" else is_opaque
+        fits = _is_kind_of(column.kind, column.type)
         self._require(fits, f"'{column.name}': {column.type} is not stored as {column.kind}")
 
     def _check_schema(self) -> None:
@@ -200,18 +200,34 @@ class _FooterChecker:
         except InvalidInputError as error:
             raise corrupt(self._path, "footer", str(error)) from error
 
-    def _names(self, what: str, names: Collection[str]) -> None:
-        self._require(len(set(names)) == len(names), f"two of a {what} name")
-        for problem in _problems(names):
-            raise corrupt(self._path, "footer", f"a {what} name {problem}")
+    def _names(self, what: str, names: list[str]) -> None:
+        if problem := _problem_of_names(tuple(names)):
+            raise corrupt(self._path, "footer", problem.format(what))
 
     def _require(self, condition: bool, problem: str) -> None:
         if not condition:
             raise corrupt(self._path, "footer", problem)
 
 
-def _problems(names: Iterable[str]) -> Iterable[str]:
-    return (problem for name in names if (problem := name_problem(name)) is not None)
+# Segments of a table are alike in names and types, and a query may open thousands of them.
+
+
+@lru_cache(maxsize=4096)
+def _problem_of_names(names: tuple[str, ...]) -> str | None:
+    """Return why things of one kind, whose name stands for `{}`, may not have these names."""
+    if len(set(names)) < len(names):
+        return "two of a {} name"
+    problems = map(name_problem, names)
+    return next((f"a {{}} name {problem}" for problem in problems if problem is not None), None)
+
+
+@lru_cache(maxsize=4096)
+def _is_kind_of(kind: ColumnKind, type_name: str) -> bool:
+    """Whether columns of a type are stored as `numbers` or `opaque`."""
+    arrow_type = parse_type_name(type_name)
+    if kind == "numbers":
+        return is_fixed_width(arrow_type)
+    return is_nested(arrow_type) or is_text(arrow_type) or bool(arrow_type == pa.null())
 
 
 ReadRange = Callable[[int, int], bytes]  # (offset, size) -> exactly `size` bytes

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -36,7 +37,28 @@ PAGE_DTYPE: Final = np.dtype(  # SPEC.md section 5.1
     ]
 )
 
+
+class PageRecord(NamedTuple):
+    """One record of a directory as Python's own values: NumPy takes longer for each of a few."""
+
+    file_offset: int
+    stored_bytes: int
+    raw_bytes: int
+    row_count: int
+    null_count: int
+    encoding: int
+    compression: int
+    validity: int
+    flags: int
+    reserved: int
+    minimum: int
+    maximum: int
+    checksum: int
+
+
 _RECORD: Final = struct.Struct("<Q4I4BI2qQ")  # as PAGE_DTYPE
+
+_ROW_COUNT: Final = PageRecord._fields.index("row_count")
 
 HAS_BOUNDS: Final = 1  # flags: `minimum` and `maximum` are set
 HAS_NAN: Final = 2  # flags: a value is NaN
@@ -94,14 +116,13 @@ class PageDirectory(msgspec.Struct, frozen=True, eq=False):
             raise corrupt(path, part_name, f"{len(content)} bytes are no whole number of records")
         for problem in _problems(content, pages_end):
             raise corrupt(path, part_name, problem)
-        records = np.frombuffer(content, PAGE_DTYPE)
-        rows = records["row_count"].astype(np.int64)
-        row_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
-        if int(row_starts[-1]) != row_count:
-            raise corrupt(path, part_name, f"pages hold {row_starts[-1]} rows, not {row_count}")
-        if is_uniform and (rows[:-1] != PAGE_ROWS_MAX).any():
+        rows = [record[_ROW_COUNT] for record in _RECORD.iter_unpack(content)]
+        if sum(rows) != row_count:
+            raise corrupt(path, part_name, f"pages hold {sum(rows)} rows, not {row_count}")
+        if is_uniform and any(count != PAGE_ROWS_MAX for count in rows[:-1]):
             raise corrupt(path, part_name, f"a page before the last has not {PAGE_ROWS_MAX} rows")
-        return cls(records, row_starts)
+        row_starts = np.array([*accumulate(rows, initial=0)], np.int64)
+        return cls(np.frombuffer(content, PAGE_DTYPE), row_starts)
 
 
 def directory_bytes(directory: bytes) -> int:

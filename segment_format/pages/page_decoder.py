@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import LimitExceededError
+from projseg.memory.forks import cached_property
 from projseg.memory.memory_pool import empty_to_keep
 from projseg.segment_format.encodings.encoding_table import (
     INTEGER_ENCODINGS,
@@ -25,7 +26,7 @@ from projseg.segment_format.encodings.nested_encoding import decode_validity
 from projseg.segment_format.layout.byte_reader import ByteReader, corrupt, part_checksum
 from projseg.segment_format.layout.format_limits import require_limit
 from projseg.segment_format.layout.logical_types import is_nested, is_text, number_limits, type_name
-from projseg.segment_format.layout.page_directory import HAS_BOUNDS
+from projseg.segment_format.layout.page_directory import HAS_BOUNDS, PageRecord
 from projseg.segment_format.pages.compression import decompress_page
 from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, text_array
 from projseg.segment_format.vectors.vectors import Numbers
@@ -76,7 +77,12 @@ class PageRun:
         """Return the error of a column whose pages contradict each other or their directory."""
         return corrupt(self.path, self.part_name, problem)
 
-    def pages(self) -> Iterator[tuple[Any, ByteReader, slice]]:
+    @cached_property
+    def page_records(self) -> list[PageRecord]:
+        """The pages, one by one."""
+        return list(map(PageRecord._make, self.records.tolist()))
+
+    def pages(self) -> Iterator[tuple[PageRecord, ByteReader, slice]]:
         """Yield (record, reader over the verified raw bytes, rows within the run) by page.
 
         Raises
@@ -84,21 +90,21 @@ class PageRun:
         CorruptSegmentError
             If a page's bytes differ from its checksum, or do not decompress.
         """
-        start_row, start = 0, int(self.records["file_offset"][0]) if len(self.records) else 0
-        for record in self.records:
-            offset, stored_bytes = int(record["file_offset"]), int(record["stored_bytes"])
+        start_row, start = 0, self.page_records[0].file_offset if self.page_records else 0
+        for record in self.page_records:
+            offset = record.file_offset
             part_name = f"{self.part_name}, page at byte {offset}"
-            stored = self._content[offset - start : offset - start + stored_bytes]
-            if part_checksum(stored, self._seed, offset) != int(record["checksum"]):
+            stored = self._content[offset - start : offset - start + record.stored_bytes]
+            if part_checksum(stored, self._seed, offset) != record.checksum:
                 raise corrupt(self.path, part_name, "checksum differs from the directory's")
             raw = decompress_page(
                 stored,
-                int(record["compression"]),
-                int(record["raw_bytes"]),
+                record.compression,
+                record.raw_bytes,
                 path=self.path,
                 part_name=part_name,
             )
-            end_row = start_row + int(record["row_count"])
+            end_row = start_row + record.row_count
             reader = ByteReader(raw, path=self.path, part_name=part_name)
             yield record, reader, slice(start_row, end_row)
             start_row = end_row
@@ -114,13 +120,13 @@ def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[
     """
     ids = empty_to_keep(run.row_count, dtype)
     for record, reader, rows in run.pages():
-        reader.require(record["validity"] == 0, "ids carry no validity of their own")
+        reader.require(record.validity == 0, "ids carry no validity of their own")
         reader.require(
-            record["flags"] == HAS_BOUNDS and 0 <= record["minimum"] <= record["maximum"],
+            record.flags == HAS_BOUNDS and 0 <= record.minimum <= record.maximum,
             "ids without bounds",
         )
-        reader.require(int(record["maximum"]) < cardinality, "an id passes the dictionary")
-        INTEGER_ENCODINGS.decode_into(reader, int(record["encoding"]), ids[rows], 0)
+        reader.require(record.maximum < cardinality, "an id passes the dictionary")
+        INTEGER_ENCODINGS.decode_into(reader, record.encoding, ids[rows], 0)
         reader.finish()
     if len(ids) and int(ids.max()) >= cardinality:
         raise run.fail(f"id {ids.max()} passes a dictionary of {cardinality} values")
@@ -141,9 +147,9 @@ def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = T
         values = empty_to_keep(run.row_count, dtype)
     validity: NDArray[np.bool_] | None = None
     for record, reader, rows in run.pages():
-        row_count, null_count = rows.stop - rows.start, int(record["null_count"])
-        valid = decode_validity(reader, int(record["validity"]), row_count, null_count)
-        NUMBER_ENCODINGS.decode_into(reader, int(record["encoding"]), values[rows], base)
+        row_count, null_count = rows.stop - rows.start, record.null_count
+        valid = decode_validity(reader, record.validity, row_count, null_count)
+        NUMBER_ENCODINGS.decode_into(reader, record.encoding, values[rows], base)
         reader.finish()
         if valid is not None:
             validity = np.ones(run.row_count, np.bool_) if validity is None else validity
@@ -172,14 +178,15 @@ def _require_type_limits(
 
 def _narrowest(run: PageRun, *, is_narrow: bool) -> tuple[int, np.dtype[Any]]:
     """Return (base, dtype) for the integers of the run."""
-    if NUMBER_ENCODINGS.has_wide(run.records["encoding"]):
+    if NUMBER_ENCODINGS.has_wide(record.encoding for record in run.page_records):
         return 0, WIDE
     if not is_narrow:
         return 0, np.dtype(np.int64)
-    bounded = run.records[run.records["flags"] & HAS_BOUNDS != 0]
-    if len(bounded) == 0:
+    bounded = [record for record in run.page_records if record.flags & HAS_BOUNDS]
+    if not bounded:
         return 0, np.dtype(np.uint8)
-    minimum, maximum = int(bounded["minimum"].min()), int(bounded["maximum"].max())
+    minimum = min(record.minimum for record in bounded)
+    maximum = max(record.maximum for record in bounded)
     if minimum > maximum:
         raise run.fail(f"bounds are upside down: {minimum} > {maximum}")
     for dtype in (np.uint8, np.uint16, np.uint32):
@@ -217,11 +224,11 @@ def decode_opaque(
 
 
 def _decode_opaque_page(
-    record: Any, reader: ByteReader, rows: slice, arrow_type: pa.DataType
+    record: PageRecord, reader: ByteReader, rows: slice, arrow_type: pa.DataType
 ) -> pa.Array:
-    row_count, null_count = rows.stop - rows.start, int(record["null_count"])
-    encoding = int(record["encoding"])
-    validity = decode_validity(reader, int(record["validity"]), row_count, null_count)
+    row_count, null_count = rows.stop - rows.start, record.null_count
+    encoding = record.encoding
+    validity = decode_validity(reader, record.validity, row_count, null_count)
     try:
         if null_count == row_count:
             array = pa.nulls(row_count, arrow_type)
