@@ -26,7 +26,7 @@ from projseg.memory.forks import hold_while_forking
 _WORD_BITS: Final = 64
 
 
-def stored_kernel(compiled: Any, source: int) -> StoredKernel | None:
+def stored_kernel(compiled: Any, source: int, processor: int | None) -> StoredKernel | None:
     """Return a compiled kernel in the form it is kept in; None if it needs Numba to run.
 
     Parameters
@@ -35,8 +35,10 @@ def stored_kernel(compiled: Any, source: int) -> StoredKernel | None:
         As Numba made or loaded it.
     source : int
         The stamp of its sources.
+    processor : int or None
+        Where it runs.
     """
-    signature, processor = compiled.signature, processor_stamp()
+    signature = compiled.signature
     arguments = [text_of(one) for one in signature.args]
     results = _results(signature.return_type)
     texts = [text for text in arguments if text is not None]
@@ -176,7 +178,10 @@ class _KernelCache(FunctionCache):
         """
         try:
             rtsys.initialize(target_context)
-            return self._load_overload(sig, target_context)
+            found = self._load_overload(sig, target_context)
+            if found is None:
+                LOGGER.info("kernel %s is compiled, for this machine's first time", self._name)
+            return found
         except Exception as error:  # noqa: BLE001 - bytes cut short break pickle in any way
             LOGGER.info("kernel %s is compiled anew: %s", self._name, error)
             self._guarded(self.flush)
@@ -189,7 +194,9 @@ class _KernelCache(FunctionCache):
 
     def _store(self, compiled: Any) -> None:
         """Keep its machine code for processes that do without Numba."""
-        kernel = stored_kernel(compiled, self._code_source) if may_run() else None
+        kernel = (
+            stored_kernel(compiled, self._code_source, processor_stamp()) if may_run() else None
+        )
         if kernel is not None:
             store(kernel, self._code_name)
 

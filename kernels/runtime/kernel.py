@@ -117,7 +117,15 @@ def _compiler() -> Callable[..., Any] | None:
 
 
 def _load_numba_beside() -> None:
-    """Load Numba in a thread of its own, while queries go on with stored code."""
+    """Load Numba in a thread of its own, while queries go on with stored code.
+
+    Numba would compile what the install brought: that stays as it is.
+    """
+    # Imported here, as in `Kernel._loaded`.
+    from projseg.kernels.runtime.stored_code import brought
+
+    if brought():
+        return
     # While Python ends no thread can start, and none is needed.
     with suppress(RuntimeError):
         threading.Thread(target=_load_numba, name="projseg-numba").start()

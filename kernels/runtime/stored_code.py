@@ -6,7 +6,8 @@ of them imports Numba after all.
 
 The files lie in the same folder as Numba's, which nobody else can write. A file holds the code for
 one combination of argument types, made on this kind of processor from the sources that are there;
-any other is no file to the reader.
+any other is no file to the reader. A wheel brings code of many kernels in one file beside this
+module (`shipped_code`), for any processor of x86-64 at level 3; it is used where none is kept.
 """
 
 from __future__ import annotations
@@ -39,6 +40,28 @@ _SUCCESS: Final = (0, -2)  # Numba's statuses of a result, and of None
 _PROT_READ_EXECUTE: Final = 5
 _STAMP_BYTES: Final = 8
 _WORD_BYTES: Final = 8
+
+ANY_LEVEL_3: Final = 3
+"""Stands for every processor with `LEVEL_3`."""
+LEVEL_3: Final = {
+    "abm": "lzcnt",
+    "avx": "avx",
+    "avx2": "avx2",
+    "bmi1": "bmi",
+    "bmi2": "bmi2",
+    "cx16": "cx16",
+    "f16c": "f16c",
+    "fma": "fma",
+    "lahf_lm": "sahf",
+    "movbe": "movbe",
+    "pni": "sse3",
+    "popcnt": "popcnt",
+    "sse4_1": "sse4.1",
+    "sse4_2": "sse4.2",
+    "ssse3": "ssse3",
+}
+"""What x86-64-v3 has, as Linux names it, and LLVM."""
+SHIPPED_FILE: Final = Path(__file__).with_name("shipped.code")
 
 
 class StoredKernel(msgspec.Struct, frozen=True, array_like=True):
@@ -78,17 +101,23 @@ def may_run() -> bool:
 @cache
 def processor_stamp() -> int | None:
     """Return a number that tells kinds of processors apart; None where they do not say."""
-    try:
-        with open(_CPU_FILE) as file:
-            first = file.read(1 << 13).split("\n\n")[0]
-    except OSError:
-        return None
-    lines = [line for line in first.splitlines() if line.startswith(_CPU_LINES)]
+    lines = _cpu_lines()
     return (
         xxhash.xxh3_64_intdigest("\n".join(lines).encode())
         if len(lines) >= len(_CPU_LINES)
         else None
     )
+
+
+@cache
+def _cpu_lines() -> list[str]:
+    """Return what Linux says of the first processor's kind."""
+    try:
+        with open(_CPU_FILE) as file:
+            first = file.read(1 << 13).split("\n\n")[0]
+    except OSError:
+        return []
+    return [line for line in first.splitlines() if line.startswith(_CPU_LINES)]
 
 
 def store(kernel: StoredKernel, name: str) -> None:
@@ -122,7 +151,7 @@ def load(name: str, arguments: list[str], source: int) -> Callable[..., Any] | N
         The stamp of its sources.
     """
     path = _path(name, arguments)
-    kernel = None if path is None else _read(path, source)
+    kernel = (None if path is None else _read(path, source)) or _shipped(name, arguments, source)
     address = None if kernel is None else _placed(kernel.code)
     return None if kernel is None or address is None else _callable(kernel, address)
 
@@ -131,6 +160,28 @@ def _path(name: str, arguments: list[str]) -> Path | None:
     folder = cache_folder()
     file = f"{name}.{'-'.join(arguments)}.{processor_stamp():x}.code"
     return folder / file if folder is not None and len(file) <= _NAME_BYTES_MAX else None
+
+
+def shipped_name(name: str, arguments: list[str]) -> str:
+    """Return what `SHIPPED_FILE` has a kernel for some types of arguments under."""
+    return f"{name}.{'-'.join(arguments)}"
+
+
+def _shipped(name: str, arguments: list[str], source: int) -> StoredKernel | None:
+    """Return what the install brought of a kernel, if it fits this processor and these sources."""
+    content = brought().get(shipped_name(name, arguments))
+    return None if content is None else _decoded(content, ANY_LEVEL_3, source)
+
+
+@cache
+def brought() -> dict[str, msgspec.Raw]:
+    """Return what the install brought for this processor, by `shipped_name`."""
+    flags = next((line for line in _cpu_lines() if line.startswith("flags")), "")
+    try:
+        content = SHIPPED_FILE.read_bytes() if LEVEL_3.keys() <= set(flags.split()) else b"\x80"
+        return msgspec.msgpack.decode(content, type=dict[str, msgspec.Raw])
+    except (OSError, msgspec.MsgspecError):
+        return {}
 
 
 def _read(path: Path, source: int) -> StoredKernel | None:
@@ -142,11 +193,17 @@ def _read(path: Path, source: int) -> StoredKernel | None:
     stamp, rest = content[:_STAMP_BYTES], content[_STAMP_BYTES:]
     if xxhash.xxh3_64_digest(rest) != stamp:  # cut short
         return None
+    return _decoded(rest, processor_stamp(), source)
+
+
+def _decoded(
+    content: bytes | msgspec.Raw, processor: int | None, source: int
+) -> StoredKernel | None:
     try:
-        kernel = msgspec.msgpack.decode(rest, type=StoredKernel)
+        kernel = msgspec.msgpack.decode(content, type=StoredKernel)
     except msgspec.MsgspecError:
         return None
-    wanted = (FORM, processor_stamp(), source)
+    wanted = (FORM, processor, source)
     return kernel if (kernel.form, kernel.processor, kernel.source) == wanted else None
 
 

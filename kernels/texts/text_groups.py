@@ -136,6 +136,7 @@ class DistinctTexts:
 
     def __init__(self) -> None:
         self._slots = np.zeros(2 * KEPT_MAX, np.uint64)
+        self._spare = np.empty_like(self._slots)
         self._kept = self._bits = 0
 
     def add(self, offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> None:
@@ -153,7 +154,7 @@ class DistinctTexts:
             If an offset lies outside the content.
         """
         texts = checked_texts(offsets, content)
-        kept, bits = _keep_hashes(*texts, self._slots, self._kept, self._bits)
+        kept, bits = _keep_hashes(*texts, self._slots, self._spare, self._kept, self._bits)
         self._kept, self._bits = int(kept), int(bits)
 
     @property
@@ -163,23 +164,25 @@ class DistinctTexts:
 
 
 @kernel
-def _drop_half(slots: NDArray[np.uint64], bits: int) -> int:
+def _drop_half(slots: NDArray[np.uint64], spare: NDArray[np.uint64], bits: int) -> int:
     """Keep the hashes whose lowest `bits` bits are zero; return how many those are.
 
-    Shapes: slots [s].
+    What `spare` holds is lost.
+
+    Shapes: slots [s]; spare [s].
     Part of: `_keep_hashes`.
     """
     last = _U(len(slots) - 1)
     mask = (_U(1) << _U(bits)) - _U(1)
-    all_hashes = slots.copy()
-    slots[:] = _U(0)
+    for slot in range(len(slots)):
+        spare[slot], slots[slot] = slots[slot], _U(0)
     kept = 0
-    for hashed in all_hashes:
+    for hashed in spare:
         if hashed != _U(0) and not hashed & mask:
-            slot = hashed >> _U(_BITS_MAX) & last
-            while slots[slot] != _U(0):
-                slot = slot + _U(1) & last
-            slots[slot] = hashed
+            place = hashed >> _U(_BITS_MAX) & last
+            while slots[place] != _U(0):
+                place = place + _U(1) & last
+            slots[place] = hashed
             kept += 1
     return kept
 
@@ -189,6 +192,7 @@ def _keep_hashes(
     offsets: NDArray[np.int64],
     content: NDArray[np.uint8],
     slots: NDArray[np.uint64],
+    spare: NDArray[np.uint64],
     kept: int,
     bits: int,
 ) -> tuple[Any, ...]:
@@ -197,7 +201,7 @@ def _keep_hashes(
     An empty slot holds zero. Half the slots stay empty; the search ends where texts are chosen so
     that this cannot be.
 
-    Shapes: offsets [n + 1]; content [bytes]; slots [s].
+    Shapes: offsets [n + 1]; content [bytes]; slots [s]; spare [s].
     Oracle: tests/oracle/selecting.py::distinct_texts.
     """
     last = _U(len(slots) - 1)
@@ -216,5 +220,5 @@ def _keep_hashes(
             if bits == _BITS_MAX:
                 return kept - 1, bits
             bits += 1
-            kept = _drop_half(slots, bits)
+            kept = _drop_half(slots, spare, bits)
     return kept, bits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -46,13 +47,15 @@ def documents(*patterns):
     return [str(path.relative_to(ROOT)) for one in patterns for path in ROOT.glob(one)]
 
 
-def build(folder, *words):
+def build(folder, *words, **environment):
+    """Build without compiled kernels, which take a minute, unless an environment is given."""
     return subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", *words, str(folder)],
         capture_output=True,
         text=True,
         check=False,
         cwd=folder.parent,
+        env=os.environ | (environment or {"PROJSEG_WITHOUT_KERNELS": "1"}),
     )
 
 
@@ -94,6 +97,22 @@ def test_distributions_hold_every_module(tmp_path):
     assert any("pyarrow" in line for line in plain)
     assert not any("pyspark" in line for line in plain)
     assert_nothing_stays(next(folder.glob("dist/*.whl")), tmp_path / "venv")
+
+
+@pytest.mark.slow
+def test_a_wheel_on_a_fresh_machine_compiles_nothing(tmp_path):
+    folder = checkout(tmp_path / "checkout")
+    built = build(folder, "--wheel", PYTHONWARNINGS="default")
+    assert built.returncode == 0, built.stdout + built.stderr
+    place = tmp_path / "installed"
+    with zipfile.ZipFile(next(folder.glob("dist/*.whl"))) as wheel:
+        assert "projseg/kernels/runtime/shipped.code" in wheel.namelist()
+        wheel.extractall(place)
+    use = _USE + "import sys; assert 'numba' not in sys.modules"
+    environment = {"PYTHONPATH": str(place), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run(
+        [sys.executable, "-c", use], check=True, cwd=tmp_path, env=os.environ | environment
+    )
 
 
 def assert_nothing_stays(wheel, place):

@@ -19,7 +19,7 @@ from projseg.kernels.runtime.call_types import KernelFailedError, type_key, type
 from projseg.kernels.runtime.compiler import numba_type_of, stored_kernel, text_of
 from projseg.kernels.runtime.kernel import Interpreter, Kernel
 from projseg.kernels.runtime.machine_code import machine_code
-from projseg.kernels.runtime.stored_code import load, may_run, store
+from projseg.kernels.runtime.stored_code import load, may_run, processor_stamp, store
 
 pytestmark = pytest.mark.skipif(not may_run(), reason="no machine code is kept on this processor")
 
@@ -41,7 +41,7 @@ def kept(function, *arguments):
     """The function in the form it is kept in."""
     dispatcher, signature = compiled(function, *arguments)
     dispatcher.compile(signature)
-    return stored_kernel(dispatcher.overloads[signature], 7)
+    return stored_kernel(dispatcher.overloads[signature], 7, processor_stamp())
 
 
 @pytest.fixture
