@@ -21,6 +21,11 @@ from projseg.errors import InvalidInputError
 ROOTS: Final = "PROJSEG_EXTERNAL_ROOTS"
 HOSTS: Final = "PROJSEG_EXTERNAL_HOSTS"
 _PORTS: Final = {"https": 443, "http": 80}
+# An IPv4 address is the end of these: of translators (RFC 6052), and of the first days of IPv6.
+_WRAPPING: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
+# What some releases of Python take for public: protocols' own (some clouds tell secrets there),
+# translators within a site, and sites.
+_RESERVED: Final = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "64:ff9b:1::/48", "fec0::/10")))
 
 
 class Address(NamedTuple):
@@ -158,14 +163,23 @@ def _public_ip(host: str, port: int) -> str:
         ) from error
     addresses = [str(one[4][0]) for one in found]
     for text in addresses:
-        own = ipaddress.ip_address(text.partition("%")[0])
-        inner = getattr(own, "ipv4_mapped", None) or own
-        if not (inner.is_global and not inner.is_multicast) and text != host:
+        if text != host and not _is_public(text):
             raise _refused(
                 f"'{host}' is {text}, which is no public address; allow that address itself if it "
                 "is right"
             )
     return addresses[0]
+
+
+def _is_public(text: str) -> bool:
+    """Whether an address is one of the public internet, also where it only wraps another."""
+    own = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(own, ipaddress.IPv6Address):
+        if any(own in network for network in _WRAPPING):
+            own = ipaddress.IPv4Address(int(own) & 0xFFFF_FFFF)
+        own = getattr(own, "ipv4_mapped", None) or getattr(own, "sixtofour", None) or own
+    is_reserved = any(own in network for network in _RESERVED if network.version == own.version)
+    return own.is_global and not own.is_multicast and not is_reserved
 
 
 def _refused(problem: str) -> InvalidInputError:

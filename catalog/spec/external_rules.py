@@ -85,6 +85,10 @@ def _of_http(properties: HttpSpec, root: str) -> Iterator[tuple[str, str]]:
         yield f"{root}.uriTemplate", "uris are given too; give one of the two"
     if template is not UNSET and template.count("{}") != 1:
         yield f"{root}.uriTemplate", "it needs one {}, which uris fill"
+    written = [(f"{root}.uris[{place}]", uri) for place, uri in enumerate(properties.uris or ())]
+    for path, uri in [*written, (f"{root}.uriTemplate", template or "")]:
+        if "@" in uri.partition("://")[2].partition("/")[0]:
+            yield path, "it holds a user's name; give userName and passwordEnvVar"
     if properties.headers is not UNSET:
         yield from of_map(f"{root}.headers", properties.headers)
 

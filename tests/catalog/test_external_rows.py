@@ -345,6 +345,14 @@ def test_files_of_a_web_server(open_house, catalog, web, place, monkeypatch):
     refused("PROJSEG_HOST_NOT_ALLOWED", lambda: catalog.read("input.web", uris="a.csv"))
 
 
+WRAPPED = {
+    "translated.example": "64:ff9b::a9fe:a9fe", "six.example": "2002:7f00:1::",
+    "old.example": "::127.0.0.1", "site.example": "fec0::1", "own.example": "64:ff9b:1::a9fe:a9fe",
+    "cloud.example": "192.0.0.192",
+}  # fmt: skip
+"""Names of addresses that end on this machine or in a cloud, written as others."""
+
+
 def test_no_request_to_where_it_was_not_allowed(open_house, catalog, web, place, monkeypatch):
     port = web.server_address[1]
     looked_up = []
@@ -353,13 +361,14 @@ def test_no_request_to_where_it_was_not_allowed(open_house, catalog, web, place,
     def lookup(host, *more, **named):
         looked_up.append(host)
         fake = {"inside.example": "127.0.0.1", "meta.example": "169.254.169.254",
-                "mapped.example": "::ffff:10.0.0.1"}.get(host)  # fmt: skip
+                "mapped.example": "::ffff:10.0.0.1", **WRAPPED}.get(host)  # fmt: skip
         if fake:
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (fake, port))]
         return real(host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     hosts = [f"http://{name}.example:{port}" for name in ("inside", "meta", "mapped")]
+    hosts += [f"http://{name}:{port}" for name in WRAPPED]
     reader = open_house(external_hosts=[*hosts, "http://localhost", place, "safe.example"])
 
     def read(uri):
@@ -369,14 +378,19 @@ def test_no_request_to_where_it_was_not_allowed(open_house, catalog, web, place,
     before = len(web.seen)
     for uri in (
         *(f"{host}/a.csv" for host in hosts), f"http://localhost:{port}/a.csv", "file:///etc/passwd",
-        f"http://2130706433:{port}/a.csv", f"http://safe.example@127.0.0.1:{port}/a.csv",
+        f"http://2130706433:{port}/a.csv",
         "http://safe.example/a", "https://safe.example:8443/a", f"http://127.1:{port}/a.csv",
-        f"http://[::1]:{port}/a.csv", f"http://127.0.0.1:{port}\\@safe.example/", "https://",
+        f"http://[::1]:{port}/a.csv", "https://",
         "a.csv",
-        f"HTTP://user:pass@127.0.0.1:{port}/a.csv", "gopher://safe.example/", "http://[/",
+        "gopher://safe.example/", "http://[/",
         f"http://127.0.0.1:{port}/a.csv\r\nX-Evil: 1",
     ):  # fmt: skip
         refused("PROJSEG_HOST_NOT_ALLOWED", lambda u=uri: read(u))
+    for uri in (
+        f"http://safe.example@127.0.0.1:{port}/a.csv", f"http://127.0.0.1:{port}\\@safe.example/",
+        f"HTTP://user:pass@127.0.0.1:{port}/a.csv",
+    ):  # fmt: skip
+        refused("PROJSEG_BAD_SPEC", lambda u=uri: read(u))  # specs are listed, users' names too
     assert len(web.seen) == before
 
 
