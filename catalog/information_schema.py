@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
+from projseg.algebra.expressions.text.type_text import parse_type
 from projseg.algebra.proofs.index_keys import AnyOf, Keys, KeyTree, OneOf, keys_of
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.select_query import select_query
@@ -42,74 +43,27 @@ if TYPE_CHECKING:
     from projseg.explain import Explain
 
 _ROWS_A_BATCH: Final = 10_000
+_DEFINITIONS_A_PAGE: Final = 100
 _IS_SELECT: Final = re.compile(r"\s*(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
 _NAMES: Final = ("table_schema", "table_name")
-_TIME: Final = pa.timestamp("us", "UTC")
-_TABLE: Final = (
-    ("table_catalog", pa.string()),
-    ("table_schema", pa.string()),
-    ("table_name", pa.string()),
-)
 _Names: TypeAlias = frozenset[str] | None
+_TABLE: Final = "table_catalog string, table_schema string, table_name string"
+_COLUMNS: Final = {
+    "schemata": "catalog_name string, schema_name string, schema_owner string, comment string",
+    "tables": f"{_TABLE}, table_type string, is_insertable_into string, table_owner string, "
+    "comment string, created timestamp, last_altered timestamp, last_altered_by string, "
+    "data_source_format string, storage_path string, definition_version bigint, state string, "
+    "time_column string, segment_granularity string, target_segment_rows bigint, "
+    "cluster_keys string, sealed boolean",
+    "columns": f"{_TABLE}, column_name string, ordinal_position int, is_nullable string, "
+    "full_data_type string, data_type string, numeric_precision int, numeric_scale int, "
+    "comment string, is_declared boolean, stored_type string",
+    "projections": f"{_TABLE}, projection_name string, definition string, owner string, "
+    "status string, segments bigint, segments_missing bigint, segments_failed bigint, "
+    "bytes bigint, table_version bigint",
+}
 VIEWS: Final = {
-    "schemata": pa.schema(
-        [
-            ("catalog_name", pa.string()),
-            ("schema_name", pa.string()),
-            ("schema_owner", pa.string()),
-            ("comment", pa.string()),
-        ]
-    ),
-    "tables": pa.schema(
-        [
-            *_TABLE,
-            ("table_type", pa.string()),
-            ("is_insertable_into", pa.string()),
-            ("table_owner", pa.string()),
-            ("comment", pa.string()),
-            ("created", _TIME),
-            ("last_altered", _TIME),
-            ("last_altered_by", pa.string()),
-            ("data_source_format", pa.string()),
-            ("storage_path", pa.string()),
-            ("definition_version", pa.int64()),
-            ("state", pa.string()),
-            ("time_column", pa.string()),
-            ("segment_granularity", pa.string()),
-            ("target_segment_rows", pa.int64()),
-            ("cluster_keys", pa.string()),
-            ("sealed", pa.bool_()),
-        ]
-    ),
-    "columns": pa.schema(
-        [
-            *_TABLE,
-            ("column_name", pa.string()),
-            ("ordinal_position", pa.int32()),
-            ("is_nullable", pa.string()),
-            ("full_data_type", pa.string()),
-            ("data_type", pa.string()),
-            ("numeric_precision", pa.int32()),
-            ("numeric_scale", pa.int32()),
-            ("comment", pa.string()),
-            ("is_declared", pa.bool_()),
-            ("stored_type", pa.string()),
-        ]
-    ),
-    "projections": pa.schema(
-        [
-            *_TABLE,
-            ("projection_name", pa.string()),
-            ("definition", pa.string()),
-            ("owner", pa.string()),
-            ("status", pa.string()),
-            ("segments", pa.int64()),
-            ("segments_missing", pa.int64()),
-            ("segments_failed", pa.int64()),
-            ("bytes", pa.int64()),
-            ("table_version", pa.int64()),
-        ]
-    ),
+    name: pa.schema(list(parse_type(f"struct<{text}>"))) for name, text in _COLUMNS.items()
 }
 """The views and their columns."""
 
@@ -180,10 +134,35 @@ class InformationSchema(TableVerbs):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a view, of definitions among some."""
         found: Iterable[Any]
-        found = self.store.namespaces() if view == "schemata" else self.store.listed(among=among)
-        if view in ("columns", "projections") and len(among[1] or ()) == 1:
-            found = (self._live(one) for one in self.store.listed(among=among))
+        found = self.store.namespaces() if view == "schemata" else self._described(view, among)
         return _batches(VIEWS[view], view_rows(view, self.store.tenant, found))
+
+    def _view_page(
+        self, view: str, among: tuple[_Names, _Names], after: tuple[str, str]
+    ) -> tuple[pa.Table, tuple[str, str] | None]:
+        """Return the rows of the definitions after a key, and the key that they end with.
+
+        None: they are the last.
+        """
+        if view == "schemata":
+            return pa.Table.from_batches(self._view_batches(view), VIEWS[view]), None
+        batches: list[pa.RecordBatch] = []
+        count, last = 0, None
+        for one in self._described(view, among, after):
+            if count >= _ROWS_A_BATCH:
+                return pa.Table.from_batches(batches, VIEWS[view]), last
+            rows = list(view_rows(view, self.store.tenant, [one]))
+            batches.append(pa.RecordBatch.from_pylist(rows, VIEWS[view]))
+            count, last = count + len(rows), one.full_name.folded
+        return pa.Table.from_batches(batches, VIEWS[view]), None
+
+    def _described(
+        self, view: str, among: tuple[_Names, _Names], after: tuple[str, str] = ("", "")
+    ) -> Iterator[TableMetadata]:
+        """Yield definitions among some; of a table that is named alone with what it has now."""
+        found = self.store.listed(page=_DEFINITIONS_A_PAGE, among=among, after=after)
+        is_live = view in ("columns", "projections") and len(among[1] or ()) == 1
+        return (self._live(one) for one in found) if is_live else found
 
     def _live(self, definition: TableMetadata) -> TableMetadata:
         """Return a definition with what its table has now, or what is kept if that is away."""
@@ -273,14 +252,19 @@ def view_rows(view: str, catalog: str, found: Iterable[Any]) -> Iterator[dict[st
             yield {**own, **row}
 
 
+def table_type(found: TableMetadata) -> str:
+    """Return `MANAGED`, `EXTERNAL` of a registered table, or `FOREIGN` of files from outside."""
+    kind = "MANAGED" if found.managed else "EXTERNAL"
+    return kind if found.type == "table" else "FOREIGN"
+
+
 def _table_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
     layout, is_table = found.spec.layout, found.type == "table"
     properties = found.spec.properties
-    kind = "MANAGED" if found.managed else "EXTERNAL"
     keys = layout.cluster_keys
     format_ = "projseg" if is_table else getattr(properties, "format", None) or None
     yield {
-        "table_type": kind if is_table else "FOREIGN",
+        "table_type": table_type(found),
         "is_insertable_into": "YES" if is_table else "NO",
         "table_owner": found.owner,
         "comment": properties.description or None,

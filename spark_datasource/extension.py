@@ -135,6 +135,12 @@ def _sources() -> dict[str, str]:
     folder = files("projseg.spark_datasource") / "catalyst"
     found = (one for room in folder.iterdir() if room.is_dir() for one in room.iterdir())
     named = {one.name: one for one in found if one.name.endswith(".scala")}
+    release = ".".join(pyspark.__version__.split(".")[:2])
+    for name in [name for name in named if "-" in name]:
+        # What another release has other types for: it is compiled there, in place of the general.
+        own, general = named.pop(name), name.partition("-")[0] + ".scala"
+        if name == general.replace(".scala", f"-{release}.scala"):
+            named[general] = own
     return {name: named[name].read_text("utf-8") for name in sorted(named)}
 
 

@@ -23,18 +23,19 @@ from projseg.spark_engine.definition_rows import (
     INFORMATION_SCHEMA,
     described_view,
     files_of,
+    files_without_catalog,
+    given_files,
     metadata_of,
     view_names,
-    view_of,
+    view_page,
 )
 from projseg.spark_engine.definition_specs import field_of, shown, spec_of
-from projseg.spark_engine.replies import Reply, arrow_stream
+from projseg.spark_engine.replies import Reply
 from projseg.table_layer.commits.open_version import version_at
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
     from projseg.catalog.named_table import CatalogTable
-    from projseg.catalog.spec.table_spec import TableSpec
     from projseg.catalog.store.table_metadata import TableMetadata
     from projseg.table_layer.metadata.table_properties import TableProperties
 
@@ -303,6 +304,16 @@ def _tables(catalog: Catalog, request: Request) -> list[str]:
     return [one.name for one in catalog.store.names(namespace, ("", ""), 2**31 - 1)]
 
 
+def _summaries(catalog: Catalog, request: Request) -> list[tuple[str, str]]:
+    """Return each name of a namespace with the kind of its table; none is opened."""
+    namespace = _namespace(catalog, request)["name"]
+    if namespace == INFORMATION_SCHEMA:
+        return [(name, "VIEW") for name in view_names()]
+    from projseg.catalog.information_schema import table_type
+
+    return [(one.name, table_type(one)) for one in catalog.tables(namespace)]
+
+
 def _drop(catalog: Catalog, request: Request) -> bool:
     return catalog.drop(_name(request), data=request["data"])
 
@@ -338,6 +349,7 @@ def _hide(catalog: Catalog, request: Request) -> int:
 _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
     "defined_table": _described,
     "defined_tables": _tables,
+    "defined_summaries": _summaries,
     "defined_create": _create,
     "defined_alter": lambda c, r: alter(c, _name(r), r["changes"]),
     "defined_plan": _plan,
@@ -351,7 +363,7 @@ _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
     "defined_add_projection": _add_projection,
     "defined_drop_projection": _drop_projection,
     "defined_rename": lambda c, r: c.rename(_name(r), (r["new_namespace"], r["new_table"])),
-    "defined_files": lambda c, r: files_of(c._places, _given_files(c, r), r["timezone"]),
+    "defined_files": lambda c, r: files_of(c._places, given_files(c, r), r["timezone"]),
     "defined_namespaces": lambda c, _: [*c.namespaces(), INFORMATION_SCHEMA],
     "defined_namespace": _namespace,
     "defined_create_namespace": lambda c, r: c.create_namespace(
@@ -361,33 +373,15 @@ _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
 }
 
 
-def _given_files(catalog: Catalog, request: Request) -> TableSpec:
-    from projseg.catalog.external.source_parameters import given_spec, whole_spec
-
-    if not request["table"]:
-        return given_spec(request["parameters"])
-    definition = catalog.metadata(_name(request))
-    return whole_spec(str(definition.full_name), definition.spec, request["parameters"])
-
-
-def _files_without_catalog(request: Request) -> Reply:
-    """Return files that parameters alone describe; the environment says which may be read."""
-    from projseg.catalog.external.allowed_places import AllowedPlaces
-    from projseg.catalog.external.source_parameters import given_spec
-
-    spec = given_spec(request["parameters"])
-    return {"result": files_of(AllowedPlaces.of((), ()), spec, request["timezone"])}, b""
-
-
 def _operation(act: Callable[[Catalog, Request], object]) -> Callable[[Request], Reply]:
     return lambda request: ({"result": act(_catalog(request), request)}, b"")
 
 
 DEFINITIONS: Final = {
     **{name: _operation(act) for name, act in _ACTS.items()},
-    "defined_view": lambda request: ({}, arrow_stream(view_of(_catalog(request), request))),
+    "defined_view": lambda request: view_page(_catalog(request), request),
     "defined_metadata": lambda request: metadata_of(
         _catalog(request).table(_name(request)), request
     ),
-    "external_files": _files_without_catalog,
+    "external_files": files_without_catalog,
 }

@@ -40,6 +40,12 @@ def files_of(places: AllowedPlaces, spec: TableSpec, timezone: str) -> dict[str,
     """
     from projseg.catalog.external.source_reader import parts_of, read_source
 
+    if spec.type == "spark":
+        from projseg.catalog.external.spark_files import spark_source
+
+        columns = [(one.name, str(one.sql_type or "string")) for one in spec.columns]
+        shown = [{"name": name, "type": text} for name, text in columns]
+        return {"columns": shown, "spark": spark_source(spec, places)}
     parts = parts_of(spec, places)
     if not parts:
         raise InvalidInputError("PROJSEG_BAD_INPUT_FILE", "no file is named; name one")
@@ -51,6 +57,25 @@ def files_of(places: AllowedPlaces, spec: TableSpec, timezone: str) -> dict[str,
         "timezone": timezone,
     }
     return {"columns": _columns(schema), "files": json.dumps(read)}
+
+
+def given_files(catalog: Catalog, request: Mapping[str, Any]) -> TableSpec:
+    """Return a whole definition of files: a name with parameters, or parameters alone."""
+    from projseg.catalog.external.source_parameters import given_spec, whole_spec
+
+    if not request["table"]:
+        return given_spec(request["parameters"])
+    definition = catalog.metadata((request["namespace"], request["table"]))
+    return whole_spec(str(definition.full_name), definition.spec, request["parameters"])
+
+
+def files_without_catalog(request: Mapping[str, Any]) -> Reply:
+    """Return files that parameters alone describe; the environment says which may be read."""
+    from projseg.catalog.external.allowed_places import AllowedPlaces
+    from projseg.catalog.external.source_parameters import given_spec
+
+    spec = given_spec(request["parameters"])
+    return {"result": files_of(AllowedPlaces.of((), ()), spec, request["timezone"])}, b""
 
 
 def metadata_of(table: CatalogTable, request: Mapping[str, Any]) -> Reply:
@@ -114,13 +139,26 @@ def described_view(name: str) -> dict[str, Any]:
     }
 
 
-def view_of(catalog: Catalog, request: Mapping[str, Any]) -> pa.Table:
-    """Return the rows of a view of `information_schema`."""
-    from projseg.catalog.information_schema import VIEWS
-    from projseg.catalog.information_schema import view_of as name_of
+def view_page(catalog: Catalog, request: Mapping[str, Any]) -> Reply:
+    """Return rows of a view of `information_schema`, and the key after which there are more.
 
-    view = name_of(request["table"])
-    return pa.Table.from_batches(catalog._view_batches(view), VIEWS[view])
+    Parameters
+    ----------
+    catalog : Catalog
+        Its definitions.
+    request : mapping
+        With `columns`, which are wanted; `schemas` and `tables`, names that WHERE lets through, or
+        None for any; `after`, the key of the page before.
+    """
+    from projseg.catalog.information_schema import view_of
+
+    among = tuple(
+        None if names is None else frozenset(names)
+        for names in (request["schemas"], request["tables"])
+    )
+    after = tuple(request["after"] or ("", ""))
+    rows, last = catalog._view_page(view_of(request["table"]), among, after)  # type: ignore[arg-type]
+    return {"result": last}, arrow_stream(rows.select(request["columns"]))
 
 
 def _columns(schema: pa.Schema) -> list[dict[str, str]]:

@@ -13,11 +13,11 @@ import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.catalog.store.table_metadata import DEFAULT_NAMESPACE, check_name
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.segment_format.layout.format_limits import name_problem
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table import Table
 from projseg.table_layer.columns.projection_names import declared_spec
@@ -30,10 +30,6 @@ from projseg.table_layer.metadata.table_properties import (
 )
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import METADATA_PREFIX, new_write_id
-
-DEFAULT_NAMESPACE: Final = "default"
-_NAME_BYTES_MAX: Final = 200
-_NOT_IN_NAMES: Final = "/\\:#%"
 
 
 class Warehouse:
@@ -283,26 +279,11 @@ def _names(folder: Path) -> list[str]:
 
 def _child(folder: Path, name: str) -> Path | None:
     """Return the folder of a name, in whatever case it is written, or None."""
-    _check_name(name)
+    check_name(name)
     if (folder / name).is_dir():
         return folder / name
     folded = name.casefold()
     return next((folder / other for other in _names(folder) if other.casefold() == folded), None)
-
-
-def _check_name(name: str) -> None:
-    problem = name_problem(name)
-    if problem is None and len(name.encode()) > _NAME_BYTES_MAX:
-        problem = f"has more than {_NAME_BYTES_MAX} bytes of UTF-8"
-    if problem is None and name.startswith("."):
-        problem = "begins with a dot"
-    if problem is None and (found := [letter for letter in _NOT_IN_NAMES if letter in name]):
-        problem = f"contains '{found[0]}'"
-    if problem is not None:
-        raise InvalidInputError(
-            "PROJSEG_BAD_NAME",
-            f"'{name[:80]}' cannot be the name of a table's or namespace's folder: it {problem}",
-        )
 
 
 def _aside(folder: Path, why: str) -> Path:

@@ -45,7 +45,7 @@ def whole_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpe
         PROJSEG_BAD_SPEC.
     """
     if spec.type == "spark":
-        return spec
+        return _spark_spec(name, spec, given)
     content = spec.to_dict()
     fixed = content["properties"]
     is_connection = "format" not in fixed and spec.type in _OPEN
@@ -79,6 +79,26 @@ def whole_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpe
         template = properties.pop("uriTemplate")
         properties["uris"] = [template.replace("{}", uri) for uri in properties["uris"]]
     return checked(TableSpec.of({"type": spec.type, "properties": properties, "columns": columns}))
+
+
+def _spark_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpec:
+    """Return a definition of a source of Spark with options added to those that it fixes."""
+    content = spec.to_dict()
+    properties, more = content["properties"], dict(given)
+    if _SCHEMA in more and not spec.columns:
+        content["columns"] = schema_columns(more.pop(_SCHEMA))
+    if "format" in more and "format" not in properties:
+        properties["format"] = more.pop("format")
+    options = properties.setdefault("options", {})
+    fixed = {key.casefold() for key in (*options, "format", _SCHEMA)}
+    for key in more:
+        if key.casefold() in fixed:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_PARAMETER",
+                f"parameter '{key[:80]}' of '{name}': the definition fixes it",
+            )
+    options |= {key: str(value) for key, value in more.items()}
+    return checked(TableSpec.of(content))
 
 
 def given_spec(given: Mapping[str, Any]) -> TableSpec:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+
 import pyarrow as pa
 import pyspark
 import pytest
@@ -41,6 +44,7 @@ EDITS = (
     "'targetSegmentRows' = '1000', 'clusterBy' = 'channel', 'purpose' = 'x', 'projections' = "
     """'[{"name": "p", "sql": "SELECT channel, sum(added) AS added GROUP BY ALL"}]')"""
 )
+NOW = datetime.datetime(2024, 5, 3, tzinfo=datetime.UTC)
 ROWS = "(TIMESTAMP'2024-05-01 01:00', 'a', 1), (TIMESTAMP'2024-05-02 02:00', 'b', 2)"
 
 
@@ -366,6 +370,63 @@ def test_information_schema(sql, house):
     assert "s" in {row[0] for row in schemata}
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         sql("SELECT * FROM defs.information_schema.none")
+    # A table that WHERE names alone is read live.
+    house.table("s.edits").append(pa.table({"time": [NOW], "added": [1], "more": [2.5]}))
+    house.store.record(house.metadata("s.edits").id, stored_schema={})
+    text = "SELECT {} FROM defs.information_schema.columns WHERE table_schema = 's'"
+    one = sql(text.format("column_name, stored_type") + " AND table_name IN ('edits')")
+    assert ("more", "double") in rows(one)
+    # Pages of definitions, each a task's; conditions that name no table, and no column at all.
+    for number in range(230):
+        columns = [{"name": f"c{place}", "sqlType": "int"} for place in range(100)]
+        house.create(("s", f"t{number}"), {"columns": columns})
+    assert sql(text.format("*")).rdd.getNumPartitions() == 3
+    assert sql(text.format("count(*)")).first()[0] == 23_004
+    last = " AND table_name LIKE 't2%' AND (table_name = 't21' OR table_name = 't229')"
+    assert sql(text.format("count(DISTINCT table_name, column_name)") + last).first()[0] == 200
+    assert sql("SELECT count(*) FROM defs.information_schema.tables").first()[0] >= 231
+
+
+@pytest.mark.skipif(IS_FIRST, reason="it has no summaries")
+def test_kinds_of_tables_are_listed_without_opening_them(sql, house, tmp_path):
+    sql(EDITS)
+    house.register("s.r", tmp_path / "nowhere")
+    sql("CREATE TABLE defs.s.w (x STRING) USING csv OPTIONS (source 'inline', data 'a')")
+    shown = sql("SHOW TABLE EXTENDED IN defs.s LIKE '*' AS JSON").first()[0]
+    found = {one["name"]: one.get("type") for one in json.loads(shown)["tables"]}
+    assert found == {"edits": "MANAGED", "r": "EXTERNAL", "w": "FOREIGN"}
+
+
+@pytest.mark.skipif(IS_FIRST, reason="its parser has no table functions of dotted names")
+def test_a_source_of_spark_is_read_by_spark(sql, house, spark, tmp_path):
+    sql("USE spark_catalog.default")
+    for day in (1, 2):
+        frame = spark.createDataFrame([(day, f"d{day}")], "n INT, t STRING")
+        frame.write.parquet(str(tmp_path / "in" / f"day={day}"))
+    (tmp_path / "in" / "day=1" / "link.parquet").symlink_to("/etc/hostname")
+    for key in ("", ".uri", ".warehouse"):
+        value = spark.conf.get(f"spark.sql.catalog.defs{key}")
+        spark.conf.set(f"spark.sql.catalog.files{key}", value)
+    spark.conf.set("spark.sql.catalog.files.externalRoots", str(tmp_path))
+    house.create("s.whole", {"type": "spark", "properties": {
+        "format": "parquet", "options": {"path": str(tmp_path / "in")}}})  # fmt: skip
+    house.create("s.open", {"type": "spark", "properties": {"format": "parquet"}})
+    with pytest.raises(Exception, match="PROJSEG_OUTSIDE_ROOTS"):
+        sql("SELECT * FROM files.s.whole").collect()
+    (tmp_path / "in" / "day=1" / "link.parquet").unlink()
+    assert rows(sql("SELECT n, t, day FROM files.s.whole")) == [(1, "d1", 1), (2, "d2", 2)]
+    part = f"files.s.open(path => '{tmp_path}/in/day=2/*.parquet')"
+    assert rows(sql(f"SELECT n FROM {part}")) == [(2,)]
+    house.create("s.jdbc", {"type": "spark", "properties": {"format": "jdbc"}})
+    for text, words in (
+        ("defs.s.whole", "PROJSEG_OUTSIDE_ROOTS"),
+        ("files.s.open(path => '/etc')", "PROJSEG_OUTSIDE_ROOTS"),
+        ("files.s.open", "PROJSEG_MISSING_PARAMETER"),
+        ("files.s.whole(path => '/etc')", "PROJSEG_UNKNOWN_PARAMETER"),
+        ("files.s.jdbc(url => 'jdbc:x')", "PROJSEG_UNSUPPORTED_FEATURE"),
+    ):
+        with pytest.raises(Exception, match=words):
+            sql(f"SELECT * FROM {text}").collect()
 
 
 def test_projections_are_declared_in_the_definition_and_in_the_table(sql, house):

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.projseg
 
 import java.util
+import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
@@ -17,7 +18,8 @@ private[projseg] object DefinedCatalog {
   /** The arguments of the catalog in Python. A password in its address is refused, as Spark shows settings. */
   def arguments(title: String, uri: String, options: CaseInsensitiveStringMap): Map[String, Any] = {
     val authority = uri.split("://", 2).drop(1).headOption.getOrElse("").takeWhile(_ != '/')
-    if (authority.contains("@") && authority.split("@").head.contains(":")) throw Statement.failed("PROJSEG_BAD_ARGUMENT",
+    val isInQuery = uri.split("[?&]").drop(1).exists(_.toLowerCase(Locale.ROOT).startsWith("password="))
+    if (isInQuery || (authority.contains("@") && authority.split("@").head.contains(":"))) throw Statement.failed("PROJSEG_BAD_ARGUMENT",
       s"spark.sql.catalog.$title.uri holds a password, and Spark shows settings; use PGPASSFILE, or .token, which it hides")
     def given(option: String) = Option(options.get(option))
     val seconds = given("refreshSeconds").map { text =>

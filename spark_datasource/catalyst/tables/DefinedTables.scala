@@ -160,8 +160,9 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
 
   private def rows(table: DefinedTable, options: Map[String, String], isPinned: Boolean): LogicalPlan =
     table.tableVersion match {
-      case _ if table.isView => LocalRelation(
-        table.structure.map(one => AttributeReference(one.name, one.dataType)()), table.catalog.rowsOfView(table.named, table.structure))
+      case _ if table.isView =>
+        val rows = new DescribedRows(table.catalog, table.named, table.name, table.structure)
+        DataSourceV2Relation.create(rows, Some(table.catalog), Some(table.named))
       case _ if table.isExternal => files(table.catalog, Some(table.named), Map.empty)
       case None => LocalRelation(table.structure.map(one => AttributeReference(one.name, one.dataType)()), Nil)
       case Some(version) =>
@@ -181,6 +182,18 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
     val columns = StructType(found.get("columns").elements.asScala.toSeq.map { one =>
       StructField(one.get("name").asText, StoredType.of(one.get("type").asText))
     })
+    if (found.has("spark")) ofSpark(found.get("spark"), columns) else ofReader(found, columns)
+  }
+
+  /** Files that Spark's own source reads; which ones, the engine has said. */
+  private def ofSpark(source: JsonNode, columns: StructType): LogicalPlan = {
+    val options = source.get("options").properties().asScala.map(one => one.getKey -> one.getValue.asText).toMap
+    val read = session.read.format(source.get("format").asText).options(options)
+    val shaped = if (columns.isEmpty) read else read.schema(columns)
+    shaped.load(source.get("paths").elements.asScala.map(_.asText).toSeq: _*).queryExecution.analyzed
+  }
+
+  private def ofReader(found: JsonNode, columns: StructType): LogicalPlan = {
     val source = Sources.table(columns, util.Collections.emptyMap[String, String]())
     DataSourceV2Relation.create(
       source, None, None, new CaseInsensitiveStringMap(util.Map.of("projseg.external", found.get("files").asText)))

@@ -25,7 +25,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * and `spark.sql.catalog.<name>.warehouse=/path`. Nothing is kept but the folders. With
  * `spark.sql.catalog.<name>.uri` its tables are the definitions of a catalog in a database, or behind a server.
  */
-class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
+class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with ListedTables {
   private var title: String = _
   private var warehouse: String = _
   /** The arguments of the catalog of definitions, if it is one. */
@@ -61,9 +61,11 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   def files(named: Option[Identifier], parameters: Map[String, Any], zone: String): JsonNode =
     ask("defined_files", named.getOrElse(all(Array.empty)), "parameters" -> parameters, "timezone" -> zone)
 
-  /** The rows of a view of `information_schema`. */
-  def rowsOfView(named: Identifier, columns: StructType): Seq[InternalRow] =
-    Engine.rowsOf(asked("defined_view", named, named).rows, columns)
+  /** Rows of a view of `information_schema` after a key, of definitions among some. */
+  private[projseg] def viewPage(
+      named: Identifier, columns: Seq[String], schemas: Option[Set[String]], tables: Option[Set[String]], after: JsonNode): Reply =
+    asked("defined_view", named, named, "columns" -> columns, "schemas" -> schemas.map(_.toSeq).orNull,
+      "tables" -> tables.map(_.toSeq).orNull, "after" -> after)
 
   /** The columns and rows of what is known of a table. */
   def metadata(named: Identifier, kind: String): (StructType, Seq[InternalRow]) = {
@@ -108,6 +110,14 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     defined(named, Some("timestamp_us" -> timestamp)) else {
     val described = ask("describe_table", named, "timestamp_us" -> timestamp)
     table(named, described, Some(described.get("version").asLong))
+  }
+
+  /** The tables of a namespace with their kinds, none of which is loaded. */
+  override protected def summaries(namespace: Array[String]): Array[(Identifier, String)] = {
+    val where = in(namespace)
+    if (!isOfDefinitions) listTables(namespace).map(_ -> "MANAGED")
+    else ask("defined_summaries", all(namespace)).elements.asScala
+      .map(one => Identifier.of(Array(where), one.get(0).asText) -> one.get(1).asText).toArray
   }
 
   override def createTable(
@@ -301,5 +311,5 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
 
 private object ProjsegCatalog {
   /** Whether an operation only reads what describes tables. */
-  def isQuick(operation: String): Boolean = Set("tables", "describe_table", "namespaces", "namespace", "table").contains(operation.stripPrefix("defined_"))
+  def isQuick(operation: String): Boolean = Set("tables", "describe_table", "namespaces", "namespace", "table", "summaries").contains(operation.stripPrefix("defined_"))
 }
