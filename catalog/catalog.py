@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from projseg.catalog.access_verbs import CatalogAdmin
 from projseg.catalog.definition_files import DefinitionFiles
 from projseg.catalog.definition_verbs import DefinitionVerbs
 from projseg.catalog.external.allowed_places import AllowedPlaces
@@ -30,6 +29,7 @@ from projseg.catalog.information_schema import InformationSchema
 from projseg.catalog.spec.spec_edits import merge_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
+from projseg.catalog.store.store_contract import CatalogAdmin
 from projseg.catalog.store.table_metadata import Action, NameLike, check_name, parse_name
 from projseg.catalog.table_status import StatusVerbs
 from projseg.catalog.upkeep import Upkeep
@@ -131,7 +131,7 @@ class Catalog(
     @property
     def admin(self) -> CatalogAdmin:
         """Tenants, principals, tokens and grants of those who come through a server."""
-        return CatalogAdmin(self.store)
+        return self.store.access()
 
     def close(self) -> None:
         """Close the connections; the next use opens others."""

@@ -16,6 +16,7 @@ from projseg.catalog.declared_table import unwritten
 from projseg.catalog.named_table import CatalogTable
 from projseg.catalog.named_writes import Counts, prepared, seen_of, status_of
 from projseg.catalog.store.open_store import open_store
+from projseg.catalog.store.registered_places import check_location
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import Name, NameLike, TableMetadata, parse_name
 from projseg.errors import CatalogError, InvalidInputError, UnsupportedFeatureError
@@ -177,26 +178,19 @@ class TableVerbs:
             As of `table`, and what does not fit.
         """
         table = self.table(name)
-        rows: list[tuple[str, str | None, str]] = []
+        rows: list[dict[str, str]] = []
         if table.is_unwritten:
-            rows.append(("table", None, "a new one"))
+            rows.append({"field": "table", "definition": "a new one"})
         else:
             before = table.properties
             after = prepared(table.definition, before).properties
             for field in _LAYOUT:
                 found, wanted = (_shown(getattr(of, field)) for of in (before, after))
                 if found != wanted:
-                    rows.append((field, found, wanted))
+                    rows.append({"field": field, "table": found, "definition": wanted})
         if not dry_run:
             table.adopt()
-        fields, found_ones, wanted_ones = zip(*rows, strict=True) if rows else ((), (), ())
-        return pa.table(
-            {
-                "field": pa.array(fields, pa.string()),
-                "table": pa.array(found_ones, pa.string()),
-                "definition": pa.array(wanted_ones, pa.string()),
-            }
-        )
+        return pa.Table.from_pylist(rows, _DIFFERENCES)
 
     def rebind(self, name: NameLike) -> int:
         """Take the table that lies at a definition's location for the definition's own.
@@ -282,6 +276,9 @@ class TableVerbs:
                 f"'{definition.full_name}' defines files from outside ({definition.type}) and is "
                 "no table; use read",
             )
+        roots = self.store.roots
+        if roots is not None and not definition.managed:
+            check_location(definition.location, roots)
         return open_storage(definition.location, self._storage_options)
 
     def _location(self, name: Name, definition: str) -> str:
@@ -300,6 +297,7 @@ class TableVerbs:
         return self
 
 
+_DIFFERENCES: Final = pa.schema(dict.fromkeys(("field", "table", "definition"), pa.string()))
 _LAYOUT: Final = (
     "columns",
     "segment_granularity",

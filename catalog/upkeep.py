@@ -30,6 +30,13 @@ TRASH_DAYS: Final = 7
 CHANGE_DAYS: Final = 90
 DATA: Final = ("keep", "trash", "now")
 DAY_US: Final = 86_400_000_000
+_TIME: Final = pa.timestamp("us", "UTC")
+_TRASH: Final = pa.schema(
+    {"id": pa.string(), "name": pa.string(), "due": _TIME, "removes_files": pa.bool_()}
+)
+_EXPIRED: Final = pa.schema({"file": pa.string(), "max_time": _TIME, "rows": pa.int64()})
+_REMOVED: Final = pa.schema(dict.fromkeys(("id", "name", "location"), pa.string()))
+_PROBLEMS: Final = pa.schema(dict.fromkeys(("name", "code", "problem"), pa.string()))
 
 
 class Upkeep(TableVerbs):
@@ -122,15 +129,11 @@ class Upkeep(TableVerbs):
         CatalogError
             As of `create`.
         """
-        found = self.store.trash()
-        return pa.table(
-            {
-                "id": pa.array([one.id for one, _, _ in found], pa.string()),
-                "name": pa.array([str(one.full_name) for one, _, _ in found], pa.string()),
-                "due": pa.array([due for _, due, _ in found], pa.timestamp("us", "UTC")),
-                "removes_files": pa.array([removes for _, _, removes in found], pa.bool_()),
-            }
+        rows = (
+            {"id": one.id, "name": str(one.full_name), "due": due, "removes_files": removes}
+            for one, due, removes in self.store.trash()
         )
+        return pa.Table.from_pylist(list(rows), _TRASH)
 
     def drop_namespace(self, name: str, cascade: bool = False) -> int:
         """Drop a namespace, and with `cascade` its definitions; data stays.
@@ -206,15 +209,11 @@ class Upkeep(TableVerbs):
                 operation="expire",
                 metrics={"removed_segments": len(old)},
             )
-        return pa.table(
-            {
-                "file": pa.array([entry.file for entry in old], pa.string()),
-                "max_time": pa.array(
-                    [entry.max_time_us for entry in old], pa.timestamp("us", "UTC")
-                ),
-                "rows": pa.array([entry.live_row_count for entry in old], pa.int64()),
-            }
+        rows = (
+            {"file": one.file, "max_time": one.max_time_us, "rows": one.live_row_count}
+            for one in old
         )
+        return pa.Table.from_pylist(list(rows), _EXPIRED)
 
     def gc(self, dry_run: bool = True) -> pa.Table:
         """Remove dropped definitions that are due, and those that were never finished, with files.
@@ -247,14 +246,15 @@ class Upkeep(TableVerbs):
                 self._remove(found, removes_files=removes_files)
             self.store.prune_changes(now - CHANGE_DAYS * DAY_US)
         due += [(found, now, True) for found in abandoned]
-        locations = [one.location if removes else None for one, _, removes in due]
-        return pa.table(
+        rows = (
             {
-                "id": pa.array([one.id for one, _, _ in due], pa.string()),
-                "name": pa.array([str(one.full_name) for one, _, _ in due], pa.string()),
-                "location": pa.array(locations, pa.string()),
+                "id": one.id,
+                "name": str(one.full_name),
+                "location": one.location if removes else None,
             }
+            for one, _, removes in due
         )
+        return pa.Table.from_pylist(list(rows), _REMOVED)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy a catalog that is a file, as of one moment.
@@ -316,7 +316,7 @@ class Upkeep(TableVerbs):
         CatalogError
             As of `create`.
         """
-        problems: list[tuple[str, str, str]] = []
+        problems = []
         for found in self.store.listed(type="table"):
             try:
                 table = self.table(found.full_name)
@@ -324,15 +324,9 @@ class Upkeep(TableVerbs):
                     table.query(limit=0)
                     self.apply(found.full_name)
             except ProjsegError as error:
-                problems.append((str(found.full_name), error.code, error.message))
-        names, codes, texts = zip(*problems, strict=True) if problems else ((), (), ())
-        return pa.table(
-            {
-                "name": pa.array(names, pa.string()),
-                "code": pa.array(codes, pa.string()),
-                "problem": pa.array(texts, pa.string()),
-            }
-        )
+                row = {"code": error.code, "problem": error.message}
+                problems.append({"name": str(found.full_name), **row})
+        return pa.Table.from_pylist(problems, _PROBLEMS)
 
     def _stage(self, name: NameLike, spec: SpecLike) -> TableMetadata:
         """Make a definition that gets its name once its first rows are there."""

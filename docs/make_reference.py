@@ -7,6 +7,7 @@ from api_reference import api_parts
 from command_reference import command_parts
 from function_reference import functions_page
 from regions import filled
+from rest_reference import rest_page
 
 from projseg import errors
 from projseg.errors import CODES
@@ -73,6 +74,7 @@ def main() -> int:
         HERE / "errors.md": errors_page(),
         HERE / "options.md": options_page(),
         HERE / "functions.md": functions_page(),
+        HERE / "catalog-rest.json": rest_page(),
     }
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv[1:]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from projseg.catalog.service.rest_request import RestReply, RestRequest
 from projseg.errors import InvalidInputError
@@ -12,9 +13,7 @@ def listed_access(what: str) -> Callable[[RestRequest], RestReply]:
     """Return the handler that lists `principals`, `tokens` or `grants`."""
 
     def listed(request: RestRequest) -> RestReply:
-        return RestReply(
-            {"items": request.access.listed_access(what, request.query.get("principal"))}
-        )
+        return RestReply({"items": request.access.listed(what, request.query.get("principal"))})
 
     return listed
 
@@ -24,7 +23,7 @@ def create_principal(request: RestRequest) -> RestReply:
     name, admin = request.fields("name", "admin")
     request.require_admin()
     return request.edited(
-        lambda _: request.access.create_principal(str(name), is_admin=admin is True),
+        lambda _: request.access.create_principal(str(name), admin is True),
         lambda _: RestReply({"name": name}, 201),
     )
 
@@ -42,8 +41,11 @@ def create_token(request: RestRequest) -> RestReply:
     principal, expires = request.fields("principal", "expires")
     if expires is not None and not isinstance(expires, int):
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "expires is a time in milliseconds")
-    expires_us = None if expires is None else expires * 1000
-    id_, token = request.access.create_token(str(principal), expires_us)
+    try:
+        until = None if expires is None else datetime.fromtimestamp(expires / 1000, UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"expires: {error}") from error
+    id_, token = request.access.create_token(str(principal), until)
     return RestReply({"id": id_, "token": token}, 201)
 
 

@@ -6,7 +6,6 @@ Handlers are plain functions of a `RestRequest`; they open no table and no file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +14,6 @@ from projseg.catalog.information_schema import view_of, view_rows
 from projseg.catalog.service.rest_request import (
     RestReply,
     RestRequest,
-    SeenTable,
     definitions_of,
     page_of,
     unknown,
@@ -23,6 +21,15 @@ from projseg.catalog.service.rest_request import (
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.registered_places import check_location
+from projseg.catalog.store.rest_records import (
+    Change,
+    Changes,
+    DroppedTable,
+    DroppedTables,
+    SeenTable,
+    Tables,
+)
 from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, TableMetadata, parse_name
 from projseg.catalog.store.tenant_edits import now_us
 from projseg.catalog.upkeep import DATA, DAY_US, TRASH_DAYS
@@ -36,11 +43,13 @@ _ACTIONS: Final[dict[str, Action]] = {action.casefold(): action for action in AC
 def create(request: RestRequest) -> RestReply:
     """Write a whole definition."""
     spec, name = _spec_for(request, request.body), request.name
-    action = _action(request)
-    version, is_new = request.number("version"), request.catalog.store.find(name) is None
+    action, version = _action(request), request.number("version")
+    found = request.catalog.store.find(name)
+    if found is not None:
+        _editable(request, found)
     return request.edited(
         lambda catalog: catalog.create(name, spec, action, version),
-        lambda made: RestReply({"version": made}, 201 if is_new else 200),
+        lambda made: RestReply({"version": made}, 201 if found is None else 200),
     )
 
 
@@ -51,7 +60,7 @@ def register(request: RestRequest) -> RestReply:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "location is a text")
     text = msgspec.json.encode(spec or {})
     whole = _spec_for(request, text)
-    _check_location(location, request.caller.roots)
+    check_location(location, request.caller.roots)
     name, action, place = request.name, _action(request), location.removeprefix("file://")
     return request.edited(
         lambda catalog: catalog._register(name, place, whole, action),
@@ -116,15 +125,16 @@ def hide_columns(request: RestRequest) -> RestReply:
 def rename(request: RestRequest) -> RestReply:
     """Give a definition another name."""
     source, target = (parse_name(one) for one in request.fields("source", "target"))
-    request.require("WRITE", source)
     request.require("WRITE", target)
+    _editable(request, _known(request, source))
     return request.edited(lambda catalog: catalog.rename(source, target))
 
 
 def history(request: RestRequest) -> RestReply:
     """Return who changed a definition."""
     found = request.readable(request.name)
-    return RestReply({"changes": [_change(row) for row in request.catalog.store.history(found)]})
+    rows = request.catalog.store.history(found)
+    return RestReply(Changes([Change.of(row) for row in rows if _may_see(request, row)]))
 
 
 def changes(request: RestRequest) -> RestReply:
@@ -134,15 +144,11 @@ def changes(request: RestRequest) -> RestReply:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_VERSION", "grants changed since then; list the definitions anew"
         )
+    # The head first: what is committed in between is then sent twice, and never left out.
+    head, epoch = request.catalog.store.head(), request.own_store.epoch()
     rows = request.catalog.store.changes(since)
-    head = request.catalog.store.head()
-    shown = [
-        _change(row)
-        for row in rows
-        if (row["definition"] is None and row["kind"].endswith("namespace"))
-        or (row["definition"] is not None and request.may_read(parse_name(row["name"])))
-    ]
-    return RestReply({"head": head, "changes": shown})
+    shown = [Change.of(row) for row in rows if _may_see(request, row)]
+    return RestReply(Changes(shown, head, epoch))
 
 
 def table_names(request: RestRequest) -> RestReply:
@@ -158,7 +164,7 @@ def tables(request: RestRequest) -> RestReply:
     """Return definitions of a namespace, a page at a time."""
     found, token = definitions_of(request, _SPECS_MAX)
     rows = [msgspec.Raw(one.to_json().encode()) for one in found]
-    return RestReply({"tables": rows, "nextPageToken": token})
+    return RestReply(Tables(rows, token))
 
 
 def schema_names(request: RestRequest) -> RestReply:
@@ -203,23 +209,24 @@ def drop_schema(request: RestRequest) -> RestReply:
 def trash(request: RestRequest) -> RestReply:
     """Return dropped definitions."""
     items = [
-        {
-            "id": found.id,
-            "name": str(found.full_name),
-            "deletedAt": found.updated_us // 1000,
-            "dueAt": due // 1000,
-            "removesFiles": removes,
-            "table": msgspec.Raw(found.to_json().encode()),
-        }
+        DroppedTable(
+            id=found.id,
+            name=str(found.full_name),
+            deleted_at=found.updated_us // 1000,
+            due_at=due // 1000,
+            removes_files=removes,
+            table=msgspec.Raw(found.to_json().encode()),
+        )
         for found, due, removes in request.catalog.store.trash()
         if request.may_read(found.full_name)
     ]
-    return RestReply({"items": items, "nextPageToken": None})
+    return RestReply(DroppedTables(items))
 
 
 def undrop(request: RestRequest) -> RestReply:
     """Bring a dropped definition back."""
-    name, id_ = _dropped(request), request.path["id"]
+    found = _dropped(request)
+    name, id_ = _editable(request, found), found.id
     return request.edited(lambda catalog: catalog.undrop(name, id_))
 
 
@@ -281,6 +288,8 @@ def config(request: RestRequest) -> RestReply:
             "principal": caller.principal,
             "admin": caller.is_admin,
             "warehouse": request.catalog._warehouse,
+            "roots": caller.roots,
+            "epoch": request.own_store.epoch(),
             "head": request.catalog.store.head(),
         }
     )
@@ -320,20 +329,31 @@ def _action(request: RestRequest) -> Action:
 
 def _writable(request: RestRequest) -> Name:
     """Return the name of a definition to be edited; of files it needs more than WRITE."""
-    name = request.require("WRITE", request.name)
-    found = request.catalog.store.find(name)
+    return _editable(request, _known(request, request.name))
+
+
+def _known(request: RestRequest, name: Name) -> TableMetadata:
+    found = request.catalog.store.find(request.require("WRITE", name))
     if found is None:
         raise unknown(name)
+    return found
+
+
+def _editable(request: RestRequest, found: TableMetadata) -> Name:
+    """Return the name of a definition whose whole may stay, or come back, as it is."""
     if found.type != "table":
-        request.require("EXTERNAL", name, found.type)
-    return name
+        request.require("EXTERNAL", found.full_name, found.type)
+    if found.type == "table" and not found.managed:
+        check_location(str(found.location), request.caller.roots)
+    return found.full_name
 
 
-def _dropped(request: RestRequest) -> Name:
-    """Return the name of a dropped definition that the caller may edit."""
+def _dropped(request: RestRequest) -> TableMetadata:
+    """Return a dropped definition that the caller may edit."""
     for found, _, _ in request.catalog.store.trash():
         if found.id == request.path["id"] and request.may_read(found.full_name):
-            return request.require("WRITE", found.full_name)
+            request.require("WRITE", found.full_name)
+            return found
     raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "the trash holds no such definition")
 
 
@@ -351,35 +371,8 @@ def _texts(found: Any) -> list[str]:
     return found
 
 
-def _change(row: Mapping[str, Any]) -> dict[str, Any]:
-    spec = row["spec"]
-    return {
-        "version": row["version"],
-        "name": row["name"],
-        "kind": row["kind"],
-        "at": row["at_us"] // 1000,
-        "by": row["by"],
-        "spec": None if spec is None else msgspec.Raw(spec.encode()),
-    }
-
-
-def _check_location(location: str, roots: tuple[str, ...]) -> None:
-    """Refuse a location that is not below a root, compared by parts as it is written."""
-    found = _parts(location)
-    for root in roots:
-        own = _parts(root)
-        if found is not None and own is not None and found[: len(own)] == own:
-            return
-    raise InvalidInputError(
-        "PROJSEG_OUTSIDE_ROOTS", f"{location[:200]} is below none of the tenant's roots"
-    )
-
-
-def _parts(location: str) -> tuple[str, ...] | None:
-    scheme, mark, rest = location.removeprefix("file://").rpartition("://")
-    path = PurePosixPath(rest)
-    strange = ("..", ".") if mark else ("..",)
-    has_strange = any(part in strange or "%" in part or "\\" in part for part in path.parts)
-    is_whole = bool(mark) or path.is_absolute()
-    odd = any(letter in location for letter in "?#\0") or "@" in rest or not location.isprintable()
-    return None if has_strange or not is_whole or odd else (scheme, *path.parts)
+def _may_see(request: RestRequest, row: Mapping[str, Any]) -> bool:
+    """Whether a change is of a namespace, or of a name that the caller may read."""
+    if row["definition"] is None:
+        return str(row["kind"]).endswith("namespace")
+    return request.may_read(parse_name(row["name"]))

@@ -13,7 +13,7 @@ import msgspec
 from projseg.catalog.store.access_store import Access, Caller
 from projseg.catalog.store.definition_store import DefinitionStore
 from projseg.catalog.store.kept_replies import KeptContent, KeptReply, RequestKey
-from projseg.catalog.store.table_metadata import Name, TableMetadata, TableStatus, parse_name
+from projseg.catalog.store.table_metadata import Name, TableMetadata, parse_name
 from projseg.errors import InvalidInputError, PermissionDeniedError
 
 if TYPE_CHECKING:
@@ -172,16 +172,6 @@ class RestRequest:
         if found is None:
             raise unknown(name)
         return found
-
-
-class SeenTable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What a client tells of a definition's table."""
-
-    table_id: str
-    bindings: dict[str, str]
-    stored_schema: dict[str, str]
-    stored_version: int
-    stored_status: TableStatus | None = None
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import hmac
 import json
 import re
 import secrets
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from projseg.catalog.spec.table_spec import SPECS
 from projseg.catalog.store.databases import Database
+from projseg.catalog.store.store_contract import CatalogAdmin, milliseconds_of
 from projseg.catalog.store.table_metadata import Name, check_name
 from projseg.catalog.store.tenant_edits import TENANTS, Edit, TenantEdits, now_us
 from projseg.errors import InvalidInputError, PermissionDeniedError
@@ -127,30 +129,32 @@ def caller_of(database: Database, token: str) -> Caller:
     )
 
 
-class Access(TenantEdits):
+class Access(TenantEdits, CatalogAdmin):
     """The principals, tokens and grants of a tenant."""
 
-    def create_tenant(self, warehouse: str | None, roots: Sequence[str]) -> None:
-        """Make this tenant, or change where its tables lie."""
+    def create_tenant(
+        self, name: str, warehouse: str | None = None, roots: Sequence[str] = ()
+    ) -> None:
+        """Make a tenant, or change where its tables lie."""
 
         def work(edit: Edit) -> None:
-            edit.note("tenant", self.tenant, None, None)
+            edit.note("tenant", name, None, None)
             edit.connection.execute(
                 TENANTS.update()
-                .where(TENANTS.c.tenant == self.tenant)
+                .where(TENANTS.c.tenant == name)
                 .values(warehouse=warehouse, roots=json.dumps(list(roots)))
             )
 
-        self.edit(work)
+        replace(self, tenant=check_name(name)).edit(work)
 
-    def tenants(self) -> list[Mapping[str, Any]]:
+    def tenants(self) -> list[dict[str, Any]]:
         """Return all tenants of the database."""
         asked = sa.select(TENANTS.c.tenant, TENANTS.c.head, TENANTS.c.warehouse, TENANTS.c.roots)
         with self.database.reading() as connection:
             rows = connection.execute(asked.order_by(TENANTS.c.tenant)).mappings().all()
         return [{**row, "roots": json.loads(row["roots"] or "[]")} for row in rows]
 
-    def create_principal(self, name: str, *, is_admin: bool) -> None:
+    def create_principal(self, name: str, admin: bool = False) -> None:
         """Make a principal.
 
         Raises
@@ -169,7 +173,7 @@ class Access(TenantEdits):
                 _PRINCIPALS.insert().values(
                     tenant=self.tenant,
                     name=name,
-                    is_admin=int(is_admin),
+                    is_admin=int(admin),
                     since=edit.note("principal", name, None, None),
                     created_us=now_us(),
                 )
@@ -197,19 +201,22 @@ class Access(TenantEdits):
 
         self.edit(work)
 
-    def create_token(self, principal: str, expires_us: int | None) -> tuple[str, str]:
+    def create_token(
+        self, principal: str, expires: datetime.datetime | None = None
+    ) -> tuple[str, str]:
         """Make a token, and return its id and itself, which nobody sees again.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_UNKNOWN_PRINCIPAL.
+            PROJSEG_UNKNOWN_PRINCIPAL; PROJSEG_BAD_ARGUMENT for a time without a zone.
         """
-        id_ = uuid.uuid4().hex
+        id_, expires_ms = uuid.uuid4().hex, milliseconds_of(expires)
         secret = base64.urlsafe_b64encode(secrets.token_bytes(_TOKEN_BYTES)).decode().rstrip("=")
 
         def work(edit: Edit) -> None:
             self._require_principal(edit, principal)
+            edit.note("token", principal, None, None)
             edit.connection.execute(
                 _TOKENS.insert().values(
                     id=id_,
@@ -217,7 +224,7 @@ class Access(TenantEdits):
                     principal=principal,
                     digest=_digest(secret),
                     created_us=now_us(),
-                    expires_us=expires_us,
+                    expires_us=None if expires_ms is None else expires_ms * 1000,
                 )
             )
 
@@ -266,12 +273,12 @@ class Access(TenantEdits):
 
         return self.edit(work)
 
-    def revoke(self, id_: str) -> None:
+    def revoke(self, id: str) -> None:
         """Take a token or a grant away; one that is not there stays away."""
 
         def work(edit: Edit) -> None:
             for table in (_TOKENS, _GRANTS):
-                own = (table.c.tenant == self.tenant, table.c.id == id_)
+                own = (table.c.tenant == self.tenant, table.c.id == id)
                 principal = edit.connection.execute(sa.select(table.c.principal).where(*own))
                 for row in principal.all():
                     self._list_anew(edit, row.principal)
@@ -279,7 +286,7 @@ class Access(TenantEdits):
 
         self.edit(work)
 
-    def listed_access(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
+    def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
         """Return `principals`, `tokens` (never themselves) or `grants`."""
         table = {"principals": _PRINCIPALS, "tokens": _TOKENS, "grants": _GRANTS}[what]
         owner = table.c.name if what == "principals" else table.c.principal

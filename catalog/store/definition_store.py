@@ -31,7 +31,6 @@ from projseg.catalog.store.tenant_edits import (
     Edit,
     check_version,
     name_values,
-    now_us,
 )
 from projseg.catalog.store.trash import Trash
 from projseg.errors import InvalidInputError
@@ -41,6 +40,7 @@ class DefinitionStore(Namespaces, Trash, StagedDefinitions):
     """The definitions of a tenant in a database."""
 
     warehouse: ClassVar[str | None] = None  # whoever opens the catalog says where tables lie
+    roots: ClassVar[None] = None
 
     def of_tenant(self, tenant: str) -> DefinitionStore:
         """Return the definitions of another tenant of the database."""
@@ -295,27 +295,10 @@ class DefinitionStore(Namespaces, Trash, StagedDefinitions):
         location: Callable[[str], str | None],
         is_managed: bool,
     ) -> int:
-        definition, now = uuid.uuid4().hex, now_us()
-        name = Name(self._namespace(edit.connection, name.namespace), name.name)
-        version = edit.note("create", str(name), definition, text)
-        edit.connection.execute(
-            DEFINITIONS.insert().values(
-                id=definition,
-                tenant=self.tenant,
-                type=spec.type,
-                state=ACTIVE,
-                version=version,
-                created_us=now,
-                updated_us=now,
-                owner=self.user,
-                updated_by=self.user,
-                location=location(definition),
-                managed=int(is_managed),
-                removes_files=0,
-                spec=text,
-                **name_values(name),
-            )
-        )
+        definition, own = uuid.uuid4().hex, self._named(edit, name)
+        version = edit.note("create", str(own), definition, text)
+        place, state = location(definition), {"state": ACTIVE, "version": version}
+        self._add(edit, own, spec, id=definition, location=place, managed=int(is_managed), **state)
         return version
 
 

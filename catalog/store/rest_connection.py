@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -49,44 +49,6 @@ class Received(NamedTuple):
     def json(self) -> Any:
         """Return the body's value."""
         return msgspec.json.decode(self.content)
-
-
-class ChangeReply(msgspec.Struct):
-    """One change of the feed."""
-
-    version: int
-    name: str
-    kind: str
-    at: int
-    by: str | None
-    spec: msgspec.Raw
-
-
-class ChangesReply(msgspec.Struct):
-    """A part of the feed, or a history."""
-
-    changes: list[ChangeReply]
-
-
-class TablesReply(msgspec.Struct):
-    """A page of definitions."""
-
-    tables: list[msgspec.Raw]
-    nextPageToken: str | None
-
-
-class DroppedReply(msgspec.Struct):
-    """A dropped definition."""
-
-    dueAt: int
-    removesFiles: bool
-    table: msgspec.Raw
-
-
-class TrashReply(msgspec.Struct):
-    """The trash."""
-
-    items: list[DroppedReply]
 
 
 class RestConnection:
@@ -149,23 +111,13 @@ class RestConnection:
         """
         self.ask("GET", "/config")
 
-    def migrate(self) -> bool:
-        """Refuse what is done beside the server."""
-        raise self._beside_the_server()
-
-    def copy_to(self, path: Path) -> None:
-        """Refuse what is done beside the server."""
-        raise self._beside_the_server()
-
-    def restore_from(self, path: Path) -> None:
-        """Refuse what is done beside the server."""
-        raise self._beside_the_server()
-
-    def _beside_the_server(self) -> UnsupportedFeatureError:
-        return UnsupportedFeatureError(
+    def _refuse(self, *_: object) -> NoReturn:
+        raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_STORAGE",
             f"catalog {self} is behind a server; do it with the address of the server's database",
         )
+
+    migrate = copy_to = restore_from = _refuse
 
     def ask(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,14 +13,12 @@ from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.rest_access import RestAccess
 from projseg.catalog.store.rest_connection import (
-    ChangesReply,
     Received,
     RestConnection,
-    TablesReply,
-    TrashReply,
     decoded,
     quoted,
 )
+from projseg.catalog.store.rest_records import Changes, DroppedTables, SeenTable, Tables
 from projseg.catalog.store.table_metadata import (
     Action,
     Name,
@@ -80,6 +78,11 @@ class RestStore:
         """Where the server puts managed tables."""
         found = self._configured()["warehouse"]
         return None if found is None else str(found)
+
+    @property
+    def roots(self) -> Sequence[str]:
+        """Below which registered tables lie."""
+        return tuple(self._configured()["roots"])
 
     def of_tenant(self, tenant: str) -> RestStore:
         """Return this store: nobody sees another tenant through a server."""
@@ -159,9 +162,7 @@ class RestStore:
                 if error.code in _UNKNOWN:
                     return  # dropped since it was listed
                 raise
-            content = decoded(
-                reply.content, lambda text: msgspec.json.decode(text, type=TablesReply)
-            )
+            content = decoded(reply.content, msgspec.json.Decoder(Tables).decode)
             for text in content.tables:
                 yield decoded(bytes(text), metadata_of_json)
             token = content.nextPageToken
@@ -253,9 +254,9 @@ class RestStore:
     def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
         """Return dropped definitions, when they are due, and whether their files go then."""
         reply = self._ask("GET", "/trash")
-        content = decoded(reply.content, lambda text: msgspec.json.decode(text, type=TrashReply))
+        content = decoded(reply.content, msgspec.json.Decoder(DroppedTables).decode)
         found = [
-            (decoded(bytes(one.table), metadata_of_json), one.dueAt * 1000, one.removesFiles)
+            (decoded(bytes(one.table), metadata_of_json), one.due_at * 1000, one.removes_files)
             for one in content.items
         ]
         return [one for one in found if due_us is None or one[1] <= due_us]
@@ -300,14 +301,7 @@ class RestStore:
 
     def record(self, definition: str, **facts: Any) -> None:
         """Tell the server what was seen of a definition's table, where that is allowed."""
-        body = {
-            "tableId": facts["table_id"],
-            "bindings": dict(facts["bindings"]),
-            "storedSchema": dict(facts["stored_schema"]),
-            "storedVersion": facts["stored_version"],
-        }
-        if (status := facts.get("stored_status")) is not None:
-            body["storedStatus"] = status
+        body = SeenTable(**facts)
         try:
             self._ask("PUT", f"/definitions{quoted(definition)}/seen", body)
         except PermissionDeniedError:
@@ -368,15 +362,5 @@ class RestStore:
 
 
 def _changes(reply: Received) -> list[Mapping[str, Any]]:
-    found = decoded(reply.content, lambda text: msgspec.json.decode(text, type=ChangesReply))
-    return [
-        {
-            "version": one.version,
-            "name": one.name,
-            "kind": one.kind,
-            "at_us": one.at * 1000,
-            "by": one.by,
-            "spec": None if bytes(one.spec) == b"null" else bytes(one.spec).decode(),
-        }
-        for one in found.changes
-    ]
+    found = decoded(reply.content, msgspec.json.Decoder(Changes).decode)
+    return [one.row() for one in found.changes]

@@ -21,8 +21,6 @@ from projseg.catalog.store.tenant_edits import (
     ROW,
     Edit,
     TenantEdits,
-    name_values,
-    now_us,
 )
 from projseg.errors import InvalidInputError
 
@@ -42,26 +40,9 @@ class StagedDefinitions(TenantEdits):
         """
 
         def work(edit: Edit) -> TableMetadata:
-            id_, now = uuid.uuid4().hex, now_us()
-            own = Name(self._namespace(edit.connection, name.namespace), name.name)
-            edit.connection.execute(
-                DEFINITIONS.insert().values(
-                    id=id_,
-                    tenant=self.tenant,
-                    type=spec.type,
-                    state=STAGED,
-                    version=0,
-                    created_us=now,
-                    updated_us=now,
-                    owner=self.user,
-                    updated_by=self.user,
-                    location=location(id_),
-                    managed=1,
-                    removes_files=0,
-                    spec=spec.to_json(),
-                    **name_values(own),
-                )
-            )
+            id_, state = uuid.uuid4().hex, {"state": STAGED, "version": 0, "managed": 1}
+            own = self._named(edit, name)
+            self._add(edit, own, spec, id=id_, location=location(id_), **state)
             return self._require_staged(edit, id_)
 
         return self.edit(work)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,6 +11,7 @@ from typing import Any, Protocol
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.table_metadata import Action, Name, TableMetadata
+from projseg.errors import InvalidInputError
 
 
 class StoreDatabase(Protocol):
@@ -33,34 +36,78 @@ class StoreDatabase(Protocol):
         """Put a copy in place of everything."""
 
 
-class StoreAccess(Protocol):
-    """Principals, tokens and grants of a store's tenant, as `Access` has them."""
+class CatalogAdmin(ABC):
+    """Who may use a catalog through its server: tenants, principals, tokens and grants.
 
-    def create_tenant(self, warehouse: str | None, roots: Sequence[str]) -> None:
-        """Make the tenant, or change where its tables lie."""
+    Whoever has the database's password needs none of this, and is bound by none of it.
+    """
 
-    def tenants(self) -> list[Mapping[str, Any]]:
-        """Return all tenants of the database."""
+    @abstractmethod
+    def create_tenant(
+        self, name: str, warehouse: str | None = None, roots: Sequence[str] = ()
+    ) -> None:
+        """Make a tenant, or change where its tables lie: managed ones, and registered ones."""
 
-    def create_principal(self, name: str, *, is_admin: bool) -> None:
-        """Make a principal."""
+    @abstractmethod
+    def tenants(self) -> list[dict[str, Any]]:
+        """Return tenant, head, warehouse and roots of each."""
 
+    @abstractmethod
+    def create_principal(self, name: str, admin: bool = False) -> None:
+        """Make a principal of the catalog's tenant."""
+
+    @abstractmethod
     def drop_principal(self, name: str) -> None:
         """Drop a principal with its tokens and grants."""
 
-    def create_token(self, principal: str, expires_us: int | None) -> tuple[str, str]:
-        """Make a token, and return its id and itself, which nobody sees again."""
+    @abstractmethod
+    def create_token(
+        self, principal: str, expires: datetime.datetime | None = None
+    ) -> tuple[str, str]:
+        """Return a token's id and the token, which is shown this once."""
 
+    @abstractmethod
     def grant(
         self, principal: str, action: str, pattern: str, external_type: str | None = None
     ) -> str:
-        """Grant an action on all definitions whose `namespace.name` a pattern matches."""
+        """Grant `READ`, `WRITE`, `EXTERNAL` or `ADMIN` where a pattern matches; returns an id."""
 
-    def revoke(self, id_: str) -> None:
-        """Take a token or a grant away; one that is not there stays away."""
+    @abstractmethod
+    def revoke(self, id: str) -> None:
+        """Take a grant, or a token, away; one that is not there stays away."""
 
-    def listed_access(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
-        """Return `principals`, `tokens` (never themselves) or `grants`."""
+    def revoke_token(self, id: str) -> None:
+        """Take a token away."""
+        self.revoke(id)
+
+    def principals(self) -> list[dict[str, Any]]:
+        """Return the principals by name."""
+        return self.listed("principals")
+
+    def tokens(self, principal: str | None = None) -> list[dict[str, Any]]:
+        """Return the tokens, by id and never themselves."""
+        return self.listed("tokens", principal)
+
+    def grants(self, principal: str | None = None) -> list[dict[str, Any]]:
+        """Return the grants."""
+        return self.listed("grants", principal)
+
+    @abstractmethod
+    def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
+        """Return `principals`, `tokens` or `grants`."""
+
+
+def milliseconds_of(expires: datetime.datetime | None) -> int | None:
+    """Return when a token expires, in milliseconds since 1970.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT without a time zone.
+    """
+    if expires is not None and expires.tzinfo is None:
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "expires needs a time zone")
+    return None if expires is None else int(expires.timestamp() * 1000)
 
 
 class Store(Protocol):
@@ -82,10 +129,14 @@ class Store(Protocol):
     def warehouse(self) -> str | None:
         """Where the store puts managed tables; None: it leaves that to whoever opens it."""
 
+    @property
+    def roots(self) -> Sequence[str] | None:
+        """Below which registered tables lie that may be opened; None: anywhere."""
+
     def of_tenant(self, tenant: str) -> Store:
         """Return the store of another tenant of the same database."""
 
-    def access(self) -> StoreAccess:
+    def access(self) -> CatalogAdmin:
         """Return the principals, tokens and grants."""
 
     def head(self) -> int:

@@ -217,31 +217,24 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> str:
         """Return it as JSON text, as the REST interface has it: times in milliseconds."""
-        found = {
-            "definition": self.id,
-            "id": {"schema": self.namespace, "name": self.name},
-            "creationTime": self.created_us // 1000,
-            "updateTime": self.updated_us // 1000,
-            "version": self.version,
-            "state": self.state,
-            "owner": self.owner,
-            "updatedBy": self.updated_by,
-            "location": self.location,
-            "managed": self.managed,
-            "spec": msgspec.Raw(self.spec.to_json().encode()),
-            "tableId": self.table_id,
-            "bindings": self.bindings,
-            "storedSchema": self.stored_schema,
-            "storedVersion": self.stored_version,
-            "storedStatus": self.stored_status,
-        }
+        found = _MetadataJson(
+            definition=self.id,
+            id={"schema": self.namespace, "name": self.name},
+            creation_time=self.created_us // 1000,
+            update_time=self.updated_us // 1000,
+            spec=msgspec.Raw(self.spec.to_json().encode()),
+            **{field: getattr(self, field) for field in _SAME},
+        )
         return msgspec.json.encode(found).decode()
 
     @property
     def tag(self) -> str:
-        """What differs whenever `to_json` does: the version, and a digest of what was recorded."""
+        """What differs whenever `to_json` does: the version, and a digest of what was recorded.
+
+        A version comes again after a backup was restored, but not at the same time.
+        """
         seen = (self.table_id, self.bindings, self.stored_schema, self.stored_version, self.state)
-        text = repr((*seen, self.stored_status))
+        text = repr((self.updated_us, *seen, self.stored_status))
         return f"{self.version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
@@ -260,42 +253,35 @@ def metadata_of_json(content: bytes) -> TableMetadata:
         namespace=found.id["schema"],
         name=found.id["name"],
         type=spec.type,
-        state=found.state,
-        version=found.version,
-        created_us=found.creationTime * 1000,
-        updated_us=found.updateTime * 1000,
-        owner=found.owner,
-        updated_by=found.updatedBy,
-        location=found.location,
-        managed=found.managed,
-        table_id=found.tableId,
-        bindings=found.bindings,
-        stored_schema=found.storedSchema,
-        stored_version=found.storedVersion,
-        stored_status=found.storedStatus,
+        created_us=found.creation_time * 1000,
+        updated_us=found.update_time * 1000,
         spec=spec,
+        **{field: getattr(found, field) for field in _SAME},
     )
 
 
-class _MetadataJson(msgspec.Struct):
+class _MetadataJson(msgspec.Struct, kw_only=True, rename="camel"):
     definition: str
     id: dict[str, str]
-    creationTime: int
-    updateTime: int
+    creation_time: int
+    update_time: int
     version: int
     state: str
     owner: str | None
-    updatedBy: str | None
+    updated_by: str | None
     location: str | None
     managed: bool
     spec: msgspec.Raw
-    tableId: str | None
+    table_id: str | None
     bindings: dict[str, str]
-    storedSchema: dict[str, str]
-    storedVersion: int | None
-    storedStatus: TableStatus | None = None
+    stored_schema: dict[str, str]
+    stored_version: int | None
+    stored_status: TableStatus | None = None
 
 
+_SAME: Final = tuple(
+    set(_MetadataJson.__struct_fields__) & set(TableMetadata.__struct_fields__) - {"id", "spec"}
+)
 COLUMNS: Final = tuple(TableMetadata.__struct_fields__)
 """The columns of a row of `definitions` that make a `TableMetadata`, in order."""
 

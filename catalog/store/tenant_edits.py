@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
+from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.databases import Database
 from projseg.catalog.store.kept_replies import KeptReply
 from projseg.catalog.store.table_metadata import (
@@ -33,6 +34,7 @@ PAGE: Final = 1000
 TENANTS: Final = sa.table(
     "tenants", *map(sa.column, ("tenant", "head", "kept_from", "warehouse", "roots", "created_us"))
 )
+_INFO: Final = sa.table("info", sa.column("epoch"))
 NAMESPACES: Final = sa.table(
     "namespaces",
     *map(
@@ -135,6 +137,11 @@ class TenantEdits:
     user: str | None = None
     kept: KeptReply | None = None
 
+    def epoch(self) -> str:
+        """Return what differs after a backup was restored, whose versions may come again."""
+        with self.database.reading() as connection:
+            return str(connection.execute(sa.select(_INFO.c.epoch)).scalar_one())
+
     def head(self) -> int:
         """Return the version of the newest edit; 0 if there was none."""
         with self.database.reading() as connection:
@@ -146,7 +153,8 @@ class TenantEdits:
         Raises
         ------
         InvalidInputError
-            PROJSEG_UNKNOWN_VERSION if not all of them are kept.
+            PROJSEG_UNKNOWN_VERSION if not all of them are kept, or there is no such version yet:
+            the catalog was restored.
         """
         changes = CHANGES.c
         asked = (
@@ -158,11 +166,13 @@ class TenantEdits:
             asked = asked.where(changes.definition == definition)
         with self.database.reading() as connection:
             kept_from = int(self._tenant_value(connection, TENANTS.c.kept_from) or 0)
+            head = int(self._tenant_value(connection, TENANTS.c.head) or 0)
             rows = connection.execute(asked).mappings().all()
-        if since < kept_from and definition is None:
+        if definition is None and not kept_from <= since <= head:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_VERSION",
-                f"changes up to version {kept_from} are no longer kept; list the definitions anew",
+                f"there are changes after versions {kept_from} to {head}, not after {since}; list "
+                "the definitions anew",
             )
         return [dict(row) for row in rows]
 
@@ -252,6 +262,18 @@ class TenantEdits:
                 f"the catalog has no namespace '{name}'; create it first",
             )
         return found
+
+    def _named(self, edit: Edit, name: Name) -> Name:
+        """Return a name with its namespace as that is written."""
+        return Name(self._namespace(edit.connection, name.namespace), name.name)
+
+    def _add(self, edit: Edit, name: Name, spec: TableSpec, **values: Any) -> None:
+        """Add a row of a new definition."""
+        times = dict.fromkeys(("created_us", "updated_us"), now_us())
+        users = dict.fromkeys(("owner", "updated_by"), self.user)
+        said = {"type": spec.type, "spec": spec.to_json(), "removes_files": 0}
+        row = {"tenant": self.tenant, **name_values(name), **times, **users, **said, **values}
+        edit.connection.execute(DEFINITIONS.insert().values(row))
 
     def _rewrite(self, edit: Edit, present: TableMetadata, text: str, kind: str) -> int:
         if text == present.spec.to_json():

@@ -410,11 +410,20 @@ def test_a_backup_is_restored_under_a_new_epoch(tmp_path, house):
         with sqlite3.connect(tmp_path / "house.db") as raw:
             return raw.execute("SELECT epoch FROM info").fetchone()[0]
 
-    before = epoch()
+    before, head, tag = epoch(), house.store.head(), house.metadata("t").tag
+    house.merge("t", {"columns": [{"name": "x"}]})
     house.drop("t")
+    gone = house.store.head()
     house.restore(tmp_path / "copy.db")
+    assert house.metadata("t").tag == tag
+    with code("PROJSEG_UNKNOWN_VERSION"):
+        house.changes(gone)
+    assert house.changes(head).num_rows == 0
     assert house.spec("t").to_dict()["columns"] == COLUMNS["columns"]
-    assert epoch() != before
+    assert epoch() == house.store.epoch() != before
+    house.merge("t", {"columns": [{"name": "y"}]})
+    other = house.metadata("t")
+    assert other.version < gone
     assert not house.migrate(), "it is of this release"
 
 

@@ -3,8 +3,10 @@
 import contextlib
 import datetime
 import json
+import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import urllib3
@@ -16,6 +18,25 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 SPEC = {"columns": [{"name": "a", "sqlType": "bigint"}, {"name": "b"}]}
+
+
+DESCRIBED = json.loads((Path(__file__).parents[2] / "docs/catalog-rest.json").read_text())["paths"]
+
+
+def check_described(verb, path, reply):
+    """Each request of these tests is in the file for OpenAPI, with its parameters and status."""
+    asked, _, query = path.partition("?")
+    found = [
+        verbs[verb.lower()]
+        for template, verbs in DESCRIBED.items()
+        if verb.lower() in verbs
+        and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template), f"/v1/catalog{asked}")
+    ]
+    assert found, f"{verb} {path}"
+    known = {one["name"] for operation in found for one in operation.get("parameters", ())}
+    assert {one.partition("=")[0] for one in query.split("&") if one} <= known, path
+    if reply.status < 400:
+        assert any(str(reply.status) in operation["responses"] for operation in found), path
 
 
 class Client:
@@ -32,6 +53,7 @@ class Client:
             retries=False, redirect=False,
         )  # fmt: skip
         assert reply.status == status, reply.data
+        check_described(verb, path, reply)
         self.reply = reply
         found = json.loads(reply.data) if reply.data else None
         return found["error"] if status >= 400 else found
@@ -174,6 +196,43 @@ def test_registered_locations_lie_below_a_root(root):
         refused = root("POST", "/tables/default/bad/register", body, 400)
         assert refused["code"] == "PROJSEG_OUTSIDE_ROOTS", location
     assert root("GET", "/tables/default/bad", None, 404)
+
+
+def test_a_root_that_is_taken_back_binds_what_was_registered(client, port):
+    root = client("root", admin=True)
+    root("POST", "/tables/default/r/register", {"location": "/data/ours/r", "spec": SPEC}, 201)
+    root("DELETE", "/tables/default/r", None, 204)
+    dropped = root("GET", "/trash")["items"][0]["id"]
+    root("POST", f"/trash/{dropped}/undrop")
+    root.admin.create_tenant(root("GET", "/config")["tenant"], "/warehouse", ["/data/other"])
+    for verb, path, body in [
+        ("PUT", "/tables/default/r", {"columns": [{"name": "z"}]}),
+        ("POST", "/tables/default/r?action=replace", {}),
+        ("POST", "/tables/default/r/dropColumn", ["a"]),
+        ("POST", "/tables/rename", {"source": "r", "target": "s"}),
+    ]:
+        assert root(verb, path, body, 400)["code"] == "PROJSEG_OUTSIDE_ROOTS", path
+    token = root.headers["Authorization"].removeprefix("Bearer ")
+    with projseg.Catalog(f"http://127.0.0.1:{port}", token=token) as library:
+        assert library.metadata("r").location == "/data/ours/r"
+        with pytest.raises(InvalidInputError, match="PROJSEG_OUTSIDE_ROOTS"):
+            library.table("r")
+    root("DELETE", "/tables/default/r", None, 204)
+    root("POST", f"/trash/{dropped}/undrop", None, 400)
+
+
+def test_a_feed_says_when_definitions_are_to_be_listed_anew(client):
+    root = client("root", admin=True)
+    root("POST", "/tables/default/t", SPEC, 201)
+    found = root("GET", "/changes")
+    assert found["epoch"] == root("GET", "/config")["epoch"]
+    assert found["changes"][-1]["version"] == found["head"]
+    later = root("GET", f"/changes?since={found['head'] + 1}", None, 410)
+    assert later["code"] == "PROJSEG_UNKNOWN_VERSION", "a restored catalog's head is smaller"
+    secret = client("ada", ("READ", r"default\.open"))
+    root("POST", "/tables/rename", {"source": "t", "target": "open"})
+    kinds = [row["kind"] for row in secret("GET", "/tables/default/open/history")["changes"]]
+    assert kinds == ["rename"], "not what it was by a name that may not be read"
 
 
 def test_grants_decide(client):

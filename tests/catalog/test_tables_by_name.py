@@ -495,6 +495,47 @@ def test_explain_by_name_and_by_path_choose_the_same(edits):
         assert table.explain(**question).segments.equals(by_path.segments)
 
 
+def test_every_door_reads_declared_columns(edits):
+    """Python, DuckDB and the shell have the same values and the same error."""
+    import subprocess
+    import sys
+
+    duckdb = pytest.importorskip("duckdb")
+    edits.create("t", {"columns": [{"name": "a", "sqlType": "string"}, {"name": "b"}]})
+    edits.table("t").append(pa.table({"a": ["1", " 2 "], "b": ["x", "y"]}))
+    edits.merge("t", {"columns": [{"name": "a", "sqlType": "int"}, {"name": "c"}]})
+    edits.hide_columns("t", ["b"])
+    edits.create_namespace("odd ones")
+    edits.create(("odd ones", "a.b"), {"columns": [{"name": "z", "sqlType": "date"}]})
+    uri = str(edits.store.database.path)
+
+    def of_shell(text):
+        words = [sys.executable, "-m", "projseg", "catalog", "sql", text, "--uri", uri]
+        told = subprocess.run(words, capture_output=True, text=True, check=False)
+        return told.returncode, told.stdout + told.stderr
+
+    opened = edits.duckdb(["t", ("odd ones", "a.b")])
+    assert opened.execute("SELECT * FROM \"default\".t ORDER BY a").fetchall() == [
+        (1, None), (2, None),
+    ]  # fmt: skip
+    assert opened.execute('SELECT * FROM "odd ones"."a.b"').fetchall() == []
+    assert edits.sql("SELECT a FROM t ORDER BY a").to_pylist() == [{"a": 1}, {"a": 2}]
+    assert '"a": 2' in of_shell("SELECT a FROM t ORDER BY a")[1]
+    edits.table("t").append(pa.table({"a": [7]}))
+    total = 'SELECT sum(a) AS s FROM "default".t'
+    assert opened.execute(total).fetchall() == [(10,)], "the newest version"
+    own = duckdb.connect()
+    assert edits.duckdb(["t"], own) is own
+    projseg.Table(edits.metadata("t").location).append(pa.table({"a": ["no"], "b": ["z"]}))
+    with pytest.raises(duckdb.Error, match="PROJSEG_EVALUATION_BAD_CAST"):
+        own.execute(total).fetchall()
+    with pytest.raises(ProjsegError, match="PROJSEG_EVALUATION_BAD_CAST"):
+        edits.sql("SELECT sum(a) AS s FROM t")
+    code, told = of_shell("SELECT sum(a) AS s FROM t")
+    assert code
+    assert "PROJSEG_EVALUATION_BAD_CAST" in told
+
+
 def test_projections_are_in_the_definition_and_in_the_table(edits):
     def declared():
         return [one["name"] for one in edits.spec("edits").layout.projections]
