@@ -22,7 +22,7 @@ QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_p
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
 .PHONY: demo demo-spark test check lint lines nightly bench clean
-.PHONY: test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
+.PHONY: test-by-path test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
 demo: $(VENV)/installed
 	$(BIN)/projseg demo
@@ -48,7 +48,13 @@ lines:
 nightly: $(VENV)/installed-dev $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200
 	$(BIN)/python -m tests.mutants
-	$(MAKE) test-minimums test-pythons test-spark-matrix
+	$(MAKE) test-by-path test-minimums test-pythons test-spark-matrix
+
+# The suite by path, where no process can import a catalog's packages and no database answers.
+test-by-path: $(VENV)/installed-dev
+	PYTHONPATH=tests/support/without_catalog PROJSEG_CATALOG=postgresql://nobody@127.0.0.1:1/none \
+		$(BIN)/pytest $(SIDE_BY_SIDE) --ignore tests/catalog --ignore tests/docs \
+		--ignore tests/house_style
 
 # The oldest releases that pyproject.toml allows.
 test-minimums:
