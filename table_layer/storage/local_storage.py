@@ -196,7 +196,8 @@ class LocalStorage:
             _parent(self.root, check_name(name)) as (folder, base),
         ):
             os.unlink(base, dir_fd=folder)
-            os.fsync(folder)
+            if self.is_durable:
+                os.fsync(folder)
 
     def check_writable(self) -> None:
         """Ask the system whether files can be made where the table keeps or will keep them.
@@ -369,11 +370,8 @@ def _read_fully(descriptor: int, offset: int, size: int) -> bytes:
 
 
 def _cut_short(root: str, name: str, wanted: int, found: int) -> CorruptTableError:
-    return CorruptTableError(
-        "PROJSEG_FILE_CUT_SHORT",
-        f"{root}/{name} should have at least {wanted} bytes and has {found}; restore it from "
-        "a copy",
-    )
+    problem = f"{root}/{name} should have at least {wanted} bytes and has {found}"
+    return CorruptTableError("PROJSEG_FILE_CUT_SHORT", f"{problem}; restore it from a copy")
 
 
 def _list_folder(folder: int, inside: str, prefix: str) -> Iterator[StoredFile]:
