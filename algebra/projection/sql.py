@@ -2,9 +2,6 @@
 
 Of groups it is `SELECT [DISTINCT] ... [WHERE ...] [GROUP BY ...]`, of rows `SELECT ... [WHERE ...]
 ORDER BY ...`.
-
-Clauses are found among sqlglot's tokens and cut out of the text unchanged, so that only `bind` has
-to understand the expressions.
 """
 
 from __future__ import annotations
@@ -18,25 +15,12 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exporte
 
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
 from projseg.algebra.druid.druid_projection import ProjectionTexts
-from projseg.algebra.expressions.binding.bind import split_list
 from projseg.algebra.expressions.expression_limits import room_to_recurse
-from projseg.algebra.expressions.text.dialect import clauses, parse_sql, sql_tokens
+from projseg.algebra.expressions.text.dialect import parse_sql, parse_tokens, sql_of, sql_tokens
 from projseg.errors import InvalidInputError
 
-_CLAUSES: Final = {
-    TokenType.SELECT: "SELECT",
-    TokenType.WHERE: "WHERE",
-    TokenType.GROUP_BY: "GROUP BY",
-    TokenType.ORDER_BY: "ORDER BY",
-}
-_REFUSED: Final = {
-    TokenType.FROM: "FROM (a projection's rows are its table's)",
-    TokenType.HAVING: "HAVING",
-    TokenType.LIMIT: "LIMIT",
-    TokenType.JOIN: "JOIN",
-    TokenType.UNION: "UNION",
-    TokenType.SEMICOLON: "a second statement",
-}
+_PARTS: Final = frozenset(("expressions", "distinct", "where", "group", "order"))
+_REFUSED: Final = {"from": "FROM (a projection's rows are its table's)", "joins": "JOIN"}
 
 
 def translate_sql(name: Any, sql: Any) -> ProjectionTexts:
@@ -52,70 +36,63 @@ def translate_sql(name: Any, sql: Any) -> ProjectionTexts:
     owner = f"projection {name!r}"
     if not isinstance(sql, str):
         _refuse(owner, f"needs 'sql' as text, found {sql!r}")
-    clauses = _clauses(owner, sql.strip())
-    outputs = split_list(clauses.get("DISTINCT", clauses["SELECT"]))
+    select = _select(owner, sql.strip())
+    where, group, order = (select.args.get(name) for name in ("where", "group", "order"))
+    outputs = list(map(sql_of, select.expressions))
     plain = [text for text in outputs if not is_aggregate(text)]
     aggregators = [text for text in outputs if is_aggregate(text)]
-    listed = clauses.get("GROUP BY")
-    if "ORDER BY" in clauses:
-        if aggregators or listed is not None or "DISTINCT" in clauses:
+    condition = None if where is None else sql_of(where.this)
+    is_distinct = select.args.get("distinct") is not None
+    if order is not None:
+        if aggregators or group is not None or is_distinct:
             _refuse(
                 owner,
                 "has sql with ORDER BY beside groups, which it may not have (the order of grouping "
                 "columns is the sort order)",
             )
-        order_by = tuple(split_list(clauses["ORDER BY"]))
-        return ProjectionTexts(
-            name, (), (), clauses.get("WHERE"), columns=tuple(plain), order_by=order_by
-        )
-    if "DISTINCT" in clauses:
-        _check_distinct(owner, listed, aggregators)
-    elif listed is None and plain:
+        order_by = tuple(map(sql_of, order.expressions))
+        return ProjectionTexts(name, (), (), condition, columns=tuple(plain), order_by=order_by)
+    if is_distinct:
+        _check_distinct(owner, aggregators, is_grouped=group is not None)
+    elif group is None and plain:
         _refuse(
             owner,
             f"puts out '{plain[0]}' without GROUP BY, which means rows and not groups; write "
             "GROUP BY ALL, or SELECT DISTINCT where there is no aggregate, or ORDER BY for rows in "
             "another order",
         )
-    is_all = listed is None or listed.upper() == "ALL"
-    group_by = plain if is_all else _ordered(owner, outputs, plain, split_list(listed or ""))
-    return ProjectionTexts(name, tuple(group_by), tuple(aggregators), clauses.get("WHERE"))
+    if group is not None and not group.args.get("all"):
+        plain = _ordered(owner, outputs, plain, list(map(sql_of, group.expressions)))
+    return ProjectionTexts(name, tuple(plain), tuple(aggregators), condition)
 
 
 def _refuse(owner: str, problem: str) -> NoReturn:
     raise InvalidInputError("PROJSEG_BAD_PROJECTION", f"{owner} {problem}")
 
 
-def _check_distinct(owner: str, listed: str | None, aggregators: list[str]) -> None:
-    if listed is not None:
+def _check_distinct(owner: str, aggregators: list[str], *, is_grouped: bool) -> None:
+    if is_grouped:
         _refuse(owner, "has sql with both DISTINCT and GROUP BY; keep GROUP BY")
     if aggregators:
         _refuse(owner, f"has the aggregate '{aggregators[0]}' after DISTINCT; write GROUP BY ALL")
 
 
-def _clauses(owner: str, sql: str) -> dict[str, str]:
-    """Return the text of each clause by its keyword; after DISTINCT the outputs are its text."""
-    try:
-        tokens = sql_tokens(sql)
-    except InvalidInputError as error:
-        _refuse(owner, f"has {error.message}")
-    found: dict[str, str] = {}
-    for clause in clauses(sql, tokens, {*_CLAUSES, *_REFUSED}):
-        kind = clause.keyword.token_type
-        if kind in _REFUSED:
-            _refuse(owner, f"has sql with {_REFUSED[kind]}, which it may not have")
-        if not found and (kind != TokenType.SELECT or clause.keyword.start):
-            break
-        if _CLAUSES[kind] in found:
-            _refuse(owner, f"has sql with {_CLAUSES[kind]} twice")
-        found[_CLAUSES[kind]] = clause.text
-        if kind == TokenType.SELECT and clause.tokens[:1]:
-            first = clause.tokens[0]
-            if first.token_type == TokenType.DISTINCT:
-                found["DISTINCT"] = sql[first.end + 1 : clause.tokens[-1].end + 1].strip()
-    if not found:
+def _select(owner: str, sql: str) -> exp.Select:
+    """Return the tree of a SELECT that has no other clauses than a projection's."""
+    if not sql.upper().startswith("SELECT"):
         _refuse(owner, "needs sql that begins with SELECT")
-    return found
+    try:
+        tree = parse_tokens(sql, sql_tokens(sql))
+    except InvalidInputError as error:
+        _refuse(owner, f"has sql that cannot be read: {error.message}")
+    if not isinstance(tree, exp.Select):
+        _refuse(owner, f"has sql with {tree.key.upper()}, which it may not have")
+    for name, value in tree.args.items():
+        clause = name.rstrip("_")
+        if value and clause not in _PARTS:
+            word = _REFUSED.get(clause, clause.upper())
+            _refuse(owner, f"has sql with {word}, which it may not have")
+    return tree
 
 
 def _ordered(owner: str, outputs: list[str], plain: list[str], listed: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 import pyarrow as pa
+from sqlglot import exp
 
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
 from projseg.algebra.expressions.parameters.arguments import Arguments, bad_arguments
@@ -126,22 +127,20 @@ class SelectNames:
             Expressions over columns by folded alias.
         """
 
-        def meaning(one: Reference) -> str | None:
+        def meaning(one: Reference) -> exp.Expression | None:
             if self._scope is not None and (named := self._scope.named(one.parts)) is not None:
-                return self._scope.rewritten(text, one, named)
+                return self._scope.rewritten(one, named)
             if one.parts[0].casefold() in self._folded:
                 return None
-            return _meaning(text, one, aliases)
+            return _meaning(one, aliases)
 
-        return replaced(text, lambda one: self._unqualified(text, one) or meaning(one))
+        return replaced(text, lambda one: self._unqualified(one) or meaning(one))
 
     def aliases_first(self, text: str, aliases: Mapping[str, str]) -> str:
         """Return a text over columns, in which an alias stands before a column of its name."""
         if self._scope is None:
-            return replaced(
-                text, lambda one: self._unqualified(text, one) or _meaning(text, one, aliases)
-            )
-        return replaced(text, lambda one: self._joined(text, one, aliases))
+            return replaced(text, lambda one: self._unqualified(one) or _meaning(one, aliases))
+        return replaced(text, lambda one: self._joined(one, aliases))
 
     def over_outputs(self, text: str, groups: SelectGroups, *, groups_first: bool) -> str:
         """Return a text of HAVING or ORDER BY, over the outputs and keys of a query.
@@ -161,18 +160,17 @@ class SelectNames:
             PROJSEG_BAD_SQL if a column would be taken for the output that has its name.
         """
 
-        def by(one: Reference) -> str | None:
+        def by(one: Reference) -> exp.Expression | None:
             is_inner = any(name in AGGREGATES or name in _OVER_COLUMNS for name in one.within)
             if self._scope is not None:
-                return self._joined_over_outputs(text, one, groups, is_inner, groups_first)
-            plain = self._unqualified(text, one)
-            if any(name in AGGREGATES or name in _OVER_COLUMNS for name in one.within):
+                return self._joined_over_outputs(one, groups, is_inner, groups_first)
+            plain = self._unqualified(one)
+            if is_inner:
                 return plain
             place = len(one.parts) - 1 if plain is not None else 0
             name = one.parts[place].casefold()
             if name in groups.keys and (groups_first or plain is not None):
-                fields = text[one.starts[place + 1] - 1 : one.end] if one.parts[place + 1 :] else ""
-                return quoted_name(groups.keys[name]) + fields
+                return one.renamed(groups.keys[name], taken=place + 1)
             is_unclear = plain is not None or (groups_first and one.within and name in groups.parts)
             if is_unclear and groups.hides(name):
                 raise bad_sql(
@@ -202,18 +200,18 @@ class SelectNames:
             )
         return [SelectItem(text, name) for text, name in found if name.casefold() not in left_out]
 
-    def _joined(self, text: str, one: Reference, aliases: Mapping[str, str]) -> str | None:
+    def _joined(self, one: Reference, aliases: Mapping[str, str]) -> exp.Expression | None:
         """Return what a name of ORDER BY over rows of several tables means."""
         assert self._scope is not None
-        meaning = _meaning(text, one, aliases) if len(one.parts) == 1 else None
+        meaning = _meaning(one, aliases) if len(one.parts) == 1 else None
         if meaning is not None:
             return meaning
         named = self._scope.named(one.parts)
-        return None if named is None else self._scope.rewritten(text, one, named)
+        return None if named is None else self._scope.rewritten(one, named)
 
     def _joined_over_outputs(
-        self, text: str, one: Reference, groups: SelectGroups, is_inner: bool, groups_first: bool
-    ) -> str | None:
+        self, one: Reference, groups: SelectGroups, is_inner: bool, groups_first: bool
+    ) -> exp.Expression | None:
         """Return what a name of HAVING or ORDER BY over several tables means."""
         assert self._scope is not None
         is_output = len(one.parts) == 1 and one.parts[0].casefold() in groups.outputs
@@ -227,16 +225,15 @@ class SelectNames:
             raise
         if named is None:
             return None
-        written = self._scope.rewritten(text, one, named)
+        written = self._scope.rewritten(one, named)
         if is_inner:
             return written
         column = self._scope.written(named).replace("`", "").casefold()
         if column in groups.keys:
-            fields = text[one.starts[named.taken] - 1 : one.end] if one.parts[named.taken :] else ""
-            return quoted_name(groups.keys[column]) + fields
+            return one.renamed(groups.keys[column], taken=named.taken)
         return None if is_output else written
 
-    def _unqualified(self, text: str, one: Reference) -> str | None:
+    def _unqualified(self, one: Reference) -> exp.Expression | None:
         """Return a name without the table's, None if it has none."""
         if self._scope is not None:
             return None
@@ -244,17 +241,14 @@ class SelectNames:
             is_column = one.parts[count].casefold() in self._folded
             is_other = one.parts[0].casefold() in self._folded
             if self._table.is_named(one.parts[:count]) and (is_column or not is_other):
-                return text[one.starts[count] : one.end]
+                return one.renamed(taken=count)
         return None
 
 
-def _meaning(text: str, one: Reference, aliases: Mapping[str, str]) -> str | None:
+def _meaning(one: Reference, aliases: Mapping[str, str]) -> exp.Expression | None:
     """Return what an alias stands for, and the fields that are taken of it."""
     output = aliases.get(one.parts[0].casefold())
-    if output is None:
-        return None
-    fields = f".{text[one.starts[1] : one.end]}" if len(one.parts) > 1 else ""
-    return f"({output}){fields}"
+    return None if output is None else one.instead(output)
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind
 from projseg.algebra.expressions.parameters.arguments import Arguments, bound_to
 from projseg.algebra.expressions.parameters.sql_parameters import refuse_alone
 from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.expressions.text.references import references
+from projseg.algebra.expressions.text.references import plain_name, references
 from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.projection.sql import is_aggregate
@@ -395,6 +395,5 @@ def _written_name(text: str, bound: NamedExpression) -> str:
     """Return the name that Spark gives to an output; of a column, the one that is written."""
     if not isinstance(bound.expression, Column):
         return bound.name
-    found = references(text)
-    is_name = len(found) == 1 and found[0].starts[0] == 0 and found[0].end == len(text)
-    return found[0].parts[-1] if is_name else bound.name
+    name = plain_name(text)
+    return bound.name if name is None else name.parts[-1]

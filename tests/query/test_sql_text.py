@@ -86,6 +86,7 @@ def test_what_is_more_than_a_select_over_one_table_is_named(statement, what, tab
         ("SELECT min(added) AS channel FROM t GROUP BY robot ORDER BY t.channel",
          "BAD_SQL", "'t.channel' means a column that has the name of another output"),
         ("SELECT 'x FROM t", "BAD_EXPRESSION", "SQL that cannot be read"),
+        ("SELECT added FROM t WHERE text_match('+')", "BAD_TEXT_QUERY", "+"),
         ("FROM t", "BAD_SQL", "a statement without SELECT"),
         ("WITH", "BAD_SQL", "a statement is not Spark SQL"),
         ("WITH a AS SELECT", "BAD_SQL", "nothing follows SELECT, at character 11"),

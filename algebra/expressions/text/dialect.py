@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, reduce
-from itertools import pairwise
 from typing import Final
 
-import msgspec
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
@@ -34,8 +32,6 @@ from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 _TREES_KEPT: Final = 1024
 _TEXT_MATCH: Final = "text_match"
-PREFIX: Final = "SELECT "
-"""What `parse_sql` puts before a text, so places in its trees are later by so much."""
 
 
 _GENERATOR: Final = SparkExpression.Generator(
@@ -62,7 +58,7 @@ def parse_sql(text: str) -> exp.Expression:
 def _parsed(text: str) -> exp.Expression:
     try:
         with room_to_recurse():
-            trees = SparkExpression().parse(f"{PREFIX}{text}\n")
+            trees = SparkExpression().parse(f"SELECT {text}\n")
     except (SqlglotError, ValueError) as error:
         raise bad_expression(f"'{text}' is not a Spark SQL expression{_reason(error)}") from error
     except RecursionError as error:
@@ -101,14 +97,15 @@ def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
     """
     try:
         with room_to_recurse():
-            (tree,) = SparkExpression().parser().parse(list(tokens), sql)
-            tree = _checked(tree, sql)  # type: ignore[arg-type]  # a text of tokens has one
+            trees = SparkExpression().parser().parse(list(tokens), sql)
     except (SqlglotError, ValueError) as error:
         problem = f"a statement is not Spark SQL{_reason(error)}{_place(error, sql)}"
         raise InvalidInputError("PROJSEG_BAD_SQL", problem) from error
     except RecursionError as error:
         raise too_deep() from error
-    return tree
+    if len(trees) != 1 or trees[0] is None:
+        raise InvalidInputError("PROJSEG_BAD_SQL", "there is no statement, or a second statement")
+    return _checked(trees[0], sql)  # type: ignore[arg-type]  # statements are expressions
 
 
 def sql_of(tree: exp.Expression) -> str:
@@ -215,28 +212,6 @@ def _parts(select: exp.Select) -> list[str]:
     return [key for key, value in select.args.items() if value and key != "kind"]
 
 
-_OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
-_CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
-
-
-class Clause(msgspec.Struct, frozen=True):
-    """A keyword, and what follows it up to the next clause.
-
-    Parameters
-    ----------
-    keyword : Token
-        What opens it.
-    tokens : tuple of Token
-        What stands after the keyword.
-    text : str
-        The same as it is written.
-    """
-
-    keyword: Token
-    tokens: tuple[Token, ...]
-    text: str
-
-
 def sql_tokens(sql: str) -> list[Token]:
     """Return the tokens of an SQL text; `start` and `end`, the last character, are places in it.
 
@@ -250,41 +225,3 @@ def sql_tokens(sql: str) -> list[Token]:
     except SqlglotError as error:
         reason = " ".join(str(error).split())
         raise bad_expression(f"SQL that cannot be read: {reason}") from error
-
-
-def outside_brackets(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Yield the tokens that stand in no brackets; brackets themselves are left out."""
-    depth = 0
-    for token in tokens:
-        is_bracket = token.token_type in _OPENING or token.token_type in _CLOSING
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        if depth == 0 and not is_bracket:
-            yield token
-
-
-def clauses(sql: str, tokens: Sequence[Token], keywords: Container[TokenType]) -> list[Clause]:
-    """Return the clauses of a text in their order; what stands before the first is left out.
-
-    Parameters
-    ----------
-    sql : str
-        The text.
-    tokens : sequence of Token
-        Its tokens.
-    keywords : container of TokenType
-        What opens a clause; FROM after DISTINCT, as in `a IS DISTINCT FROM b`, does not.
-    """
-    openings, before = [], None
-    for token in outside_brackets(tokens):
-        if token.token_type in keywords and before != TokenType.DISTINCT:
-            openings.append(token)
-        before = token.token_type
-    bounds = pairwise([*(token.start for token in openings), len(sql)])
-    return [
-        Clause(
-            keyword,
-            tuple(token for token in tokens if keyword.end < token.start < end),
-            sql[keyword.end + 1 : end].strip(),
-        )
-        for keyword, (_, end) in zip(openings, bounds, strict=True)
-    ]

@@ -22,7 +22,7 @@ from projseg.algebra.expressions.functions.logic.joined_values import (
 from projseg.algebra.expressions.instant import fixed_instant
 from projseg.algebra.expressions.parameters.arguments import Arguments, bound_to
 from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
-from projseg.algebra.expressions.text.references import references
+from projseg.algebra.expressions.text.references import plain_name
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Call, Column, Expression
@@ -155,13 +155,11 @@ def _titled(text: str, wide: pa.Schema) -> str:
     """Return a text with an alias if it is `name.column` alone: the column's name."""
     if "." not in text:
         return text
-    found = references(text)
-    is_name = len(found) == 1 and len(found[0].parts) == 2 and found[0].starts[0] <= 1
-    if not is_name or text[found[0].end :].strip(" `"):
+    name = plain_name(text)
+    if name is None or len(name.parts) != 2:
         return text
-    folded = {name.casefold() for name in wide.names}
-    is_joined = ".".join(found[0].parts).casefold() in folded
-    return f"{text} AS {quoted_name(found[0].parts[1])}" if is_joined else text
+    is_joined = ".".join(name.parts).casefold() in {one.casefold() for one in wide.names}
+    return f"{text} AS {quoted_name(name.parts[1])}" if is_joined else text
 
 
 def path_of_columns(

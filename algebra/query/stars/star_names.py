@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from sqlglot import exp
 
 from projseg.algebra.expressions.instant import BARE_NAMES
+from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.text.references import Reference, references, replaced
 from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.query.select_table import SelectedTable
@@ -111,17 +113,17 @@ class StarScope(msgspec.Struct, frozen=True):
             return column
         return f"{quoted_name(self.tables[named.table].alias)}.{column}"
 
-    def rewritten(self, text: str, one: Reference, named: NamedColumn) -> str:
+    def rewritten(self, one: Reference, named: NamedColumn) -> exp.Expression:
         """Return a name as texts over the joined rows have it, with the fields taken of it."""
-        fields = text[one.starts[named.taken] - 1 : one.end] if one.parts[named.taken :] else ""
-        return self.written(named) + fields
+        table = () if named.table == self.fact else (self.tables[named.table].alias,)
+        return one.renamed(*table, named.column, taken=named.taken)
 
     def over_rows(self, text: str) -> str:
         """Return a text over the joined rows."""
 
-        def by(one: Reference) -> str | None:
+        def by(one: Reference) -> exp.Expression | None:
             named = self._known(one)
-            return None if named is None else self.rewritten(text, one, named)
+            return None if named is None else self.rewritten(one, named)
 
         return replaced(text, by)
 
@@ -144,14 +146,14 @@ class StarScope(msgspec.Struct, frozen=True):
 
     def plain_column(self, text: str) -> NamedColumn | None:
         """Return the column that a text is, or None if it is something else."""
-        bare = text.strip()
-        while bare.startswith("(") and bare.endswith(")"):
-            bare = bare[1:-1].strip()
-        found = references(bare)
-        if len(found) != 1 or found[0].starts[0] > 1 or bare[found[0].end :].strip("` "):
+        tree = parse_sql(text)
+        while isinstance(tree, exp.Paren):
+            tree = tree.this
+        if not isinstance(tree, exp.Column):
             return None
-        named = self.named(found[0].parts)
-        return named if named is not None and len(found[0].parts) == named.taken else None
+        parts = Reference(tree).parts
+        named = self.named(parts)
+        return named if named is not None and len(parts) == named.taken else None
 
     def star(self, numbers: Iterable[int]) -> list[tuple[str, str]]:
         """Return the columns of tables as `*` lists them: texts, and names."""
