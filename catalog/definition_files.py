@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from projseg.catalog.spec.spec_rules import checked
-from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX, TableSpec
+from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX
 from projseg.catalog.store.table_metadata import Action, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError
@@ -84,7 +83,6 @@ class DefinitionFiles(TableVerbs):
         for content in found:
             self._load(content, action)
             count += 1
-        self.flush()
         return count
 
     def _load(self, content: Mapping[str, Any], action: Action) -> None:
@@ -92,14 +90,10 @@ class DefinitionFiles(TableVerbs):
         known = {one["name"].casefold() for one in self.store.namespaces()}
         if name.namespace.casefold() not in known:
             self.store.put_namespace(name.namespace, None, None)
-        spec = checked(TableSpec.of(content["spec"]))
-
-        def location(definition: str) -> str | None:
-            if place is not None or spec.type != "table":
-                return None if place is None else str(place)
-            return self._location(name, definition)
-
-        self.store.put(name, spec, action, location=location, is_managed=place is None)
+        if place is None:
+            self._as_catalog().create(name, content["spec"], action)
+        else:
+            self._as_catalog()._register(name, str(place), content["spec"], action)
 
     def register_warehouse(self, folder: str | os.PathLike[str]) -> int:
         """Register the tables of a folder warehouse under their names.

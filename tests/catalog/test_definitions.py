@@ -304,10 +304,27 @@ def test_a_catalog_travels_without_its_connections(catalog):
         assert copy.spec("t") == catalog.spec("t")
 
 
-def test_a_lost_answer_is_looked_up(catalog, monkeypatch):
+LOST = {
+    "create": lambda c: c.create("u", {}),
+    "merge": lambda c: c.merge("t", {"columns": [{"name": "x"}]}),
+    "rename": lambda c: c.rename("t", "u"),
+    "drop": lambda c: c.drop("t"),
+    "undrop": lambda c: c.undrop("old"),
+    "create namespace": lambda c: c.create_namespace("n"),
+    "grant": lambda c: c.admin.grant("ada", "READ", ".*"),
+    "token": lambda c: c.admin.create_token("ada"),
+}
+
+
+@pytest.mark.parametrize("verb", LOST)
+def test_a_lost_answer_is_looked_up(catalog, monkeypatch, verb):
     import sqlalchemy as sa
 
     catalog.create("t", {})
+    catalog.create("old", {})
+    catalog.drop("old")
+    catalog.admin.create_principal("ada")
+    before = catalog.changes().num_rows
     real, lost = sa.Connection.commit, []
 
     def cut(connection):
@@ -317,13 +334,18 @@ def test_a_lost_answer_is_looked_up(catalog, monkeypatch):
             raise sa.exc.OperationalError("COMMIT", {}, ConnectionError("the line was cut"))
 
     monkeypatch.setattr(sa.Connection, "commit", cut)
-    catalog.merge("t", {"columns": [{"name": "x"}]})
+    LOST[verb](catalog)
     assert lost
-    assert catalog.history("t")["kind"].to_pylist() == ["create", "merge"], "and not done twice"
+    if verb in ("grant", "token"):
+        assert len(getattr(catalog.admin, f"{verb}s")("ada")) == 1, "and not done twice"
+    else:
+        assert catalog.changes()["kind"].to_pylist()[before:] == [verb], "and not done twice"
 
 
 @pytest.mark.parametrize("doors", ["sqlite", "postgres"], indirect=True)
-@pytest.mark.parametrize("verb", ["create", "merge", "rename", "drop", "hide", "move"])
+@pytest.mark.parametrize(
+    "verb", ["create", "merge", "rename", "drop", "undrop", "register", "namespace", "hide", "move"]
+)
 def test_a_kill_before_the_commit_leaves_nothing(doors, verb):
     import os
     import signal
@@ -332,6 +354,8 @@ def test_a_kill_before_the_commit_leaves_nothing(doors, verb):
 
     catalog = doors.open()
     catalog.create("t", COLUMNS)
+    catalog.create("old", {})
+    catalog.drop("old")
     before = [one.to_json() for one in catalog.tables()], catalog.changes().to_pylist()
     catalog.close()
     verbs = {
@@ -339,6 +363,9 @@ def test_a_kill_before_the_commit_leaves_nothing(doors, verb):
         "merge": lambda c: c.merge("t", {"columns": [{"name": "x"}]}),
         "rename": lambda c: c.rename("t", "u"),
         "drop": lambda c: c.drop("t"),
+        "undrop": lambda c: c.undrop("old"),
+        "register": lambda c: c.register("r", doors.folder / "r"),
+        "namespace": lambda c: c.create_namespace("n"),
         "hide": lambda c: c.hide_columns("t", ["a"]),
         "move": lambda c: c.move_column("t", "b", "first"),
     }

@@ -446,6 +446,49 @@ def test_a_kill_between_a_first_write_and_its_record(edits):
     assert edits.metadata("edits").table_id is not None, "the next statement records it"
 
 
+def test_a_kill_before_a_write_that_adopts_commits_leaves_the_table(edits):
+    edits.table("edits").append(rows())
+    edits.merge("edits", {"columns": [{"name": "late", "sqlType": "date"}],
+                          "properties": {"segmentGranularity": "PT12H"}})  # fmt: skip
+    before = edits.metadata("edits"), edits.table("edits").properties, edits.table("edits").version
+
+    def dies():
+        from projseg.catalog import named_rows
+
+        named_rows.commit = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+        edits.table("edits").append(rows())
+
+    assert run_and_die(dies)
+    table = edits.table("edits")
+    assert (edits.metadata("edits"), table.properties, table.version) == before
+    table.append(rows())
+    assert table.properties.segment_granularity == "PT12H"
+    assert table.version == before[2] + 1
+    assert table.properties.columns[-1].name == "late"
+
+
+@pytest.mark.parametrize("step", ["marked", "emptied"])
+def test_a_kill_while_files_are_removed_leaves_them_to_gc(edits, step):
+    edits.table("edits").append(rows())
+    place = edits.metadata("edits").location
+
+    def dies():
+        kind = type(edits)
+        if step == "marked":
+            kind._empty = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        else:
+            type(edits.store).forget = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        edits.drop("edits", data="now")
+
+    assert run_and_die(dies)
+    assert not edits.exists("edits")
+    with pytest.raises(ProjsegError, match="PROJSEG_UNKNOWN_TABLE"):
+        edits.undrop("edits")  # files are going
+    assert edits.gc(dry_run=False).num_rows == 1
+    assert edits.trash().num_rows == 0
+    assert not os.path.exists(place)
+
+
 @pytest.mark.parametrize("verb", ["rename", "drop", "widen"])
 def test_a_kill_between_a_column_of_the_table_and_of_the_definition(edits, verb):
     edits.merge("edits", {"columns": [{"name": "n", "sqlType": "int"}]})
