@@ -1,8 +1,10 @@
 """Definitions in SQLite, in PostgreSQL and behind a server: one suite for all."""
 
+import contextlib
 import json
 import pickle
 import sqlite3
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -411,6 +413,37 @@ def test_files_that_are_no_catalog_or_of_another_schema_are_refused(tmp_path):
     assert "hunter2" not in str(caught.value)
     with pytest.raises(projseg.ProjsegError, match="PROJSEG_UNSUPPORTED_STORAGE"):
         projseg.Catalog("mysql://x/y")
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "catalogs"
+
+
+@pytest.mark.parametrize("schema", ["1", "2", "3", "4"])
+def test_a_catalog_of_each_schema_is_migrated(tmp_path, schema):
+    """Dumps of catalogs that each schema left: older ones say so, are copied, and keep all."""
+    path = tmp_path / "house.db"
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.executescript((GOLDEN / f"schema-{schema}.sql").read_text(encoding="utf-8"))
+    newest = str(len(list(GOLDEN.glob("*.sql"))))
+    with projseg.Catalog(path) as catalog:
+        if schema != newest:
+            with pytest.raises(CatalogError, match="PROJSEG_CATALOG_NEEDS_MIGRATION"):
+                catalog.exists("sales.edits")
+        assert catalog.migrate() == (schema != newest)
+        copy = tmp_path / f"house.db.before-{newest}"
+        assert copy.exists() == (schema != newest)
+        found = catalog.metadata("sales.edits")
+        assert (str(found.full_name), found.version, found.owner) == ("Sales.Edits", 2, "ada")
+        assert (found.table_id, found.stored_version, found.stored_status) == ("t1", 7, None)
+        assert found.bindings == {"added": "added_1"}
+        assert found.spec.columns[1].comment == "ü"
+        assert found.spec.to_json() == catalog.history("sales.edits")["spec"][0].as_py()
+        assert catalog.store.namespaces()[1]["properties"] == {"k": "v"}
+        if schema > "1":
+            assert catalog.admin.grants("ada")[0]["action"] == "READ"
+        assert catalog.merge("sales.edits", {"columns": [{"name": "new"}]}) == 3
+        catalog.admin.create_principal("eve")
+        assert catalog.changes(2).num_rows == 2
 
 
 def test_a_locked_file_is_busy_and_readers_go_on(tmp_path):

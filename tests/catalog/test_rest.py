@@ -387,30 +387,3 @@ def test_another_host_needs_tls(tmp_path):
     catalog = projseg.Catalog(tmp_path / "house.db")
     with pytest.raises(InvalidInputError, match="insecure"):
         serve(catalog, "0.0.0.0")
-
-
-def test_a_first_schema_is_migrated(tmp_path):
-    """A catalog of the first schema says so, is migrated, and keeps its definitions."""
-    from alembic import command
-
-    from projseg.catalog.store import databases
-
-    path = tmp_path / "house.db"
-    with projseg.Catalog(path) as catalog:
-        catalog.create("t", SPEC)
-    config = databases._config()
-    engine = databases.Database(str(path))
-    path.unlink()
-    path.touch()
-    with engine._begun(is_edit=True) as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "1")
-        connection.commit()
-    engine.close()
-    with projseg.Catalog(path) as catalog:
-        with pytest.raises(projseg.ProjsegError, match="NEEDS_MIGRATION"):
-            catalog.exists("t")
-        assert catalog.migrate()
-        catalog.create("t", SPEC)
-        catalog.admin.create_principal("ada")
-        assert (tmp_path / "house.db.before-4").exists()
