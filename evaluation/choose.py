@@ -32,6 +32,7 @@ from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector, held_bytes, text_bytes
 
 _BUCKETS_MAX: Final = 1 << 14
+_BUCKET: Final = "\0bucket"  # the column of a floor that expressions are evaluated over
 
 
 def bucket_vector(times: Numbers, granularity: Granularity, result_type: pa.DataType) -> Vector:
@@ -152,7 +153,7 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
         return _evaluate_joined(expression, rows)
     known = None
     if len(expression.columns) == 1:
-        known = _floor_of_plain_column(expression, vector)
+        known = _of_time_buckets(expression, vector)
     if known is None:
         known = evaluated_in_blocks(expression, rows)
     if known is not None:
@@ -225,16 +226,34 @@ def _text_bytes(expression: Expression, rows: Rows) -> int:
     return sum(text_bytes(rows.vector(name), _TEXT_BYTES_MAX) for name in expression.columns)
 
 
-def _floor_of_plain_column(expression: Expression, vector: Vector) -> Vector | None:
-    is_floor = isinstance(expression, Call) and expression.function == "time_floor"
-    if not is_floor or not isinstance(vector, Numbers):
+def _of_time_buckets(expression: Expression, times: Vector) -> Vector | None:
+    """Return an expression over the floors of timestamps: it is computed once for each bucket.
+
+    Fields of time are such: `hour(t)` is bound as the hour of a floor of `t`.
+    """
+    if not isinstance(times, Numbers) or not pa.types.is_timestamp(times.type):
         return None
-    assert isinstance(expression, Call)
-    if not isinstance(expression.arguments[0], Column) or not pa.types.is_timestamp(vector.type):
+    floors = {node for node in expression.walk() if _is_floor_of_column(node)}
+    if len(floors) != 1:
         return None
-    (granularity,) = expression.parameters
+    (floor,) = floors
+    over_buckets = with_columns(expression, {floor: _BUCKET})
+    if over_buckets.columns != {_BUCKET}:
+        return None
+    assert isinstance(floor, Call)
+    (granularity,) = floor.parameters
     assert isinstance(granularity, Granularity)
-    return bucket_vector(vector, granularity, expression.type)
+    buckets = bucket_vector(times, granularity, floor.type)
+    if floor == expression:
+        return buckets
+    if not isinstance(buckets, Ids) or len(buckets.dictionary) > len(buckets):
+        return None
+    return _evaluate_over_dictionary(over_buckets, _BUCKET, buckets)
+
+
+def _is_floor_of_column(node: Expression) -> bool:
+    is_floor = isinstance(node, Call) and node.function == "time_floor"
+    return is_floor and isinstance(node, Call) and isinstance(node.arguments[0], Column)
 
 
 def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) -> Vector:

@@ -216,21 +216,23 @@ class Bound:
             ranks = _id_ranks(vector, self._term)
             rank, is_there = self._rank_in(vector.dictionary)
             return ranks < rank, ranks == rank if is_there else np.zeros(len(ranks), np.bool_)
-        if isinstance(vector, Numbers) and vector.values.dtype.kind in "iu":
-            return self._compare_integers(vector)
         if self._rank is not None and isinstance(vector, Numbers):
+            if vector.values.dtype.kind in "iu":
+                return self._compare_integers(vector, self._rank)
             numbers = number_ranks(vector.wide(), vector.validity, self._term)
             if numbers is not None:
                 return numbers < self._rank, numbers == self._rank
         return self._compare_arrow(vector.to_arrow())
 
-    def _compare_integers(self, numbers: Numbers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _compare_integers(
+        self, numbers: Numbers, rank: int
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Compare integers as they are stored, in few bytes."""
         term, validity = self._term, numbers.validity
-        is_value = np.ones(len(numbers), np.bool_) if validity is None else validity
         if self._is_null:
+            is_value = np.ones(len(numbers), np.bool_) if validity is None else validity
             return is_value & (not term.nulls_first), ~is_value
-        place = int(arrow_to_numbers(self._value)[0][0]) - numbers.base
+        place = (~rank if term.is_descending else rank) - numbers.base
         is_before = numbers.values > place if term.is_descending else numbers.values < place
         is_equal = numbers.values == place
         if validity is None:

@@ -12,10 +12,13 @@ from odd_zones import ODD_ZONES
 from scale import tries
 
 import projseg
+from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import MINUTE
 from projseg.algebra.time.time_zones import zone_table
-from projseg.evaluation.choose import bucket_vector
+from projseg.evaluation.choose import bucket_vector, evaluate_over
+from projseg.evaluation.rows import MemorySource, all_rows
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.segment_format.vectors.vectors import Numbers
 
@@ -79,3 +82,31 @@ def test_the_last_bucket_may_be_longer_than_those_before_it(tmp_path, unit, firs
         found = table.query(*query, context=context)
         keys = found["k"].cast(pa.int64()).to_pylist()
         assert dict(zip(keys, found["n"].to_pylist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hour(time)",
+        "minute(time)",
+        "dayofweek(time)",
+        "year(time) * 100 + month(time)",
+        "hour(time) + minute(time)",  # floors of two granularities
+        "CASE WHEN hour(time) > 3 THEN concat('h', hour(time)) END",
+        "hour(time) = 2 OR time IS NULL",
+        "10 DIV (hour(time) + 1)",
+    ],
+)
+def test_expressions_over_floors_are_those_of_each_row(text, is_sorted, zone):
+    draw = np.random.default_rng(3)
+    values = draw.integers(0, 3 * 86_400_000_000, 6_000)
+    values = np.sort(values) if is_sorted else values
+    validity = None if is_sorted else draw.random(6_000) < 0.9
+    times = Numbers(np.where(validity, values, 0) if validity is not None else values, TIMESTAMP)
+    times = Numbers(times.values, TIMESTAMP, validity=validity)
+    expression = bind(text, SCHEMA, timezone=zone)
+    found = evaluate_over(expression, all_rows(MemorySource(6_000, {"time": times})))
+    expected = evaluate(expression, {"time": times.to_arrow()}, 6_000)
+    assert found.to_arrow().to_pylist() == expected.to_pylist()
