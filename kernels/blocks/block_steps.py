@@ -122,7 +122,31 @@ def _add_or_multiply(
 def _divide(
     operation: int, x: NDArray[np.int64], y: NDArray[np.int64], out: NDArray[np.int64]
 ) -> None:
-    """Divide towards zero. The processor cannot divide the least integer by -1, which wraps around.
+    """Divide towards zero; by 0 as by 1. Doubles divide sooner, exactly up to 52 bits.
+
+    Shapes: x, y, out [b].
+    Part of: `_compute`.
+    """
+    bits = np.int64(0)
+    for row in range(len(out)):
+        bits |= (x[row] ^ (x[row] >> 63)) | (y[row] ^ (y[row] >> 63))
+    if bits >> 52 != 0:
+        _divide_long(operation, x, y, out)
+    elif operation == Operation.DIVIDE:
+        for row in range(len(out)):
+            divisor = np.float64(y[row] + (y[row] == 0))
+            out[row] = np.int64(np.float64(x[row]) / divisor)
+    else:
+        for row in range(len(out)):
+            divisor = np.float64(y[row] + (y[row] == 0))
+            out[row] = x[row] - np.int64(np.float64(x[row]) / divisor) * np.int64(divisor)
+
+
+@kernel
+def _divide_long(
+    operation: int, x: NDArray[np.int64], y: NDArray[np.int64], out: NDArray[np.int64]
+) -> None:
+    """Divide any integers; the processor cannot divide the least by -1, which wraps around.
 
     Shapes: x, y, out [b].
     Part of: `_compute`.
