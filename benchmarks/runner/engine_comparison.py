@@ -48,7 +48,8 @@ class EngineComparison:
     rows : RowsToStage
         About 150 bytes a row are staged in the bench's folder, and each engine's copy.
     measures : collection of str
-        `warm` rounds, `clients` at once, `plan`, or first answers in a `fresh` process a query.
+        `warm` rounds, `clients` at once, `plan`, or first answers in a `fresh` process a query, or
+        the `memory` of one such.
     label : str
         Of the tables of figures.
     """
@@ -71,8 +72,8 @@ class EngineComparison:
             one.name for one in engines if one.is_peer and one.name not in self.bench.peers
         ]
         loaded = [engine for engine in engines if self._load(engine, source)]
-        if "fresh" in self.measures:
-            self._ask_fresh(loaded)
+        if "fresh" in self.measures or "memory" in self.measures:
+            self._ask_fresh(loaded, _FRESH_RUNS if "fresh" in self.measures else 0)
         else:
             with ExitStack() as workers:
                 self._ask(self._opened(loaded, workers))
@@ -81,7 +82,7 @@ class EngineComparison:
         for query in self._queries:
             for engine in loaded:
                 found = self._values.get((query.name, engine.name))
-                if found is not None and ("warm" in self.measures or "fresh" in self.measures):
+                if found is not None and {"warm", "fresh", "memory"}.intersection(self.measures):
                     self.bench.add(self.label, query.title, engine.name, found)
 
     @property
@@ -218,23 +219,28 @@ class EngineComparison:
         for (query, name), values in rounds.items():
             self.bench.add("clients at once", f"{query.title}, {count} clients", name, values)
 
-    def _ask_fresh(self, engines: Sequence[type[Engine]]) -> None:
+    def _ask_fresh(self, engines: Sequence[type[Engine]], runs: int) -> None:
         """Ask each query of new processes: files are in the page cache, nothing else is warm."""
         for query in self._queries:
             for engine in engines:
                 self.bench.progress(f"{engine.name}: {query.name}")
                 values: dict[str, Any] = {"ms": [], "cpu ms": []}
-                for number in range(_FRESH_RUNS + 1):
+                for number in range(runs + 1):
                     with self._worker(engine) as worker:
                         worker.call("open")
                         path = self._answer_path(engine.name, query)
-                        reply = worker.call("answer", query, answer_path=path)
-                        if number == _FRESH_RUNS:
+                        is_sampled = number == 0
+                        reply = worker.call(
+                            "answer", query, answer_path=path, samples_memory=is_sampled
+                        )
+                        if number == runs:
                             values |= worker.call("work", query).value or {}
                     if reply.failure:
                         self._fail(engine, query.name, reply)
                         break
-                    if number:
+                    if is_sampled:
+                        values["peak memory"] = [reply.peak_bytes] if reply.peak_bytes else []
+                    else:
                         values["ms"].append(reply.milliseconds)
                         values["cpu ms"].append(reply.cpu_milliseconds)
                 else:

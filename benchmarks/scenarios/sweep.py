@@ -1,7 +1,8 @@
 """Questions that nobody tuned for: how fast projseg is beside its peers, by kind, and at worst.
 
 A ratio is of the least times of all rounds. On a machine that does other work as well, compare the
-processor's times of all threads: `measure="cpu ms"`.
+processor's times of all threads: `measure="cpu ms"`. With `measure="peak memory"` each question is
+asked once of a fresh process of each engine.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from projseg.benchmarks.workloads.sweep_tables import SweepTable
 
 __all__ = ["SWEEP"]
 
+_MEMORY: Final = "peak memory"
 _DEAREST: Final = 3  # functions named of each of the worst
 
 
@@ -34,7 +36,8 @@ def _run(bench: Bench) -> None:
         wanted = bench.names("kinds")
         questions = tuple(q for q in questions if not wanted or _kind(q.name) in wanted)
         workloads[family] = Workload(family, rows.schema, "time", (), questions)
-        EngineComparison(bench, workloads[family], rows, label=family).run()
+        measures = {"memory" if bench["measure"] == _MEMORY else "warm"}
+        EngineComparison(bench, workloads[family], rows, measures, label=family).run()
         figures = [figure for figure in bench.figures if figure.table == family]
         ratios |= {(family, name): ratio for name, ratio in _ratios(bench, figures).items()}
     if ratios:
