@@ -16,8 +16,6 @@ from projseg.benchmarks.runner.machine import checkout
 from projseg.benchmarks.runner.scenario import run_scenario
 from projseg.benchmarks.scenarios import SCENARIOS, scenario_named
 
-__all__ = ["app"]
-
 EXIT_WORSE: Final = 3
 
 app: Final = typer.Typer(

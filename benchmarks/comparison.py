@@ -16,8 +16,6 @@ from projseg.benchmarks.report import format_measure
 from projseg.benchmarks.results import Figure, ScenarioResults
 from projseg.errors import InvalidInputError
 
-__all__ = ["Comparison", "compare_results"]
-
 SLOWER_BY_MORE_THAN: Final = 0.25
 LARGER_BY_MORE_THAN: Final = 0.02
 _NOISE: Final = {"ms": 0.1, "s": 0.1}  # smaller differences are noise

@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 from projseg.benchmarks import vocabulary
 from projseg.errors import InvalidInputError
 
-__all__ = ["DAY_US", "ROWS_PER_BLOCK", "SCHEMA", "SPAN_US", "START_US", "EditStream"]
-
 ROWS_PER_BLOCK: Final = 131_072
 START_US: Final = 1_441_065_600_000_000  # 2015-09-01T00:00:00Z
 DAY_US: Final = 86_400_000_000

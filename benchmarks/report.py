@@ -8,8 +8,6 @@ from typing import Any
 
 from projseg.benchmarks.results import Figure, ScenarioResults
 
-__all__ = ["format_measure", "render_figures", "render_results"]
-
 _FULL_SHARE = 0.5  # of a table's cells that must be known for one column a way
 
 

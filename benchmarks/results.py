@@ -10,8 +10,6 @@ import msgspec
 
 from projseg.errors import InvalidInputError
 
-__all__ = ["Figure", "ScenarioResults", "load_results", "save_results"]
-
 RESULTS_VERSION = 3  # earlier files hold figures of other forms
 
 

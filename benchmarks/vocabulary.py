@@ -14,8 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["channels", "countries", "devices", "pages", "users"]
-
 _WIKIS: Final = (
     "en de fr ru it ja vi es zh uk pt pl nl ar sv fa ko he hu ca cs fi no ro tr id el bg da sr hr "
     "sk lt et sl eu hy gl ms ce kk uz hi la th az simple be ur ta"

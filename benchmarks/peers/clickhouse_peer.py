@@ -16,8 +16,6 @@ from projseg.benchmarks.peers.statements import clickhouse_text, statement
 from projseg.benchmarks.runner.staging import Source
 from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 
-__all__ = ["ClickHouse", "ClickHouseProjections"]
-
 _COLUMNS = {
     "edits": (
         "time DateTime64(6, 'UTC'), channel LowCardinality(String), page String, user String,"

@@ -12,8 +12,6 @@ from projseg.benchmarks.peers.statements import statement
 from projseg.benchmarks.runner.staging import Source, write_parquet
 from projseg.benchmarks.workloads.question import Question, Workload
 
-__all__ = ["DuckDbNative", "DuckDbParquet"]
-
 
 class DuckDbNative(Engine):
     """A table in a database file. Times are plain timestamps: its zoned ones are slower here."""

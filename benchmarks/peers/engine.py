@@ -16,8 +16,6 @@ from projseg.benchmarks.runner.staging import Source
 from projseg.benchmarks.runner.turn import TurnTime, ask_at_once, take_turn
 from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 
-__all__ = ["Client", "Engine", "NotApplicableError", "stored_bytes"]
-
 Client: TypeAlias = Callable[[Question], object]
 _WARM_UP_SECONDS: Final = 0.2
 

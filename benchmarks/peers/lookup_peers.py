@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ClickHouseTable", "ParquetFiles"]
-
 
 class ParquetFiles:
     """DuckDB over Parquet files that it writes, one for each piece.

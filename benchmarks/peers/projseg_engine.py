@@ -12,8 +12,6 @@ from projseg.benchmarks.peers.engine import Client, Engine
 from projseg.benchmarks.runner.staging import Source
 from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 
-__all__ = ["ProjsegBase", "ProjsegPool", "ProjsegProjections", "declared", "query_arguments"]
-
 
 class ProjsegProjections(Engine):
     """A table with the workload's projections."""

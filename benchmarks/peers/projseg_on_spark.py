@@ -12,14 +12,6 @@ from projseg.benchmarks.peers.spark_peer import SparkEngine, SparkParquet
 from projseg.benchmarks.runner.staging import Source
 from projseg.benchmarks.workloads.question import Question, Workload
 
-__all__ = [
-    "ProjsegSparkOptions",
-    "ProjsegSparkPlain",
-    "ProjsegSparkShared",
-    "ProjsegSparkSql",
-    "SparkParquetExtended",
-]
-
 
 class SparkParquetExtended(SparkParquet):
     """Parquet in a session with projseg's extension, which has nothing to do there."""

@@ -19,8 +19,6 @@ from projseg.benchmarks.peers.projseg_on_spark import (
 from projseg.benchmarks.peers.spark_peer import SparkParquet, SparkPrepared, SparkRollup
 from projseg.errors import InvalidInputError, did_you_mean
 
-__all__ = ["ENGINES", "select_engines"]
-
 ENGINES: Final[tuple[type[Engine], ...]] = (
     ProjsegProjections,
     ProjsegBase,

@@ -20,8 +20,6 @@ from projseg.benchmarks.peers.statements import (
 from projseg.benchmarks.runner.staging import Source
 from projseg.benchmarks.workloads.question import Question, Workload
 
-__all__ = ["SparkEngine", "SparkParquet", "SparkPrepared", "SparkRollup", "local_session"]
-
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",

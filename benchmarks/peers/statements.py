@@ -10,14 +10,6 @@ from sqlglot import expressions as sql
 
 from projseg.benchmarks.workloads.question import Question, Rollup
 
-__all__ = [
-    "clickhouse_text",
-    "rollup_definition",
-    "rollup_statement",
-    "spark_statement",
-    "statement",
-]
-
 # How an aggregate over edits reads over a rollup: what a person would write by hand.
 _OVER_ROLLUP = (
     (r"date_trunc\('HOUR', time\)", "hour"),

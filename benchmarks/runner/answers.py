@@ -12,14 +12,6 @@ from numpy.typing import NDArray
 
 from projseg.benchmarks.workloads.question import Question
 
-__all__ = [
-    "APPROXIMATION_BOUND",
-    "approximation_error",
-    "find_difference",
-    "normalised",
-    "same_answer",
-]
-
 RELATIVE_TOLERANCE: Final = 1e-9  # sums of doubles depend on the order of addition
 SMALL_COUNT: Final = 20.0
 _DECIMAL_DIGITS: Final = 76  # Arrow's most

@@ -30,8 +30,6 @@ from projseg.benchmarks.runner.scenario import Bench
 from projseg.benchmarks.runner.staging import RowsToStage, Source, stage
 from projseg.benchmarks.workloads.question import Question, Workload
 
-__all__ = ["EngineComparison"]
-
 _FRESH_RUNS: Final = 3  # after one that leaves compiled modules and kernels behind
 
 

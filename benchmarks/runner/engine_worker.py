@@ -23,8 +23,6 @@ from projseg.benchmarks.runner.machine import peak_memory
 from projseg.benchmarks.runner.turn import TurnTime
 from projseg.benchmarks.workloads.question import Workload
 
-__all__ = ["Assignment", "EngineWorker", "Reply"]
-
 
 @dataclass(frozen=True)
 class Assignment:

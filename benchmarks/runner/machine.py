@@ -18,8 +18,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["checkout", "describe_machine", "peak_memory", "processor_seconds", "read_bandwidth"]
-
 _LIBRARIES: Final = ("projseg", "numpy", "numba", "pyarrow", "duckdb", "chdb", "pyspark")
 _BYTES_PER_THREAD: Final = 512 << 20  # far beyond any cache
 _REPEATS: Final = 5

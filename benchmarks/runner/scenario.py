@@ -23,8 +23,6 @@ from projseg.benchmarks.runner.answers import same_answer
 from projseg.benchmarks.runner.machine import describe_machine
 from projseg.errors import InvalidInputError, did_you_mean
 
-__all__ = ["Bench", "FreshProcess", "Scenario", "cpu_ms", "measured", "run_scenario"]
-
 
 @dataclass(frozen=True)
 class Scenario:

@@ -14,8 +14,6 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["RowsToStage", "Source", "stage"]
-
 _GROUP_ROWS: Final = 1 << 20  # pyarrow's own default
 
 

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["ANSWERS_PER_TURN", "TURN_MS", "TurnTime", "ask_at_once", "take_turn"]
-
 ANSWERS_PER_TURN: Final = 4  # at most; the first does not count where there are more
 TURN_MS: Final = 100.0  # no answer is begun after so much of the turn
 

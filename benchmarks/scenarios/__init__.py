@@ -21,8 +21,6 @@ from projseg.benchmarks.scenarios.table_life import LIFE_SCENARIOS
 from projseg.benchmarks.scenarios.view_questions import VIEWS
 from projseg.errors import InvalidInputError, did_you_mean
 
-__all__ = ["SCENARIOS", "scenario_named"]
-
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.name: scenario
     for scenario in (

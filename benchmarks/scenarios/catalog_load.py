@@ -23,8 +23,6 @@ import projseg
 from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.benchmarks.scenarios.catalog_peers import add_folders, add_iceberg, add_spark
 
-__all__ = ["CATALOG"]
-
 _WIDE_COLUMNS: Final = 1000
 _COLUMNS: Final = 91  # so that 10,000 definitions have a million
 _REPEATS: Final = 100

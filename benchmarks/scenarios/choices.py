@@ -32,8 +32,6 @@ from projseg.benchmarks.workloads.random_questions import random_questions, rand
 from projseg.errors import ProjectionNotUsableError
 from projseg.reader.plan.query_plan import plan_asked
 
-__all__ = ["CHOICES", "load_tempting"]
-
 _SLOWER_BY_AT_MOST: Final = 1.3
 _ROUNDS_MIN: Final = 4
 _ROUNDS_MAX: Final = 60

@@ -13,8 +13,6 @@ from projseg.benchmarks.workloads.lineitem_rows import LineitemRows
 from projseg.benchmarks.workloads.question import Workload
 from projseg.benchmarks.workloads.sweep_tables import SweepTable
 
-__all__ = ["ENGINE_SCENARIOS"]
-
 _HOUR_US: Final = 3_600_000_000
 _EMBEDDED: Final = "projseg,projseg-base,duckdb,duckdb-parquet,clickhouse,clickhouse-projections"
 _ON_SPARK: Final = "spark-parquet,spark-rollup,projseg-spark-sql,projseg-spark-options"

@@ -15,8 +15,6 @@ from projseg.benchmarks.peers.lookup_peers import ClickHouseTable, ParquetFiles
 from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.benchmarks.scenarios.text_lookups import add_answers, add_texts
 
-__all__ = ["INDEXES"]
-
 _HOUR_US: Final = 3_600_000_000
 _PIECE_HOURS: Final = 100
 _LOADED_MAX: Final = 1000  # segments of the two tables whose loading is compared

@@ -31,8 +31,6 @@ from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import new_write_id, segment_name, snapshot_name
 
-__all__ = ["MANY_SEGMENTS"]
-
 _DAYS: Final = 3653
 _DAYS_AFTER: Final = 10  # of the table, after the day that is asked
 _COMMIT_SEGMENTS: Final = 4096

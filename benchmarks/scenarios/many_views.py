@@ -23,8 +23,6 @@ from projseg.views.view_commits import store_write, with_store
 from projseg.views.view_life import NewView
 from projseg.views.view_records import ViewEntry
 
-__all__ = ["MANY_VIEWS"]
-
 _COLUMNS: Final = 32
 _RUNS: Final = 15
 # ruff: noqa: S608 - texts are made of names of this module

@@ -12,8 +12,6 @@ import pyarrow as pa
 import projseg
 from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 
-__all__ = ["NEW_VALUES"]
-
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _COUNTRIES: Final = 400
 _ASKED: Final = 60

@@ -18,8 +18,6 @@ from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.benchmarks.store_server import StoreServer, store_server
 from projseg.memory.cache import KEPT
 
-__all__ = ["OBJECT_STORES"]
-
 _BY_CHANNEL: Final = projseg.Projection(
     "by_channel",
     ["channel", "robot"],

@@ -65,8 +65,6 @@ FIRST_ANSWER: Final = Scenario(
 )
 
 
-__all__ = ["FIRST_ANSWER", "PROFILE", "dearest_functions"]
-
 _REPEATS: Final = 5
 _PACKAGE: Final = Path(errors.__file__).parent
 

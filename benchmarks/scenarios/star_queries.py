@@ -21,8 +21,6 @@ from projseg.benchmarks.workloads.lineitem_rows import generate_tpch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["STAR_QUERIES", "ask_star_queries", "statements_of"]
-
 _REVENUE: Final = "sum(l_extendedprice * (1 - l_discount))"
 _PARQUET_TABLES: Final = ("customer", "nation", "part", "partsupp", "region", "supplier")
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {

@@ -14,8 +14,6 @@ import projseg
 from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms
 from projseg.benchmarks.workloads.lineitem_rows import generate_tpch
 
-__all__ = ["STAR_VIEWS"]
-
 _TABLES: Final = ("lineitem", "orders", "customer", "part", "supplier", "nation")
 _REVENUE: Final = "sum(l_extendedprice * (1 - l_discount)) AS revenue"
 _FROM: Final = (

@@ -28,8 +28,6 @@ from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.spark_engine.warehouse import set_properties
 from projseg.table_layer.metadata.footer_match import open_uncached
 
-__all__ = ["BY_COUNTRY", "HOURLY", "LIFE_SCENARIOS"]
-
 HOURLY: Final = projseg.Projection(
     "hourly",
     ["date_trunc('HOUR', time) AS hour", "channel", "robot"],

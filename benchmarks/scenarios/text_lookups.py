@@ -19,8 +19,6 @@ from projseg.benchmarks.peers.lookup_peers import ClickHouseTable, ParquetFiles
 from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.memory.cache import KEPT
 
-__all__ = ["add_answers", "add_texts"]
-
 _HOUR_US: Final = 3_600_000_000
 _PIECE_SEGMENTS: Final = 10
 _LOADED_ROWS: Final = 400_000  # of the tables whose loading is compared

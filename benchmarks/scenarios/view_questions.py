@@ -15,8 +15,6 @@ import projseg
 from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms, measured
 from projseg.memory.cache import KEPT
 
-__all__ = ["VIEWS"]
-
 _HOUR_US: Final = 3_600_000_000
 _QUESTION: Final = "SELECT channel, sum(added) AS added, count(*) AS edits FROM t GROUP BY channel"
 _VIEW: Final = (

@@ -12,8 +12,6 @@ from projseg.benchmarks import vocabulary
 from projseg.benchmarks.generator import SCHEMA
 from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 
-__all__ = ["EDITS", "HOURLY_EDITS"]
-
 _PROJECTIONS: Final = (
     Rollup("by_channel", ("channel",), ("sum(added) AS total_added", "count(*) AS edits")),
     Rollup(

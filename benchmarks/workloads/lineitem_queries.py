@@ -13,8 +13,6 @@ from typing import Final
 from projseg.benchmarks.workloads.lineitem_rows import SCHEMA
 from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 
-__all__ = ["LINEITEM"]
-
 _REVENUE: Final = "sum(l_extendedprice * (1 - l_discount))"
 _SUPPLY: Final = (
     "sum(l_quantity) AS quantity",

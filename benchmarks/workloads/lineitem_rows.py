@@ -21,8 +21,6 @@ import pyarrow.parquet as pq
 from projseg.errors import MissingPackageError
 from projseg.extras import installing
 
-__all__ = ["SCHEMA", "LineitemRows", "generate_tpch"]
-
 _ROWS_PER_BATCH: Final = 131_072
 _MONEY: Final = pa.decimal128(15, 2)
 SCHEMA: Final = pa.schema(

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
 
-__all__ = ["Question", "Rollup", "Workload"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rollup:

@@ -18,8 +18,6 @@ import projseg
 from projseg import Projection
 from projseg.benchmarks.workloads.question import Question
 
-__all__ = ["random_questions", "random_table"]
-
 _DAYS: Final = 20
 _START: Final = np.datetime64("2024-05-01", "us")
 _VALUE_COUNTS: Final = (3, 40, 1_000, 30_000, 300_000)

@@ -15,8 +15,6 @@ import pyarrow as pa
 from projseg.benchmarks.workloads.question import Question
 from projseg.benchmarks.workloads.sweep_tables import DAYS, START, SweepTable
 
-__all__ = ["KINDS", "sweep_questions"]
-
 _HOURS: Final = (1, 6, 24, 96)
 _SAMPLE_ROWS: Final = 1000
 

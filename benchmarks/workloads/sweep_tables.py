@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from projseg.segment_format.layout.logical_types import numbers_to_arrow
 
-__all__ = ["DAYS", "FAMILIES", "START", "SweepColumn", "SweepTable"]
-
 START: Final = np.datetime64("2024-05-01", "us")
 DAYS: Final = 20
 _BLOCK_ROWS: Final = 1 << 17
