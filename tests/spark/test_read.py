@@ -272,6 +272,22 @@ def test_read_without_aggregates_gives_distinct_groups(spark, location):
     assert projseg.read(spark, location, columns="n", filter="n < 5").count() == 5
 
 
+def test_a_read_takes_the_fields_of_a_query(spark, location, tmp_path):
+    names = projseg.Table.create(tmp_path / "names", {"k": "string", "name": "string"})
+    key = projseg.Table(location).query("k", limit=1)["k"][0].as_py()
+    names.append({"k": [key], "name": ["one"]})
+    parts = {
+        "group_by": "d.name",
+        "aggregators": "count(*) AS n",
+        "joins": [projseg.Join(names, "d.k = k", "d", "left")],
+        "having": "n > 1",
+        "order_by": "n DESC",
+        "limit": 1,
+    }
+    expected = projseg.Table(location).query(**parts).to_pylist()
+    assert [row.asDict() for row in projseg.read(spark, location, **parts).collect()] == expected
+
+
 def test_read_goes_by_the_session_s_time_zone(spark, rows, location):
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     try:
