@@ -21,12 +21,7 @@ from projseg.benchmarks.workloads.question import Question, Workload
 from projseg.benchmarks.workloads.sweep_questions import KINDS, sweep_questions
 from projseg.benchmarks.workloads.sweep_tables import SweepTable
 
-<<<<<<< HEAD
-__all__ = ["SWEEP"]
-
 _MEMORY: Final = "peak memory"
-=======
->>>>>>> 8748b12 (Leave lists of exported names to modules that export others' names)
 _DEAREST: Final = 3  # functions named of each of the worst
 
 
