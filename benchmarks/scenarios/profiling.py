@@ -28,11 +28,20 @@ from projseg.benchmarks.scenarios.table_life import HOURLY
 from projseg.benchmarks.workloads.edit_queries import EDITS
 from projseg.kernels.runtime.kernel import interpreter
 
-# How long a new process takes from its start to its first answer.
+# How long a new process takes from its start to its first answer, or to the end of a first load; on
+# a machine that has run projseg before, and with an empty folder of kernels, as on a fresh one.
 #
 # On a machine that does other work as well, only the processor's time says what a question costs.
 
 _ASK: Final = "import projseg; projseg.Table({location!r}).query({question})"
+_LOAD: Final = (
+    "import projseg, tempfile; source = projseg.Table({location!r});"
+    " made = tempfile.mkdtemp(dir={folder!r}) + '/table';"
+    " projseg.Table.create(made, source.schema, time_column='time').append(source.scan())"
+)
+_FRESH: Final = (
+    "import os, tempfile; os.environ['NUMBA_CACHE_DIR'] = tempfile.mkdtemp(dir={folder!r});"
+)
 _QUESTIONS: Final = {
     "covered": "group_by='channel', aggregators='sum(added) AS added, count(*) AS edits'",
     "base rows": "group_by='user', aggregators='count(*) AS edits'",
@@ -49,6 +58,10 @@ def _run_first_answers(bench: Bench) -> None:
         name: _ASK.format(location=location, question=question)
         for name, question in _QUESTIONS.items()
     }
+    folder = str(bench.folder)
+    codes["load"] = _LOAD.format(location=location, folder=folder)
+    fresh = _FRESH.format(folder=folder)
+    codes |= {f"{name}, fresh machine": fresh + code for name, code in codes.items()}
     for name, code in (codes | {"import pyarrow": "import pyarrow"}).items():
         bench.in_new_process(code)  # leaves compiled modules and kernels behind
         done = [bench.in_new_process(code) for _ in range(bench["rounds"])]
@@ -58,7 +71,7 @@ def _run_first_answers(bench: Bench) -> None:
 
 FIRST_ANSWER: Final = Scenario(
     "first-answer",
-    "From the start of a process to its first answer, covered and of rows.",
+    "From the start of a process to its first answer or load, on a fresh machine too.",
     {"rows": 50_000, "rounds": 11},
     _run_first_answers,
     {"rows": 1000, "rounds": 1},
