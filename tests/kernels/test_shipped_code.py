@@ -59,9 +59,11 @@ def test_without_a_whole_file_there_is_none(shipped, content):
     assert load("total", [type_of(VALUES)], 5) is None
 
 
-def test_listed_kernels_exist():
-    listed = listed_kernels()
-    assert set(listed) <= set(kernels())
-    for types in listed.values():
+def test_listed_kernels_exist_and_take_as_many_arguments():
+    known, listed = kernels(), listed_kernels()
+    assert set(listed) <= set(known)
+    for name, types in listed.items():
+        counts = {len(one.split("-")) for one in types}
+        assert counts == {known[name].function.__code__.co_argcount}, name
         texts = [text for one in types for text in one.split("-")]
         assert [text_of(numba_type_of(text)) for text in texts] == texts
