@@ -185,11 +185,11 @@ def test_arguments_are_those_of_the_scenario():
 
 def test_the_command_runs_prints_and_keeps(tmp_path):
     output = tmp_path / "found.json"
-    words = ["run", "planning", "segments=20", "projections=20", "--output", str(output)]
+    words = ["run", "many-views", "views=3", "rows=20", "--output", str(output)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "20 segments of 20 projections: by channel" in done.output
-    assert load_results(output).arguments == {"segments": 20, "projections": 20}
+    assert "a few views have its keys" in done.output
+    assert load_results(output).arguments == {"views": 3, "rows": 20}
     assert json.loads(output.read_text())["format_version"] == 3
     listed = CliRunner().invoke(app, ["list"])
     assert all(f"{name}: " in listed.output for name in SCENARIOS)
