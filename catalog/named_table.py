@@ -68,12 +68,8 @@ class CatalogTable(NamedRows):
         self._require_written()
         rows = self._rows(data)
         keys = [on] if isinstance(on, str) else list(on)
-        by_name = (
-            {}
-            if self._declared is None
-            else {one.name.casefold(): one for one in self._declared.columns}
-        )
-        stored = []
+        declared = self._declared_of(self.properties).columns
+        by_name, stored = {one.name.casefold(): one for one in declared}, []
         for key in keys:
             column = by_name.get(str(key).casefold())
             own = None if column is None else self._own_type(column)
@@ -115,11 +111,8 @@ class CatalogTable(NamedRows):
         """
         self._begin()
         self._require_written()
-        unstored = (
-            {c.name.casefold() for c in self._declared.columns if c.stored is None}
-            if (self._declared is not None)
-            else set()
-        )
+        declared = self._declared_of(self.properties).columns
+        unstored = {one.name.casefold() for one in declared if one.stored is None}
         if isinstance(values, Mapping) and unstored & {str(name).casefold() for name in values}:
             self.adopt()
         return super().update(
