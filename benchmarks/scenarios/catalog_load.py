@@ -106,22 +106,27 @@ def _add_cache(bench: Bench, port: int, token: str, names: list[str], database: 
 
 
 _KEEPER: Final = """
-import json, resource, sys, time
+import json, sys, time
+from pathlib import Path
 import projseg
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
 uri, token, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 names = [f"t{number}" for number in range(count)]
 with projseg.Catalog(uri, token=token) as catalog:
     catalog.namespaces()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident()
     kept = [catalog.metadata(name) for name in names]
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    held = resident() - before
     for number in range(10):
         catalog.merge(names[-1 - number], {"properties": {"description": f"{number}"}})
     start = time.process_time()
     again = [catalog.metadata(name) for name in names]
     spent = time.process_time() - start
 found = sum(one is not other for one, other in zip(kept, again, strict=True))
-print(json.dumps({"fetched": found, "MB": held / 1024, "cpu ms": spent * 1000}))
+print(json.dumps({"fetched": found, "MB": held / 2**20, "cpu ms": spent * 1000}))
 """
 
 

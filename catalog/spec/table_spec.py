@@ -31,7 +31,8 @@ class _Fields(
     """Fields of a spec; what was not given is unset."""
 
 
-class ColumnSpec(_Fields, frozen=True, kw_only=True):
+# A client may keep a million, none of which is in a cycle.
+class ColumnSpec(_Fields, frozen=True, kw_only=True, gc=False):
     """A declared column.
 
     Parameters
