@@ -31,6 +31,8 @@ from projseg.algebra.expressions.text.spark_dialect import SparkExpression
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 _TREES_KEPT: Final = 1024
+_KEPT_CHARACTERS_MAX: Final = 1_000
+"""Longer texts are kept only if they have parameters."""
 _TEXT_MATCH: Final = "text_match"
 
 
@@ -51,8 +53,9 @@ def parse_sql(text: str) -> exp.Expression:
         If it exceeds a limit of `expressions.limits`.
     """
     check_text(text)
-    # Values of parameters are put in when a tree is bound, so one tree serves all of them.
-    return _kept(text) if ":" in text else _parsed(text)
+    # Values of parameters are put in when a tree is bound, so one tree serves all of them. A SELECT
+    # asks for the trees of its parts several times, and no caller changes one.
+    return _kept(text) if ":" in text or len(text) <= _KEPT_CHARACTERS_MAX else _parsed(text)
 
 
 def _parsed(text: str) -> exp.Expression:
