@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.functions.function_table import parts_zeros
 from projseg.algebra.expressions.invertible import argument_from
+from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.match_facts import SegmentView
@@ -75,7 +77,10 @@ class GroupingRewriter:
             return expression
         if (found := self._from_floor(expression)) is not None:
             return found
-        return replace(expression, arguments=tuple(map(self.rewrite, expression.arguments)))
+        found = replace(expression, arguments=tuple(map(self.rewrite, expression.arguments)))
+        if parts_zeros(found) and not self._spec.holds_rows:
+            raise NotStored(ReasonCode.MISSING_GROUPING_COLUMN, to_sql(expression))
+        return found
 
     def _column(self, column: Column) -> Expression:
         constant = self._view.constant_by_column.get(column.name)

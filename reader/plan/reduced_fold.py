@@ -16,6 +16,7 @@ from projseg.aggregation.inputs import SharedTerm, multiples_of
 from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.states.state import State
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.functions.function_table import parts_zeros
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import Feed, FoldMultiple, FoldSeveral, SourcePlan
 from projseg.algebra.query.bound_query import QuerySpec
@@ -127,7 +128,7 @@ def _follows(query: QuerySpec, number: int, columns: set[str]) -> bool:
     expression = query.keys[number].expression
     if isinstance(expression, Column) or not expression.columns:
         return False
-    return expression.columns <= columns
+    return expression.columns <= columns and not parts_zeros(expression)
 
 
 def _common_terms(

@@ -99,3 +99,10 @@ def test_a_key_that_overflows_still_raises(tmp_path):
     with pytest.raises(EvaluationError, match="OVERFLOW"):
         table.query(["a", "a + 1"], "count(*) AS n")
     assert len(table.query(["a", "a + 1"], "count(*) AS n", filter="a < 0")) == 0
+
+
+def test_zeros_of_both_signs_are_one_group_and_two_texts(tmp_path):
+    table = projseg.Table.create(tmp_path / "t", pa.schema([("x", pa.float64())]))
+    table.append({"x": [0.0, -0.0, 0.0]})
+    rows = table.query("x, CAST(x AS STRING) AS text", "count(*) AS n").to_pylist()
+    assert sorted((row["text"], row["n"]) for row in rows) == [("-0.0", 1), ("0.0", 2)]

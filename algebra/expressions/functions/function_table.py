@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from projseg.algebra.expressions.coercion import is_floating
 from projseg.algebra.expressions.functions.collections import arrays
 from projseg.algebra.expressions.functions.logic import (
     casts,
@@ -29,6 +30,7 @@ from projseg.algebra.expressions.functions.time import (
     time_floor,
     time_texts,
 )
+from projseg.algebra.expressions.tree import Call, Column, Expression
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **arithmetic.FUNCTIONS,
@@ -62,3 +64,13 @@ SPELLINGS: Final[dict[str, Spelling]] = {
     for name in (spelling.name, *spelling.aliases)
 }
 """From the name in SQL, lower case, to how a call becomes a node."""
+
+
+def parts_zeros(expression: Expression) -> bool:
+    """Whether its value may differ for a double of 0.0 and of -0.0, which are one group."""
+    return any(
+        isinstance(call, Call)
+        and FUNCTIONS[call.function].parts_zeros(call)
+        and any(isinstance(node, Column) and is_floating(node.type) for node in call.walk())
+        for call in expression.walk()
+    )

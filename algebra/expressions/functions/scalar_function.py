@@ -189,6 +189,8 @@ class ScalarFunction(msgspec.Struct, frozen=True, kw_only=True):
     inverse : Inverse or None
         For which first arguments the value lies after a cut, while the others are constants. Only
         functions that are null where that argument is, and nowhere else, have one.
+    parts_zeros : function of the call
+        Whether its values of 0.0 and -0.0 may differ, which are one group.
     canonical_folds_null : bool
         Whether the canonical form of a call with a constant null is null. That would be correct for
         all functions that are null if any argument is, but stored hashes contain canonical forms of
@@ -207,6 +209,7 @@ class ScalarFunction(msgspec.Struct, frozen=True, kw_only=True):
     may_fail: Callable[[Call], bool]
     order: Orders
     inverse: Inverse | None = None
+    parts_zeros: Callable[[Call], bool] = never
     canonical_folds_null: bool = False
     spellings: tuple[Spelling, ...] = ()
     text: Callable[[Call, Writer], str] = written_as_call

@@ -300,6 +300,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         may_fail=_may_fail,
         order=_order,
         inverse=inverse_of_cast,
+        parts_zeros=lambda call: call.type == pa.string(),
         text=_text,
         zone=zone_in_parameters,
     )

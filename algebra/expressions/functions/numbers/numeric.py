@@ -370,8 +370,9 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "log10": _logarithm(np.log10, _to_double("log10")),
     "log2": _logarithm(np.log2, _to_double("log2")),
     "log": _logarithm(lambda base, x: np.log(x) / np.log(base), Spelling("log", _build_log, 1, 2)),
-    "power": _record(
-        _double_function(_power, _everywhere), _to_double("power", 2, aliases=("pow",))
+    "power": replace(
+        _record(_double_function(_power, _everywhere), _to_double("power", 2, aliases=("pow",))),
+        parts_zeros=always,
     ),
     "&": _record(_kernel(pc.bit_wise_and), text=written_infix),
     "|": _record(_kernel(pc.bit_wise_or), text=written_infix),
