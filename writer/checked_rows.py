@@ -36,9 +36,9 @@ def normalise_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches with exactly the table's columns and types.
 
-    Columns are matched by name, as Spark does regardless of case; a column of the table that a
-    batch lacks is null; a value that its type cannot hold without loss is an error. Columns of
-    large batches are converted side by side if there is a pool.
+    Columns and fields of structs are matched by name, as Spark does regardless of case; one of the
+    table's that a batch lacks is null; a value that its type cannot hold without loss is an error.
+    Columns of large batches are converted side by side if there is a pool.
 
     Raises
     ------
@@ -63,6 +63,7 @@ def check_schema(found: pa.Schema, schema: pa.Schema) -> None:
                 f"column '{field.name}' holds {type_name(normal_type(field.type))}, the table's is "
                 f"{type_name(target)}; cast it before the append{_if_wider(field.type, target)}",
             )
+        _named_as(field.type, target, field.name)
 
 
 def _if_wider(found: pa.DataType, target: pa.DataType) -> str:
@@ -129,10 +130,50 @@ def _fits(found: pa.DataType, target: pa.DataType) -> bool:
     return bool(found == pa.float32() and target == pa.float64())
 
 
+def _named_as(found: pa.DataType, target: pa.DataType, column: str) -> pa.DataType:
+    """Return a type with the fields of its structs named as in the table's type.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_SCHEMA_MISMATCH if the table has no such field, or two stand for one.
+    """
+    types = pa.types
+    if types.is_map(found) and types.is_map(target):
+        return pa.map_(found.key_type, _named_as(found.item_type, target.item_type, column))
+    if types.is_nested(found) and not types.is_struct(found) and types.is_list(target):
+        items = _named_as(found.value_type, target.value_type, column)
+        kind = pa.large_list if types.is_large_list(found) else pa.list_
+        return kind(items, *([found.list_size] if types.is_fixed_size_list(found) else []))
+    if not (types.is_struct(found) and types.is_struct(target)):
+        return found
+    fields: dict[str, pa.Field] = {}
+    for field in found:
+        known = _field_of(target, field.name)
+        if known is None or known.name in fields:
+            raise InvalidInputError(
+                "PROJSEG_SCHEMA_MISMATCH",
+                f"column '{column}' has "
+                + (f"no field '{field.name}'" if known is None else f"two fields '{known.name}'")
+                + f" in the table, which is {type_name(target)}; leave it out of the rows",
+            )
+        inner = _named_as(field.type, known.type, column)
+        fields[known.name] = field.with_name(known.name).with_type(inner)
+    return pa.struct(list(fields.values()))
+
+
+def _field_of(struct: pa.StructType, name: str) -> pa.Field | None:
+    """Return the field of a name, in any case where none is spelled so."""
+    same = (field for field in struct if field.name.casefold() == name.casefold())
+    return struct.field(name) if struct.get_field_index(name) >= 0 else next(same, None)
+
+
 def _convert(array: pa.Array, field: pa.Field) -> pa.Array:
     if isinstance(array.type, pa.DictionaryType):
         array = array.dictionary_decode()
     try:
+        if pa.types.is_nested(array.type):
+            array = array.view(_named_as(array.type, field.type, field.name))
         if pa.types.is_integer(array.type) and pa.types.is_decimal(field.type):
             array = _wide_decimals(array, field.type)
         converted = array.cast(field.type, safe=True)
