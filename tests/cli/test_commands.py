@@ -495,3 +495,14 @@ def test_views_are_made_refreshed_and_dropped(shell, location):
     shell("create-view", location, "SELECT 1", exits=1)
     shell("refresh-view", location, exits=1)
     shell("alter-view", location, "v", exits=1)
+
+
+def test_verify_checks_views(shell, location, tmp_path):
+    shell(
+        "create-view", location, "by_channel=SELECT channel, count(*) AS n FROM t GROUP BY channel"
+    )
+    assert shell("verify", location, "--deep")[0]["problems"] == 0
+    (part,) = (Path(location) / "views/data").glob("*.pseg")
+    part.write_bytes(part.read_bytes()[:-9])
+    for options in ([], ["--deep"], ["--all-versions"]):
+        assert shell("verify", location, *options, exits=3)

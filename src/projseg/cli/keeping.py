@@ -23,8 +23,6 @@ from projseg.errors import InvalidInputError
 from projseg.maintenance.verification.findings import later_manifests
 from projseg.maintenance.verification.verify import (
     kept_version_numbers,
-    verify_kept_versions,
-    verify_table,
 )
 
 EXIT_VERIFICATION_FAILED: Final = 3
@@ -66,14 +64,14 @@ def verify(
             "PROJSEG_BAD_ARGUMENT",
             "--all-versions checks every version; leave --version, --timestamp and --tag out",
         )
-    snapshot = open_table(location, **at).snapshot
+    table = open_table(location, **at)
+    snapshot = table.snapshot
     with shown_progress() as progress:
         task = progress.add_task(
             "verifying", total=None if all_versions else len(snapshot.segments)
         )
-        verify = verify_kept_versions if all_versions else verify_table
-        findings = verify(
-            snapshot.storage, snapshot, deep=deep, on_segment=lambda _: progress.advance(task)
+        findings = table.verify(
+            deep, all_versions=all_versions, on_segment=lambda _: progress.advance(task)
         )
     later = later_manifests(snapshot) if is_newest else []
     if later:

@@ -15,7 +15,7 @@ from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.locate_storage import Storage
 
 if TYPE_CHECKING:
-    from projseg.maintenance.verification.verify import Finding
+    from projseg.maintenance.verification.verify import Finding, OnSegment
 
 
 ColumnsOf: TypeAlias = Callable[[TableProperties], DeclaredColumns]
@@ -185,7 +185,13 @@ class TableInspection:
         """
         return metadata_tables.columns(self._snapshot)
 
-    def verify(self, deep: bool = False, *, all_versions: bool = False) -> list[Finding]:
+    def verify(
+        self,
+        deep: bool = False,
+        *,
+        all_versions: bool = False,
+        on_segment: OnSegment | None = None,
+    ) -> list[Finding]:
         """Check every file of this version, and its views, read anew, past every cache.
 
         Parameters
@@ -194,8 +200,10 @@ class TableInspection:
             Also compare what the table says of columns, times and order with the rows, and every
             projection and every part of a view with its recomputation from them.
         all_versions : bool
-            Check the newest version and every earlier one that retention or a tag keeps, without
-            views; files that they share are read once.
+            Check the newest version and every earlier one that retention or a tag keeps; files
+            that they share are read once.
+        on_segment : callable, optional
+            Called with each segment that was checked.
 
         Returns
         -------
@@ -205,10 +213,9 @@ class TableInspection:
         # Imported here, so that a process that only asks starts without it.
         from projseg.maintenance.verification.verify import verify_kept_versions, verify_table
 
-        if all_versions:
-            newest = open_snapshot(self._storage)
-            return verify_kept_versions(self._storage, newest, deep=deep)
-        found = verify_table(self._storage, self._snapshot, deep=deep)
+        verify = verify_kept_versions if all_versions else verify_table
+        snapshot = open_snapshot(self._storage) if all_versions else self._snapshot
+        found = verify(self._storage, snapshot, deep=deep, on_segment=on_segment)
         return [*found, *self._findings_of_views(deep=deep)]
 
     def _findings_of_views(self, *, deep: bool) -> list[Finding]:
