@@ -54,3 +54,11 @@ def test_a_table_opened_at_a_version_is_for_reading(tmp_path, version):
     assert projseg.Table(tmp_path / "t").version == 1
     assert len(list((tmp_path / "t" / "data").iterdir())) == 1
     assert pinned.refresh().append(ROWS).version == 2
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\n", 7])
+def test_a_name_of_a_write_is_a_text_that_is_not_blank(tmp_path, name):
+    table = projseg.Table.create(tmp_path / "t", {"v": "int"})
+    with pytest.raises(InvalidInputError) as caught:
+        table.append({"v": [1]}, commit_as=name)
+    assert caught.value.code == "PROJSEG_BAD_ARGUMENT"

@@ -198,9 +198,10 @@ def transaction_of(commit_as: str | None) -> tuple[str, int] | None:
     """Return the transaction that a write with a name of its own is; None without a name."""
     if commit_as is None:
         return None
-    if not isinstance(commit_as, str) or not commit_as.isprintable():
+    if not isinstance(commit_as, str) or not commit_as.isprintable() or not commit_as.strip():
         raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT", f"commit_as takes a printable text, not {commit_as!r}"[:200]
+            "PROJSEG_BAD_ARGUMENT",
+            f"commit_as takes a printable text that is not blank, not {commit_as!r}"[:200],
         )
     return COMMIT_AS + commit_as, 1
 
