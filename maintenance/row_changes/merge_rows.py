@@ -145,10 +145,10 @@ def _key_columns(on: Sequence[str], rows: pa.Table, schema: pa.Schema) -> tuple[
     for given in map(str, on):
         name = names.get(given.casefold())
         if name is None or (name not in rows.column_names and len(rows)):
-            where = "the table" if name is None else "the rows to merge"
+            missing = "the table" if name is None else "the rows to merge; each needs its key"
+            near = did_you_mean(given, schema.names) if name is None else ""
             raise InvalidInputError(
-                "PROJSEG_UNKNOWN_COLUMN",
-                f"key column '{given}' is not in {where}{did_you_mean(given, schema.names)}",
+                "PROJSEG_UNKNOWN_COLUMN", f"key column '{given}' is not in {missing}{near}"
             )
         type_ = schema.field(name).type
         if pa.types.is_floating(type_) or pa.types.is_nested(type_):

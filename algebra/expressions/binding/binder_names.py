@@ -82,8 +82,9 @@ class ColumnScope:
         if len(found) != 1:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_COLUMN",
-                f"{type_name(arrow_type)} has {len(found)} fields '{name}'"
-                f"{did_you_mean(name, names)}",
+                f"{type_name(arrow_type)} has {len(found) or 'no'} fields '{name}'"
+                f"{'' if found else did_you_mean(name, names)}; its fields are "
+                f"{', '.join(names[:12])}{', ...' if len(names) > 12 else ''}",
             )
         return Call(arrow_type.field(found[0]).type, "field", (expression,), (found[0],))
 

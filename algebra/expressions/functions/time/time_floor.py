@@ -111,7 +111,8 @@ def _build_trunc(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _known(units: Any) -> str:
-    return ", ".join(sorted(unit for unit in units if len(unit) > 3))
+    short = {"yyyy", "yy", "mon", "mm", "dd"}
+    return ", ".join(sorted(set(units) - short))
 
 
 def _build_timestamp_floor(arguments: tuple[Expression, ...], zone: str) -> Expression:
