@@ -25,6 +25,7 @@ EXTERNAL_FILES: Final = "projseg.external"
 ADDED_BY_EXTENSION: Final = frozenset(
     {
         "projseg.pinned",
+        "projseg.view",
         WORK_OPTION,
         COMPACT_SINCE,
         ROW_CHANGE,

@@ -28,16 +28,17 @@ from projseg.spark_engine.query_replies import (
     storage_of,
 )
 from projseg.spark_engine.replies import Reply
+from projseg.spark_engine.result_replies import nominations_of, results_of, stored_rows
 from projseg.spark_engine.star_replies import star_answered
 from projseg.spark_engine.statement_requests import REWRITES, STATEMENTS
-from projseg.spark_engine.view_requests import VIEWS
+from projseg.spark_engine.view_requests import VIEW_BUILDS, VIEWS
 from projseg.table_layer.commits.open_version import version_at
 
 if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
 
 _REQUEST_BYTES_MAX: Final = 1 << 30
-_REWRITES: Final = REWRITES | INDEX_BUILDS
+_WITH_JOBS: Final = REWRITES | INDEX_BUILDS | VIEW_BUILDS
 
 
 def main() -> None:
@@ -73,8 +74,8 @@ def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
     try:
         content = json.loads(request)
         operation = content["op"]
-        if operation in _REWRITES:
-            return _REWRITES[operation](content, run_job)
+        if operation in _WITH_JOBS:
+            return _WITH_JOBS[operation](content, run_job)
         return _OPERATIONS[operation](content)
     except ProjsegError as error:
         return json.loads(error.to_json()), b""
@@ -84,10 +85,17 @@ def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
 
 
 def _version(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's newest version, or the newest committed at or before `timestamp_us`."""
+    """Tell a table's newest version, or the newest committed at or before `timestamp_us`.
+
+    Of the newest it tells the table's id, too, and what stored results its views have.
+    """
     if (instant := request.get("timestamp_us")) is not None:
         return {"version": version_at(storage_of(request), instant).version}, b""
-    return {"version": snapshot_of(request).version}, b""
+    snapshot = snapshot_of(request)
+    found = {"version": snapshot.version, "table_id": snapshot.properties.table_id, "results": []}
+    if snapshot.properties.has_views:
+        found["results"] = nominations_of(snapshot)
+    return found, b""
 
 
 def _zone_rules(request: Mapping[str, Any]) -> Reply:
@@ -121,6 +129,8 @@ _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "star": star_answered,
     "scan": scanned,
     "states": states_to_join,
+    "results": results_of,
+    "stored_rows": stored_rows,
     **STATEMENTS,
     **INDEXES,
     **VIEWS,

@@ -66,8 +66,10 @@ def answered_groups(
     plan = plan_query(snapshot, bound, wider=_views(snapshot))
     summary = _summary(snapshot, plan)
     summary["types"] = [type_name(field.type) for field in bound.output_schema]
-    rows = _answer(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
-    reply, content = _with_rows(summary, rows, request)
+    rows = (
+        answered_rows(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
+    )
+    reply, content = with_rows(summary, rows, request)
     if not reply["answered"]:
         reply["merging"] = _merging(query, bound, bound_of)
     return reply, content
@@ -104,10 +106,12 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
     summary["types"] = [type_name(field.type) for field in bound.output_schema]
     summary["states"] = bound.output_schema.names[len(bound.keys) :]
     summary["merging"] = merging
-    rows = _answer(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
+    rows = (
+        answered_rows(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
+    )
     if rows is not None and len(rows) > GROUPS_SHARE_MAX * plan.row_count:
         return {"reducing": False}, b""
-    return _with_rows(summary, rows, request)
+    return with_rows(summary, rows, request)
 
 
 def scanned(request: Mapping[str, Any]) -> Reply:
@@ -157,7 +161,9 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     # The first rows in stored order are found without reading the rest.
     is_cheap = not (conditions or query.order_by) or summary["bytes"] <= request["max_bytes"]
     is_answered = query.limit is not None and is_whole and is_cheap
-    return _with_rows(summary, _answer(snapshot, plan, summary) if is_answered else None, request)
+    return with_rows(
+        summary, answered_rows(snapshot, plan, summary) if is_answered else None, request
+    )
 
 
 def _views(snapshot: Snapshot) -> WiderSources | None:
@@ -170,7 +176,7 @@ def _views(snapshot: Snapshot) -> WiderSources | None:
     return sources_of(snapshot)
 
 
-def _answer(snapshot: Snapshot, plan: QueryPlan, summary: dict[str, Any]) -> pa.Table:
+def answered_rows(snapshot: Snapshot, plan: QueryPlan, summary: dict[str, Any]) -> pa.Table:
     """Return a plan's rows, of segments where a view cannot be read; note how long that took."""
     started = time.perf_counter()
     rows = answer_without_views(snapshot.storage, plan, partial(segments_instead, snapshot, plan))
@@ -178,7 +184,7 @@ def _answer(snapshot: Snapshot, plan: QueryPlan, summary: dict[str, Any]) -> pa.
     return rows
 
 
-def _with_rows(summary: dict[str, Any], rows: pa.Table | None, request: Mapping[str, Any]) -> Reply:
+def with_rows(summary: dict[str, Any], rows: pa.Table | None, request: Mapping[str, Any]) -> Reply:
     """Return a summary, and rows if the driver should hold them: they may be more than was read."""
     is_small = (
         rows is not None

@@ -6,20 +6,33 @@ those of the statement in `spark_datasource/catalyst/statements/StatementsOfView
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase as fnmatch
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
+from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.errors import (
+    InvalidInputError,
+    LimitExceededError,
+    ProjsegError,
+    UnsupportedFeatureError,
+    did_you_mean,
+)
 from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import materialized
 from projseg.table import Table
 from projseg.table.star_statements import bound_statement
 from projseg.table.view_object import View
-from projseg.views.definition import bad_view, checked_statement
+from projseg.views.definitions.definition import Definition
+from projseg.views.definitions.result_definition import define_result
+from projseg.views.definitions.select_checks import bad_view, checked_statement
+
+if TYPE_CHECKING:
+    from projseg.spark_engine.rewrite_runner_jvm import RunJob
 
 _COUNTED: Final = (
     *("version", "segments", "kept", "relabelled", "subtracted", "refolded"),
@@ -39,7 +52,7 @@ _ALTERED: Final = pa.schema([(name, pa.string()) for name in ("view", "status", 
 _STATEMENT: Final = pa.schema([("createtab_stmt", pa.string())])
 _SHOWN: Final = pa.schema(
     [
-        *((name, pa.string()) for name in ("name", "provider", "status", "state")),
+        *((name, pa.string()) for name in ("name", "provider", "grade", "status", "state")),
         *((name, pa.int64()) for name in ("segments", "segments_covered")),
         ("rows_covered", pa.float64()),
         *((name, pa.int64()) for name in ("parts", "rows", "bytes")),
@@ -50,6 +63,11 @@ _SHOWN: Final = pa.schema(
 )
 
 _DATA_MAP: Final = "DATAMAP"
+_FINAL: Final = (
+    *("PROJSEG_VIEW_NOT_DETERMINISTIC", "PROJSEG_EXPRESSION_TOO_LONG", "PROJSEG_NOT_A_TABLE"),
+    "PROJSEG_PINNED_VERSION",
+)
+"""Errors of a SELECT that can be no stored result either."""
 _OPTIONS: Final = ("refresh", "chunk", "retain", "interval", "require")
 _IGNORED: Final = (
     *("sort_columns", "sort_scope", "table_blocksize", "table_blocklet_size", "flat_folder"),
@@ -59,8 +77,6 @@ _IGNORED: Final = (
 )
 """Properties of CarbonData's tables, which its views inherit, and which say nothing here."""
 _REFUSED: Final = {
-    "cluster_by": "CLUSTER BY is not taken: the groups of a part are in the order in which SELECT "
-    "names them; name those first that queries filter by",
     "store": "LOCATION is not taken: a view lies in the folder of its fact",
 }
 """Clauses that other engines have, and why a view here has not."""
@@ -70,9 +86,8 @@ _UNITS: Final = re.compile(
 )
 
 
-def _create_view(request: Mapping[str, Any]) -> Reply:
+def _create_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Make a view, or tell what it would store; reply with its parts and what is ignored."""
-    table, tables = _tables_of(request)
     name = request["name"]
     given = {key.casefold(): text for key, text in request["properties"].items()}
     ignored = [key for key in _IGNORED if given.pop(key, None) is not None]
@@ -83,27 +98,32 @@ def _create_view(request: Mapping[str, Any]) -> Reply:
     for key, instead in _REFUSED.items():
         if key in request:
             raise bad_view(instead)
+    if "cluster_by" in request:
+        given["cluster_by"] = json.dumps(_cluster_columns(request["cluster_by"]))
     if "chunk" in request:
         given["chunk"] = _chunk(request["chunk"])
     is_deferred = request.get("deferred", given.get("refresh", "commit") == "deferred")
-    arguments: dict[str, Any] = {
-        key: given[key] for key in ("chunk", "retain", "interval") if key in given
-    }
-    arguments |= {"properties": {key: given[key] for key in ("require",) if key in given}}
-    arguments |= {"refresh": "deferred" if is_deferred else "commit"}
+    tables = {one: Table(location) for one, location in request["tables"].items()}
+    if request["lenient"] and (known := _known_view(name, tables.values())) is not None:
+        return _created(known, [])
+    found = _defined(request["sql"], tables, given, run_job)
+    is_said = "deferred" in request or "refresh" in given
+    if is_said or found.definition.grade == "grouped":
+        given["refresh"] = "deferred" if is_deferred else "commit"
     # WITH DEFERRED REFRESH appears empty; the property only says that no commit refreshes it.
-    arguments |= {"build": not request.get("deferred", False), "comment": request.get("comment")}
+    arguments: dict[str, Any] = {
+        "build": not request.get("deferred", False),
+        "comment": request.get("comment"),
+    }
+    arguments |= {"replace": request["replace"], "run_select": run_job}
     if request["op"] == "explain_view":
-        return _explained(table, name, request["sql"], {"tables": tables, **arguments})
-    view = table.create_view(
-        name,
-        request["sql"],
-        tables=tables,
-        if_not_exists=request["lenient"],
-        replace=request["replace"],
-        **arguments,
-    )
+        return _explained(name, found, tables, given, arguments)
+    view = found.table._made(name, found.definition, given, **arguments)
     assert isinstance(view, View), "only a dry run makes none"
+    return _created(view, ignored)
+
+
+def _created(view: View, ignored: Sequence[str]) -> Reply:
     detail = view.detail()
     made = {"view": view.name, "version": detail["store_version"], "parts": detail["parts"]}
     made["segments"] = detail["segments_covered"]
@@ -111,16 +131,57 @@ def _create_view(request: Mapping[str, Any]) -> Reply:
     return rows([made], _CREATED)
 
 
-def _tables_of(request: Mapping[str, Any]) -> tuple[Table, dict[str, Table]]:
-    """Return the table whose rows a view's SELECT groups, and all tables by their names in it."""
-    places = request["tables"]
-    tables = {name: Table(location) for name, location in places.items()}
+def _known_view(name: str, tables: Iterable[Table]) -> View | None:
+    """Return the view of a name in the store of one of some tables."""
+    for table in tables:
+        if any(one.casefold() == name.casefold() for one in table.views()["name"].to_pylist()):
+            return table.view(name)
+    return None
+
+
+class _Defined(NamedTuple):
+    """What a SELECT means as a view: the table in whose folder it is, and why it is no groups."""
+
+    table: Table
+    definition: Definition
+    why: str | None = None
+
+
+def _defined(
+    sql: str, tables: Mapping[str, Table], given: Mapping[str, str], run_job: RunJob | None
+) -> _Defined:
+    """Return what a SELECT means: groups of a star, or else rows that Spark computes."""
+    try:
+        table = _fact_of(sql, tables)
+        return _Defined(table, table._definition(sql, tables, None, (), None, None))
+    except (InvalidInputError, UnsupportedFeatureError, LimitExceededError) as error:
+        if error.code in _FINAL or "require" in given:
+            raise
+        why = error
+    table = max(tables.values(), key=lambda one: one.snapshot.row_count)
+    snapshots = {name: one.snapshot for name, one in tables.items()}
+    try:
+        definition = define_result(sql, snapshots, table.snapshot, run_job)
+    except InvalidInputError as error:
+        # Spark tells what is wrong with the text; why it is no groups is of no use then.
+        raise why if error.code == "PROJSEG_BAD_VIEW" and not error.message else error from why
+    return _Defined(table, definition, str(why))
+
+
+def _fact_of(sql: str, tables: Mapping[str, Table]) -> Table:
+    """Return the table whose rows a SELECT groups."""
     if len(tables) == 1:
-        return next(iter(tables.values())), tables
-    statement = checked_statement(request["sql"], with_joins=True)
+        return next(iter(tables.values()))
+    statement = checked_statement(sql, with_joins=True)
     bound = bound_statement(statement, tables, None, None, None)
     fact = bound.version.location
-    return next(one for one in tables.values() if one.location == fact), tables
+    return next(one for one in tables.values() if one.location == fact)
+
+
+def _cluster_columns(text: str) -> list[str]:
+    """Return the names in CLUSTER BY, as written or as Spark describes the clause."""
+    inner = text.removeprefix("cluster_by(").removesuffix(")") if "(" in text else text
+    return [one.strip().strip("`").replace("``", "`") for one in inner.split(",")]
 
 
 def _chunk(text: str) -> str:
@@ -134,11 +195,17 @@ def _chunk(text: str) -> str:
     return str(found["unit"] or found["plural"] or found["all"]).casefold()
 
 
-def _explained(table: Table, name: str, sql: str, arguments: dict[str, Any]) -> Reply:
-    planned = table.create_view(name, sql, dry_run=True, **arguments)
-    shown: dict[str, object] = {"view": name, "grade": "grouped", "fact": table.location}
-    others = [n for n, one in arguments["tables"].items() if one.location != table.location]
-    shown |= {"dimensions": ", ".join(others) or None}
+def _explained(
+    name: str,
+    found: _Defined,
+    tables: Mapping[str, Table],
+    given: Mapping[str, str],
+    arguments: Mapping[str, Any],
+) -> Reply:
+    planned = found.table._made(name, found.definition, given, dry_run=True, **arguments)
+    shown: dict[str, object] = {"view": name, "grade": found.definition.grade, "why": found.why}
+    others = [n for n, one in tables.items() if one.location != found.table.location]
+    shown |= {"fact": found.table.location, "dimensions": ", ".join(others) or None}
     shown |= {key: getattr(planned, key) for key in ("added", "rows_read")}
     shown |= getattr(planned, "costs", {})
     shown |= {"not_built": ", ".join(map(str, getattr(planned, "not_built", ()))) or None}
@@ -170,7 +237,7 @@ def _provider(table: Table, name: str, kind: str) -> str | None:
     return "index" if is_index and kind == _DATA_MAP else None
 
 
-def _refresh_view(request: Mapping[str, Any]) -> Reply:
+def _refresh_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Bring a view, projection or index up to date; reply with what was done."""
     table, name = table_of(request), request["name"]
     provider = _provider(table, name, request["kind"])
@@ -183,7 +250,8 @@ def _refresh_view(request: Mapping[str, Any]) -> Reply:
     if provider in ("projection", "index"):
         raise bad_view(f"{provider} '{name}' is compacted with its table: OPTIMIZE the table")
     view = table.view(name)
-    done = view.refresh(request["full"], request.get("interval"), request["dry_run"])
+    asked = (request["full"], request.get("interval"), request["dry_run"])
+    done = view._refreshed(*asked, None, run_job)
     shown = {key: getattr(done, key, None) for key in _COUNTED}
     shown["segments"] = view.detail()["segments_covered"]
     shown["not_built"] = "; ".join(map(str, done.not_built)) or None
@@ -264,6 +332,8 @@ def _show_create_view(request: Mapping[str, Any]) -> Reply:
     detail = view.detail()
     options = dict(detail["options"])
     lines = [f"CREATE MATERIALIZED VIEW `{view.name.replace('`', '``')}`"]
+    if (order := options.pop("cluster_by", None)) is not None:
+        lines.append(f"CLUSTER BY ({', '.join(map(backquoted, json.loads(order)))})")
     if detail["comment"]:
         lines.append(f"COMMENT {_quoted(detail['comment'])}")
     said = ", ".join(f"{_quoted(key)} = {_quoted(text)}" for key, text in sorted(options.items()))
@@ -288,11 +358,14 @@ def _view_of(request: Mapping[str, Any]) -> View:
     return table.view(name)
 
 
-VIEWS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
+VIEW_BUILDS: Final[dict[str, Callable[[Mapping[str, Any], RunJob | None], Reply]]] = {
     "create_view": _create_view,
     "explain_view": _create_view,
-    "find_view": _find_view,
     "refresh_view": _refresh_view,
+}
+"""Statements for which Spark may have to run a SELECT."""
+VIEWS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
+    "find_view": _find_view,
     "alter_view": _alter_view,
     "drop_view": _drop_view,
     "views": _views,

@@ -41,7 +41,7 @@ from projseg.views.cover_test import (
     covered_rows,
     times_of_parts,
 )
-from projseg.views.definition import view_spec
+from projseg.views.definitions.definition import view_spec
 from projseg.views.part_files import readable
 from projseg.views.view_records import GROUPS, ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion, check_names, has_views, open_store

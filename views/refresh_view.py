@@ -26,10 +26,12 @@ from projseg.views.changes.part_fates import PartFates, RewrittenParts, fates_of
 from projseg.views.changes.subtracted_parts import rewritten_part
 from projseg.views.chunk_work import Chunk, ChunkWork, by_chunk, rewritten_counts, settled
 from projseg.views.cover_test import listed_segments
-from projseg.views.definition import bad_view, mentioned, renewed, stored_groups_spec
+from projseg.views.definitions.definition import mentioned, renewed, stored_groups_spec
+from projseg.views.definitions.select_checks import bad_view
 from projseg.views.part_files import Folder, NewPart, forms_of
 from projseg.views.refresh_work import Refresh, Work, costs_of_changes
-from projseg.views.view_commits import StoreWrite, conflict, edited, store_write, with_parts
+from projseg.views.results.result_refresh import ResultRefresher
+from projseg.views.view_commits import StoreWrite, commit_refresh, conflict, with_parts
 from projseg.views.view_dimensions import (
     check_keys,
     newest_dimensions,
@@ -69,7 +71,7 @@ def refresh_view(
         views = {} if store is None else store.views
         if store is None or view_id not in views:
             raise unknown_view(view_id, views.values(), snapshot.storage.location)
-        refresher = Refresher(snapshot, store, views[view_id], work)
+        refresher = refresher_of(snapshot, store, views[view_id], work)
         if dry_run:
             return store, refresher.planned()
         try:
@@ -80,8 +82,16 @@ def refresh_view(
     raise lost
 
 
+def refresher_of(
+    snapshot: Snapshot, store: StoreVersion, view: ViewEntry, work: Work
+) -> Refresher | ResultRefresher:
+    """Return one try at a refresh of a view; the arguments are a `Refresher`'s."""
+    kind = ResultRefresher if view.is_result else Refresher
+    return kind(snapshot, store, view, work)
+
+
 class Refresher:
-    """One try at a refresh of one view.
+    """One try at a refresh of one view that is kept as parts.
 
     Parameters
     ----------
@@ -219,25 +229,9 @@ class Refresher:
 
     def run(self, note: CommitNote) -> tuple[StoreVersion, Refresh]:
         """Fold, write and commit what is to be done."""
-        with store_write(self._store) as write:
-            view, done = self.build(write)
-            if view is None:
-                return self._store, done
-            before = self._store.views[view.view_id]
-
-            def edit(now: ViewEntry) -> ViewEntry:
-                if now.manifests != before.manifests or now.fact != before.fact:
-                    conflict(f"view '{now.name}' was refreshed by another commit")
-                return replace(
-                    view,
-                    name=now.name,
-                    is_enabled=now.is_enabled,
-                    options=now.options,
-                    comment=now.comment,
-                )
-
-            store = write.commit(edited(view.view_id, edit), "refresh", note.asking(view=view.name))
-        return store, replace_fields(done, version=store.version)
+        store, done = commit_refresh(self._store, self._view.view_id, self.build, note)
+        is_new = store is not self._store
+        return store, replace_fields(done, version=store.version) if is_new else done
 
     def build(self, write: StoreWrite) -> tuple[ViewEntry | None, Refresh]:
         """Write the parts, and return the view as it is to be listed; None: nothing changed.

@@ -12,6 +12,7 @@ from projseg.algebra.planning.subtractability import is_reversible
 from projseg.algebra.time.interval import Interval
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.views.changes.subtracted_parts import may_subtract
+from projseg.views.definitions.result_definition import RunSelect
 
 OnProgress = Callable[[int, int], object]
 
@@ -63,11 +64,14 @@ class Work:
         Only segments with rows in it are folded; None: all.
     on_progress : callable or None
         Called with how many chunks are done and how many there are.
+    run_select : callable or None
+        Has Spark run the SELECT of a stored result; None: there is no Spark.
     """
 
     is_full: bool = False
     interval: Interval | None = None
     on_progress: OnProgress | None = None
+    run_select: RunSelect | None = None
 
     def wants(self, entry: SegmentEntry) -> bool:
         """Whether an uncovered segment is to be folded."""

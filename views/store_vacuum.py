@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -13,12 +16,15 @@ from projseg.table_layer.storage.paths import (
     DATA_PREFIX,
     METADATA_PREFIX,
     VIEWS,
+    is_cover_name,
     parse_snapshot_name,
 )
 from projseg.table_layer.storage.storage_contract import StoredFile
 from projseg.views.refresh_view import refresh_view
 from projseg.views.refresh_work import Work
-from projseg.views.view_commits import store_write
+from projseg.views.results.result_refresh import files_of_result
+from projseg.views.view_commits import edited, store_write
+from projseg.views.view_records import ViewEntry
 from projseg.views.view_store import StoreVersion, open_store, read_store
 
 
@@ -65,6 +71,9 @@ def vacuum_views(
         # What others published before this commit is needed.
         files = _removed(store, store.file.kept_from, cutoff)
         for file in files:
+            if is_cover_name(file.name):
+                for folder, name in files_of_result(storage, file.name):
+                    folder.delete(name)
             storage.delete(file.name)
     return store, [file._replace(name=f"{VIEWS}{file.name}") for file in files]
 
@@ -80,9 +89,20 @@ def leave_views(
         If a view cannot be refreshed: drop it, and erase again.
     """
     store = open_store(snapshot)
-    for view_id in () if store is None else tuple(store.views):
-        store, _ = refresh_view(snapshot, view_id, Work(), note)
+    if store is None:
+        return None
+    for view_id, view in tuple(store.views.items()):
+        if not view.is_result:
+            store, _ = refresh_view(snapshot, view_id, Work(), note)
+        elif view.is_built:
+            # Spark alone could run it anew.
+            with store_write(store) as write:
+                store = write.commit(edited(view_id, _emptied), "leave", note)
     return vacuum_views(snapshot, retention_hours, note, dry_run=False)[0]
+
+
+def _emptied(view: ViewEntry) -> ViewEntry:
+    return replace(view, result=UNSET, row_count=0, byte_count=0, refreshed={})
 
 
 def _version(store: StoreVersion, version: int) -> StoreVersion:
@@ -114,6 +134,8 @@ def _needed(store: StoreVersion) -> Iterator[str]:
     yield from (reference.name for reference in store.file.lists)
     for view in store.views.values():
         yield from (reference.name for reference in view.manifests)
+        if view.result is not UNSET:
+            yield view.result.cover
         for part in store.parts(view):
             yield part.segment.file
             yield part.cover.file

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from msgspec import UNSET
+
 from projseg.aggregation.merge import in_key_order
 from projseg.aggregation.partial import Partial, key_arrow
 from projseg.algebra.aggregates.primitive import Primitive
@@ -17,8 +19,9 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.storage.paths import VIEWS
 from projseg.views.cover_test import among, listed_segments
-from projseg.views.definition import stored_groups_spec
+from projseg.views.definitions.definition import stored_groups_spec
 from projseg.views.part_files import Folder, readable, stored_groups_of
+from projseg.views.results.result_refresh import table_of_result
 from projseg.views.view_dimensions import built_with, newest_dimensions
 from projseg.views.view_records import ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion
@@ -57,6 +60,9 @@ def _of_view(
     snapshot: Snapshot, store: StoreVersion, view: ViewEntry, *, deep: bool
 ) -> Iterator[Finding]:
     where = f"{VIEWS}{view.name}"
+    if view.is_result:
+        yield from _of_result(store, view, where)
+        return
     try:
         parts = store.parts(view)
         listed = listed_segments(snapshot)
@@ -82,6 +88,20 @@ def _of_view(
             double = min(seen.intersection(cover))
             yield Finding(name, f"another part stands for {double} too")
         seen.update(cover)
+
+
+def _of_result(store: StoreVersion, view: ViewEntry, where: str) -> Iterator[Finding]:
+    """Check the files of a stored result; what its SELECT gives, only Spark can tell."""
+    if view.result is UNSET:
+        return
+    try:
+        rows = table_of_result(store.storage, view.result)
+        if rows.row_count != view.row_count:
+            yield Finding(where, f"it has {rows.row_count} rows, and {view.row_count} are listed")
+        for entry in rows.segments:
+            verify_segment(open_uncached(rows.storage, entry))
+    except ProjsegError as error:
+        yield Finding(where, str(error))
 
 
 def _of_part(

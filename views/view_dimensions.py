@@ -98,6 +98,13 @@ def stored_columns(properties: TableProperties) -> pa.Schema:
     return properties.schema if stored is UNSET else schema_of_columns(stored.newest)
 
 
+def stored_type_of(name: str, properties: TableProperties) -> tuple[str, str]:
+    """Return the name under which new segments store a table's column, and its type."""
+    names = [column.name.casefold() for column in properties.columns]
+    field = stored_columns(properties).field(names.index(name.casefold()))
+    return field.name, type_name(field.type)
+
+
 def seen_from(location: str, base: str) -> str:
     """Return the way from one folder to another; in full if nothing but the root is above both."""
     (scheme, there), (own, here) = _split(location), _split(base)

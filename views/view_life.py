@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -14,13 +14,14 @@ from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.storage.paths import new_write_id
-from projseg.views.definition import Definition, bad_view, mentioned
-from projseg.views.refresh_view import Refresher
+from projseg.views.definitions.definition import Definition, mentioned
+from projseg.views.definitions.select_checks import bad_view
+from projseg.views.refresh_view import refresher_of
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.view_commits import Views, edited, store_write, with_store
 from projseg.views.view_dimensions import FACT
 from projseg.views.view_links import mark_dimensions
-from projseg.views.view_options import default_chunk, read_options, scope_of
+from projseg.views.view_options import check_result_options, default_chunk, read_options, scope_of
 from projseg.views.view_records import TableReference, ViewEntry
 from projseg.views.view_store import StoreVersion, newest_store, no_store, store_of, unknown_view
 
@@ -64,9 +65,12 @@ class NewView:
             shown = problem if isinstance(self.name, str) else "is no text"
             raise InvalidInputError("PROJSEG_BAD_NAME", f"view name {self.name!r} {shown}"[:200])
         options = read_options(self.options)
+        definition = self.definition
+        if definition.grade == "result":
+            return self._of_result(snapshot, options)
         interval = options.pop("interval", None)
         given = None if interval is None else Interval.parse(interval)
-        properties, definition = snapshot.properties, self.definition
+        properties = snapshot.properties
         scope = scope_of(definition.scope, given)
         if properties.time_column is None and (scope is not None or "retain" in options):
             raise bad_view("interval and retain need a time column, which the table has not")
@@ -92,6 +96,23 @@ class NewView:
             comment=self.comment,
         )
 
+    def _of_result(self, snapshot: Snapshot, options: dict[str, str]) -> ViewEntry:
+        """Return a stored result without rows; it never follows commits."""
+        check_result_options(options)
+        definition = self.definition
+        return ViewEntry(
+            name=self.name,
+            view_id=new_write_id(),
+            grade="result",
+            sql=definition.sql,
+            definition=definition.text,
+            definition_hash=definition.digest,
+            fact=TableReference(FACT, snapshot.properties.table_id),
+            dimensions=definition.dimensions,
+            options={"refresh": "deferred", **options},
+            comment=self.comment,
+        )
+
 
 def create_view(
     snapshot: Snapshot,
@@ -99,7 +120,7 @@ def create_view(
     note: CommitNote,
     *,
     dry_run: bool = False,
-    on_progress: Callable[[int, int], object] | None = None,
+    work: Work | None = None,
 ) -> tuple[Snapshot, StoreVersion, ViewEntry | None, Refresh]:
     """Build a view and publish it with its parts, in one commit of the store.
 
@@ -113,8 +134,8 @@ def create_view(
         For the histories.
     dry_run : bool
         Only say what would be built.
-    on_progress : callable or None
-        Called with how many chunks are done and how many there are.
+    work : Work or None
+        Whom to tell, and who runs the SELECT of a stored result.
 
     Returns
     -------
@@ -132,18 +153,18 @@ def create_view(
         If files cannot be read or written.
     """
     view = new.entry(snapshot)
-    work = Work(on_progress=on_progress)
+    work = work or Work()
     if dry_run:
         storage = store_of(snapshot.storage)
         store = newest_store(storage) or no_store(storage)
         _check_free(store, view, new)
-        return snapshot, store, None, Refresher(snapshot, store, view, work).planned()
+        return snapshot, store, None, refresher_of(snapshot, store, view, work).planned()
     snapshot, store = with_store(snapshot, note)
     _check_free(store, view, new)
     with store_write(store) as write:
         done = Refresh()
         if new.is_built:
-            built, done = Refresher(snapshot, store, view, work).build(write)
+            built, done = refresher_of(snapshot, store, view, work).build(write)
             assert built is not None, "a new view is always written"
             view = built
 

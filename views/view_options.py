@@ -17,10 +17,10 @@ from projseg.table_layer.metadata.manifest_cache import MANIFESTS
 from projseg.table_layer.metadata.projection_scope import ProjectionScope, declare_scope
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.views.definition import bad_view
+from projseg.views.definitions.select_checks import bad_view
 from projseg.views.view_records import ViewEntry
 
-_OPTIONS: Final = ("refresh", "chunk", "retain", "interval", "require")
+_OPTIONS: Final = ("refresh", "chunk", "retain", "interval", "require", "cluster_by")
 _CHUNKS: Final = ("day", "month", "year")
 _CHUNK_SEGMENTS_MIN: Final = 16
 
@@ -100,6 +100,21 @@ def read_options(given: Mapping[str, object]) -> dict[str, str]:
     if "interval" in found:
         Interval.parse(found["interval"])
     return found
+
+
+def check_result_options(options: Mapping[str, str]) -> None:
+    """Refuse options of parts for a stored result, which Spark runs anew when REFRESH says so.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_VIEW.
+    """
+    wrong = options.keys() - {"refresh"}
+    if wrong:
+        raise bad_view(f"a stored result has no {', '.join(sorted(wrong))}, as it has no parts")
+    if options.get("refresh") == "commit":
+        raise bad_view("no commit refreshes a stored result: REFRESH does, which runs its SELECT")
 
 
 def default_chunk(snapshot: Snapshot) -> str:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 import xxhash
+from msgspec import UNSET, UnsetType
 
 from projseg.segment_format.layout.format_limits import name_problem
 from projseg.table_layer.metadata.checksummed_json import SealedFile
@@ -114,6 +115,24 @@ class RefreshFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     milliseconds: Count = 0
 
 
+class StoredResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rows of a view of grade `result`, which are a table of their own in the store.
+
+    Parameters
+    ----------
+    cover : str
+        The file that says which versions of tables it stands for; the table's folder has its id.
+    nomination : str
+        Hash of the tables and operators of its SELECT, by which Spark finds it.
+    is_ordered : bool
+        Whether its last column is the number of each row in the order of its SELECT.
+    """
+
+    cover: str
+    nomination: str
+    is_ordered: bool
+
+
 class ViewEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A view as a list has it.
 
@@ -121,18 +140,18 @@ class ViewEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ----------
     name, view_id : str
         What users call it, and what never changes.
-    grade : "grouped"
-        Other releases may know others.
+    grade : "grouped" or "result"
+        Whether it is kept as parts, or as the rows of its SELECT.
     is_enabled : bool
         Whether it is used and refreshed.
     sql : str
         As written.
     definition, definition_hash : str
-        As of a projection, over stored names.
+        As of a projection, over stored names; of a result, JSON of a `ResultDefinition`.
     fact : TableReference
-        The table whose rows it groups.
+        The table whose rows it groups, or in whose folder a result is.
     dimensions : tuple of ViewDimension
-        Tables that are joined.
+        Tables that are joined; of a result, all that it reads.
     zone : str
         The zone that it was bound under.
     is_ansi : bool
@@ -163,11 +182,13 @@ class ViewEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Groups, and bytes of files, of all parts.
     covered : (int, int)
         Segments, and live rows, that parts stand for.
+    result : StoredResult or UNSET
+        Of a built result.
     """
 
     name: str
     view_id: str
-    grade: Literal["grouped"] = "grouped"
+    grade: Literal["grouped", "result"] = "grouped"
     is_enabled: bool = True
     sql: str
     definition: str
@@ -191,6 +212,17 @@ class ViewEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     row_count: Count = 0
     byte_count: Count = 0
     covered: tuple[Count, Count] = (0, 0)
+    result: StoredResult | UnsetType = UNSET
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is kept as the rows of its SELECT, which Spark computes."""
+        return self.grade == "result"
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there is something to answer from."""
+        return bool(self.manifests) or self.result is not UNSET
 
     @property
     def part_count(self) -> int:
@@ -297,6 +329,18 @@ class CoverFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     segments: tuple[str, ...]
 
 
+class ResultFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a stored result stands for, written before its table."""
+
+    name: str
+    tables: dict[str, Refreshed]
+
+
+def result_folder(cover: str) -> str:
+    """Return the folder of the table of a result, by the name of its cover."""
+    return f"results/{cover.rpartition('/')[2].removesuffix('.json')}"
+
+
 def digest_of(segments: Sequence[str]) -> str:
     """Return the digest of an ordered list of segments, 128 bits in hex."""
     return str(xxhash.xxh3_128_hexdigest("\n".join(segments).encode()))
@@ -323,6 +367,9 @@ def view_problem(view: ViewEntry) -> str | None:
         )
     if len(view.sql.encode()) > VIEW_SQL_BYTES_MAX or view.part_count > VIEW_PARTS_MAX:
         return f"its view '{view.name}' passes a limit"
+    result = view.result
+    if result is not UNSET and not (view.is_result and is_cover_name(result.cover)):
+        return f"its view '{view.name}' has a result that is none"
     return reference_problem(view.manifests)
 
 

@@ -6,13 +6,15 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+from msgspec import UNSET
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjsegError
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.cover_test import Coverage, coverage
-from projseg.views.definition import stored_groups_spec, view_spec
+from projseg.views.definitions.definition import stored_groups_spec, view_spec
+from projseg.views.results.result_refresh import holds_rows, table_of_result, tables_of
 from projseg.views.view_dimensions import is_built_with, newest_dimensions
 from projseg.views.view_records import ViewEntry
 from projseg.views.view_store import StoreVersion
@@ -64,17 +66,21 @@ def views_table(snapshot: Snapshot, store: StoreVersion | None) -> pa.Table:
 def view_row(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> dict[str, Any]:
     """Return the columns of `Table.views` in one row."""
     refreshed = view.refreshed.get(snapshot.properties.table_id)
-    found, state, error = _state(snapshot, store, view)
-    covered = [part.cover for part in found.valid]
+    state_of = _state_of_result if view.is_result else _state
+    found, state, error = state_of(snapshot, store, view)
     rows = snapshot.row_count
+    covered = (sum(part.cover.segment_count for part in found.valid),
+               sum(part.cover.live_row_count for part in found.valid))  # fmt: skip
+    if view.is_result and state == "fresh":
+        covered = (len(snapshot.segments), rows)
     return {
         "name": view.name,
         "grade": view.grade,
         "status": "ENABLED" if view.is_enabled else "DISABLED",
         "state": state,
         "segments": len(snapshot.segments),
-        "segments_covered": sum(cover.segment_count for cover in covered),
-        "rows_covered": sum(cover.live_row_count for cover in covered) / rows if rows else 1.0,
+        "segments_covered": covered[0],
+        "rows_covered": covered[1] / rows if rows else 1.0,
         "parts": view.part_count,
         "rows": view.row_count,
         "bytes": view.byte_count,
@@ -93,12 +99,7 @@ def _state(
     snapshot: Snapshot, store: StoreVersion, view: ViewEntry
 ) -> tuple[Coverage, str, str | None]:
     """Return the coverage of a view, the word for its state, and its last error."""
-    nothing = Coverage((), (), ())
-    said = None
-    if view.last_error is not None:
-        said = f"[{view.last_error.code}] {view.last_error.message}"
-    elif view.not_built:
-        said = "; ".join(f"{chunk}: {reason}" for chunk, reason in view.not_built)
+    nothing, said = Coverage((), (), ()), _said(view)
     if view.fact.table_id != snapshot.properties.table_id:
         return nothing, "broken", "the table is another one than the view was made for"
     try:
@@ -117,16 +118,42 @@ def _state(
     return found, "behind" if found.uncovered or changed else "fresh", said
 
 
+def _said(view: ViewEntry) -> str | None:
+    """Return what the last refresh of a view failed by, or left out."""
+    if view.last_error is not None:
+        return f"[{view.last_error.code}] {view.last_error.message}"
+    return "; ".join(f"{chunk}: {reason}" for chunk, reason in view.not_built) or None
+
+
+def _state_of_result(
+    snapshot: Snapshot, store: StoreVersion, view: ViewEntry
+) -> tuple[Coverage, str, str | None]:
+    """As `_state`, of a stored result, which covers no segment."""
+    nothing = Coverage((), (), ())
+    try:
+        tables = tables_of(view, newest_dimensions(snapshot, view))
+        if view.result is not UNSET:
+            table_of_result(store.storage, view.result)
+    except (ProjsegError, OSError) as error:
+        return nothing, "broken", str(error)
+    if view.last_error is not None:
+        return nothing, "failed", _said(view)
+    if not view.is_built:
+        return nothing, "empty", None
+    return nothing, "fresh" if holds_rows(view, tables) else "behind", None
+
+
 def view_detail(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> dict[str, Any]:
     """Return all that is known of a view: its row, what it stores and what steers it."""
-    spec = stored_groups_spec(view, snapshot.properties)
+    spec = None if view.is_result else stored_groups_spec(view, snapshot.properties)
     return {
         **view_row(snapshot, store, view),
         "last_refresh": msgspec.structs.asdict(view.last_refresh),
         "view_id": view.view_id,
         "definition_hash": view.definition_hash,
-        "group_by": [named.name for named in spec.grouping],
-        "aggregators": [primitive.text for primitive in spec.primitives],
+        "group_by": [] if spec is None else [named.name for named in spec.grouping],
+        "aggregators": [] if spec is None else [primitive.text for primitive in spec.primitives],
+        "tables": {one.alias: one.location for one in view.dimensions},
         "options": dict(view.options),
         "scope": None if view.scope is None else str(Interval(*view.scope)),
         "zone": view.zone,
@@ -140,6 +167,8 @@ def view_detail(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> dic
 
 def parts_table(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> pa.Table:
     """Return one row for each part; see `View.parts`."""
+    if view.is_result:
+        return pa.Table.from_pylist([], _PARTS)
     valid = {part.segment.file for part in coverage(snapshot, store, view).valid}
     rows = [
         {

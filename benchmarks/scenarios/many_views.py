@@ -16,7 +16,7 @@ from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms
 from projseg.memory.cache import KEPT
 from projseg.table_layer.metadata.commit_info import NO_NOTE
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.views.definition import define
+from projseg.views.definitions.definition import define
 from projseg.views.refresh_view import Refresher
 from projseg.views.refresh_work import Work
 from projseg.views.view_commits import store_write, with_store

@@ -186,6 +186,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_VIEW_NOT_USABLE": "useView or forceViews cannot be met.",
     "PROJSEG_VIEW_TABLE": "A view's SELECT reads a table that is not projseg's.",
     "PROJSEG_VIEW_READ_ONLY": "A statement writes to a materialized view.",
+    "PROJSEG_VIEW_NEEDS_SPARK": "A view is kept as the rows of its SELECT, which Spark computes.",
     "PROJSEG_VIEW_BROKEN": "A view is of another table than the one at its place.",
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
 }

@@ -44,7 +44,7 @@ def sql(spark, template, tmp_path):
 SELECT = "SELECT country, date_trunc('HOUR', order_time) AS hour, sum(price) AS p FROM sales"
 GROUPED = f"{SELECT} GROUP BY country, hour"
 CREATED = (
-    "CREATE MATERIALIZED VIEW by_country COMMENT 'of countries' "
+    "CREATE MATERIALIZED VIEW by_country CLUSTER BY (hour, country) COMMENT 'of countries' "
     f"TBLPROPERTIES ('chunk' = 'day', 'retain' = '9000 days') AS {GROUPED}"
 )
 
@@ -113,7 +113,7 @@ def test_a_view_is_explained_before_it_is_made_and_built_later(sql):
         ("CREATE MATERIALIZED VIEW v AS SELECT user_id FROM sales", "BAD_VIEW"),
         (f"CREATE MATERIALIZED VIEW v TBLPROPERTIES ('chnk' = 'day') AS {GROUPED}", "'chunk'"),
         (f"CREATE MATERIALIZED VIEW v PARTITIONED BY (country) AS {GROUPED}", "BAD_VIEW"),
-        (f"CREATE MATERIALIZED VIEW v CLUSTER BY (country) AS {GROUPED}", "CLUSTER BY is not"),
+        (f"CREATE MATERIALIZED VIEW v CLUSTER BY (sex) AS {GROUPED}", "none of the grouping"),
         (f"CREATE MATERIALIZED VIEW v LOCATION '/x' AS {GROUPED}", "LOCATION is not taken"),
         ("CREATE MATERIALIZED VIEW v AS SELECT now(), sum(price) FROM sales", "DETERMINISTIC"),
     ],

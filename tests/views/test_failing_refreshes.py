@@ -165,7 +165,7 @@ def test_of_two_creations_of_one_name_one_wins(tmp_path):
     with pytest.raises(InvalidInputError, match="PROJSEG_VIEW_EXISTS"):
         other.create_view("same", "SELECT k AS key, sum(n) FROM t GROUP BY 1")
     before = files_of(table.location)
-    with pytest.raises(InvalidInputError, match="PROJSEG_BAD_VIEW"):
+    with pytest.raises(ProjsegError, match="PROJSEG_VIEW_NEEDS_SPARK"):
         other.create_view("w", "SELECT k, sum(n) FROM t GROUP BY k HAVING sum(n) > 1")
     assert files_of(table.location) == before
     assert other.create_view("w", TOTAL, replace=True).name == "w"

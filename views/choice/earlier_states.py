@@ -41,7 +41,7 @@ def earlier_states(
     oldest = now_us() - round(seconds * _SECOND)
     table_id = fact.properties.table_id
     for view in listed_views(store).views:
-        is_of_use = view.is_enabled and view.manifests and view.fact.table_id == table_id
+        is_of_use = view.is_enabled and view.is_built and view.fact.table_id == table_id
         if not is_of_use or table_id not in view.refreshed:
             continue
         state = _state_of(view, tables)

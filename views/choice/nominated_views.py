@@ -36,8 +36,9 @@ class ListedViews(msgspec.Struct, frozen=True):
         By their groups, then by name.
     groups, states : dict of str to bool[views]
         By stored column, which views' groups mention it, and which views' groups or aggregates.
-    is_empty, is_disabled : bool[views]
-        Which views have no part, and which are not to be used.
+    is_empty, is_disabled, is_result : bool[views]
+        Which views have nothing to answer from, which are not to be used, and which answer only
+        their own SELECT, in Spark.
     """
 
     views: tuple[ViewEntry, ...]
@@ -45,6 +46,7 @@ class ListedViews(msgspec.Struct, frozen=True):
     states: dict[str, Bits]
     is_empty: Bits
     is_disabled: Bits
+    is_result: Bits
 
     def reasons(self, snapshot: Snapshot, query: QuerySpec) -> list[Reason | None]:
         """Return for each view why it is not even matched; None: it may answer."""
@@ -64,6 +66,7 @@ class ListedViews(msgspec.Struct, frozen=True):
         if query.is_row_scan:
             refuse(left, Reason(ReasonCode.ROW_SCAN))
         refuse(self.is_empty, Reason(ReasonCode.VIEW_EMPTY))
+        refuse(self.is_result, Reason(ReasonCode.OTHER_SELECT))
         known = left.copy()
         self._refuse_by_columns(named_schema(snapshot.properties), query, refuse)
         if query.joins:
@@ -195,9 +198,10 @@ def _made_ready(store: StoreVersion) -> ListedViews:
                 _row(known, name, len(views))[place] = True
         for name in view.state_columns:
             _row(states, name, len(views))[place] = True
-    is_empty = _bits(not view.manifests for view in views)
+    is_empty = _bits(not view.is_built for view in views)
     is_disabled = _bits(not view.is_enabled for view in views)
-    return ListedViews(tuple(views), groups, states, is_empty, is_disabled)
+    is_result = _bits(view.is_result for view in views)
+    return ListedViews(tuple(views), groups, states, is_empty, is_disabled, is_result)
 
 
 def _row(known: dict[str, Bits], name: str, size: int) -> Bits:

@@ -13,7 +13,7 @@ from projseg.errors import without_secrets
 from projseg.reader.dimensions import TableDimension
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.views.definition import is_absent, view_spec
+from projseg.views.definitions.definition import is_absent, view_spec
 from projseg.views.view_dimensions import holds_rows_of, known_dimensions
 from projseg.views.view_records import GROUPS, ViewEntry, ViewPart
 

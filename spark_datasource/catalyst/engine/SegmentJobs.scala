@@ -30,7 +30,7 @@ class SegmentJobs(session: ClassicSession) {
   /** The answer to the engine: the messages of the tasks, or Spark's message. */
   def run(job: JsonNode): JsonNode = {
     val tag = s"projseg-${UUID.randomUUID()}"
-    try Engine.json.createObjectNode().set[JsonNode]("messages", Engine.json.valueToTree(messagesOf(job, tag)))
+    try if (job.has("select")) new SelectJobs(session).run(job) else Engine.json.createObjectNode().set[JsonNode]("messages", Engine.json.valueToTree(messagesOf(job, tag)))
     catch { case error @ (NonFatal(_) | _: InterruptedException) =>
       failure = Some(error)
       context.cancelJobsWithTag(tag)

@@ -64,7 +64,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
         case limit @ GlobalLimit(IntegerLiteral(most), local @ LocalLimit(IntegerLiteral(_), child)) =>
           first(child, most).map(rows => limit.copy(child = local.copy(child = rows))).getOrElse(limit)
         case scan @ PhysicalOperation(projects, filters, RowsOf(table)) =>
-          val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
+          val note = table.options.get(Table.OfView).map(view => Refusal(s"the stored rows of view $view"))
+            .orElse(table.relation.output.flatMap(column => refused.get(column.exprId)).headOption)
           requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
       }
     } finally requests.planned.publish()

@@ -30,6 +30,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectFunction(TimeSeries.function)
     extensions.injectFunction(TextMatch.function)
     extensions.injectFunction(TextMatch.withLimit)
+    extensions.injectPlanNormalizationRule(session => new AnswerFromResults(session))
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPlannerStrategy(_ => PlanColumnChanges)
     extensions.injectPlannerStrategy(session => new PlanCreateLike(session))

@@ -19,6 +19,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 case class Table(relation: LogicalPlan, location: String, version: Option[Long], options: Map[String, String]) {
   val isPinned: Boolean = options.contains(Table.Pinned)
 
+  /** Its id, and the hashes of SELECTs whose rows its store of views has, where the analysis chose the version. */
+  private lazy val pin: Seq[String] = options.get(Table.Pinned).filter(_ != "true").toSeq.flatMap(_.split(" "))
+  def id: Option[String] = pin.headOption
+  def results: Seq[String] = pin.drop(1)
+
   /** Whether its rows have numbers, which say to a change of rows which they are. */
   val isNumbered: Boolean = options.contains(ChangedTable.Numbered)
 
@@ -45,12 +50,14 @@ case class Table(relation: LogicalPlan, location: String, version: Option[Long],
 }
 
 object Table {
-  /** Says that the version is not the user's, but the one that was newest at the analysis. */
+  /** Says that the version is not the user's, but the one that was newest at the analysis; and what table it is. */
   val Pinned = "projseg.pinned"
   /** Before the key of an object store's option. */
   val Storage = "storage."
+  /** Names the view whose stored rows a table holds. */
+  val OfView = "projseg.view"
   private val Parallelism = "parallelism"
-  private val known = Set("path", "versionasof", Parallelism, Pinned, ChangedTable.Numbered) ++ ProjectionHints.names
+  private val known = Set("path", "versionasof", Parallelism, Pinned, OfView, ChangedTable.Numbered) ++ ProjectionHints.names
 
   def unapply(plan: LogicalPlan): Option[Table] = of(plan).filterNot(_.isNumbered)
 
@@ -95,6 +102,10 @@ object Table {
     case (name, value) if name.startsWith(Storage) => name.stripPrefix(Storage) -> value
   }
 
+  /** What is pinned of a table, as a reply tells its newest version. */
+  def pinOf(newest: JsonNode): String =
+    (newest.get("table_id").asText +: newest.get("results").elements().asScala.map(_.asText).toSeq).mkString(" ")
+
   def isOfPin(option: String): Boolean = Set(Pinned, "versionasof").contains(option.toLowerCase)
 
   def isOfProjseg(entry: CatalogTable): Boolean = entry.provider.exists(_.equalsIgnoreCase("projseg"))
@@ -121,7 +132,7 @@ object ByPath {
 class Requests(settings: Settings) {
   def of(operation: String, table: Table): ObjectNode = Engine.request(operation, place(table))
 
-  private def place(table: Table): Map[String, Any] =
+  def place(table: Table): Map[String, Any] =
     Map("location" -> table.location) ++ table.version.map("version" -> _) ++
       Option.when(table.storage.nonEmpty)("storage_options" -> table.storage)
 
@@ -165,6 +176,9 @@ class Requests(settings: Settings) {
   def sent(request: ObjectNode): Either[Refusal, Reply] =
     Engine.ask(settings.python, request, limitMillis = Some(settings.localMillis))
 
+  /** What is asked for a part of a plan, if the engine has an answer. */
+  def attempted[T](tables: Seq[Table])(ask: => Either[Refusal, T]): Option[T] = planned.attempt(tables)(ask).toOption
+
   /** What was asked by `reply`. */
   val planned = new Planned(settings)
 
@@ -193,7 +207,7 @@ class PinVersions extends Rule[LogicalPlan] {
           case Table(table) if table.version.isDefined => PinVersions.withOwnSource(relation, table.version.get)
           case Table(table) =>
             replies.getOrElseUpdate(table.location, requests.sent(requests.of("version", table))) match {
-              case Right(reply) if reply.error.isEmpty => pinned(relation, reply.content.get("version").asLong)
+              case Right(reply) if reply.error.isEmpty => pinned(relation, reply.content)
               // A table of the catalog that nobody has written to yet.
               case Right(reply) if relation.identifier.isDefined && reply.code == "PROJSEG_NOT_A_TABLE" =>
                 LocalRelation(relation.output, Nil)
@@ -204,8 +218,9 @@ class PinVersions extends Rule[LogicalPlan] {
     }
   }
 
-  private def pinned(relation: DataSourceV2Relation, version: Long): LogicalPlan = {
-    val pin = Map("versionAsOf" -> version.toString, Table.Pinned -> "true")
+  private def pinned(relation: DataSourceV2Relation, newest: JsonNode): LogicalPlan = {
+    val version = newest.get("version").asLong
+    val pin = Map("versionAsOf" -> version.toString, Table.Pinned -> Table.pinOf(newest))
     PinVersions.withOwnSource(Table.withOptions(relation, Table.optionsOf(relation) ++ pin), version)
   }
 }

@@ -179,7 +179,7 @@ object StatementsOfViews {
     "DESCRIBE" -> describe, "DESC" -> describe, "SHOW" -> showCreate, "DROP" -> drop)
 
   private val views =
-    "name STRING, provider STRING, status STRING, state STRING, segments BIGINT, segments_covered BIGINT, " +
+    "name STRING, provider STRING, grade STRING, status STRING, state STRING, segments BIGINT, segments_covered BIGINT, " +
       "rows_covered DOUBLE, parts BIGINT, rows BIGINT, bytes BIGINT, chunk STRING, refresh STRING, " +
       "refreshed_at TIMESTAMP, last_error STRING, comment STRING, definition STRING"
 }

@@ -43,6 +43,8 @@ def earlier_versions(fact: ViewedVersion, tables: Versions, seconds: float) -> I
         return
     snapshots = {one.snapshot.properties.table_id: one.snapshot for one in tables}
     for view, state in earlier_states(store, fact.snapshot, snapshots, seconds):
+        if view.is_result:
+            continue
         found = tuple(one._at(state[one.snapshot.properties.table_id]) for one in tables)
         for older, table in zip(found, tables, strict=True):
             if table is fact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ from projseg.table.writable_table import WritableTable
 if TYPE_CHECKING:
     from projseg.table.queries import TableVersion
     from projseg.table.view_object import View
-    from projseg.views.definition import Definition
+    from projseg.views.definitions.definition import Definition
+    from projseg.views.definitions.result_definition import RunSelect
     from projseg.views.refresh_work import Refresh
 
 
@@ -31,6 +33,7 @@ class TableViews(WritableTable):
         derived: str | Mapping[str, Any] | Sequence[str] | None = None,
         refresh: str = "commit",
         chunk: str | None = None,
+        cluster_by: Sequence[str] = (),
         retain: str | None = None,
         interval: str | None = None,
         properties: Mapping[str, str] | None = None,
@@ -69,6 +72,9 @@ class TableViews(WritableTable):
             `commit`: after each commit to the table; `deferred`: only by `View.refresh`.
         chunk : str or None
             The unit of time of parts, such as `month`; None: one that holds 16 segments or more.
+        cluster_by : sequence of str
+            Grouping columns by which the groups of a part are ordered before the others: those that
+            queries filter by. Empty: in the order in which SELECT names them.
         retain : str or None
             A length of time, `90 days`: segments whose rows are all older are not covered.
         interval : str or None
@@ -107,9 +113,6 @@ class TableViews(WritableTable):
         CommitError, StorageError, CorruptionError
             As of `append`.
         """
-        from projseg.table.view_object import View
-        from projseg.views.view_life import NewView, create_view
-
         self._check_newest()
         self.refresh()
         if if_not_exists and name is not None:
@@ -117,22 +120,48 @@ class TableViews(WritableTable):
             known = [] if store is None else store.views.values()
             if any(view.name.casefold() == name.casefold() for view in known):
                 return self.view(name)
-        self._check_reads_no_view(sql, tables or {})
         definition = self._definition(sql, tables, dimensions, metrics, granularity, derived)
-        if name is None:
-            folder = self.location.rstrip("/").rpartition("/")[2]
-            name = f"{folder}-{definition.digest[:8]}"
         options = {"refresh": refresh, "chunk": chunk, "retain": retain, "interval": interval}
-        new = NewView(
+        options["cluster_by"] = json.dumps(list(cluster_by)) if cluster_by else None
+        return self._made(
             name,
             definition,
             {**options, **(properties or {})},
-            comment or "",
-            is_built=build,
-            replaces=replace,
+            comment=comment,
+            replace=replace,
+            build=build,
+            dry_run=dry_run,
+            on_progress=on_progress,
         )
+
+    def _made(
+        self,
+        name: str | None,
+        definition: Definition,
+        options: Mapping[str, Any],
+        *,
+        comment: str | None = None,
+        replace: bool = False,
+        build: bool = True,
+        dry_run: bool = False,
+        on_progress: OnProgress | None = None,
+        run_select: RunSelect | None = None,
+    ) -> View | Refresh:
+        """Make a view of a definition; the arguments are those of `create_view` and `Work`."""
+        from projseg.table.view_object import View
+        from projseg.views.definitions.definition import clustered
+        from projseg.views.refresh_work import Work
+        from projseg.views.view_life import NewView, create_view
+
+        if (order := options.get("cluster_by")) and definition.grade == "grouped":
+            definition = clustered(definition, json.loads(order), self.properties)
+        if name is None:
+            folder = self.location.rstrip("/").rpartition("/")[2]
+            name = f"{folder}-{definition.digest[:8]}"
+        new = NewView(name, definition, options, comment or "", is_built=build, replaces=replace)
+        work = Work(on_progress=on_progress, run_select=run_select)
         self._snapshot, store, view, done = create_view(
-            self._snapshot, new, self._note, dry_run=dry_run, on_progress=on_progress
+            self._snapshot, new, self._note, dry_run=dry_run, work=work
         )
         if view is None:
             return done
@@ -176,9 +205,11 @@ class TableViews(WritableTable):
         granularity: str | None,
         derived: str | Mapping[str, Any] | Sequence[str] | None,
     ) -> Definition:
-        from projseg.views.definition import bad_view, define
-        from projseg.views.rollup_definition import define_rollup, derived_form
+        from projseg.views.definitions.definition import define
+        from projseg.views.definitions.rollup_definition import define_rollup, derived_form
+        from projseg.views.definitions.select_checks import bad_view
 
+        self._check_reads_no_view(sql, tables or {})
         given = {"sql": sql, "dimensions": dimensions, "derived": derived}
         said = [key for key, value in given.items() if value is not None]
         if len(said) != 1 or ("sql" in said and (metrics or granularity is not None)):
@@ -200,7 +231,7 @@ class TableViews(WritableTable):
 
     def _check_reads_no_view(self, sql: str | None, tables: Mapping[str, TableVersion]) -> None:
         """Refuse a SELECT over a view of this table, whose rows are groups and not rows."""
-        from projseg.views.definition import bad_view, checked_statement
+        from projseg.views.definitions.select_checks import bad_view, checked_statement
 
         store = self._view_store()
         if store is None or sql is None:
@@ -220,7 +251,8 @@ class TableViews(WritableTable):
         from projseg.algebra.expressions.functions.logic.joined_values import path_of
         from projseg.reader.dimensions import TableDimension
         from projseg.table.star_statements import bound_statement
-        from projseg.views.definition import bad_view, checked_statement, define, define_star
+        from projseg.views.definitions.definition import define, define_star
+        from projseg.views.definitions.select_checks import bad_view, checked_statement
 
         statement = checked_statement(sql, with_joins=True)
         if not statement.joins:

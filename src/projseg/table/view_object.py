@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from projseg.table.projection_edits import OnProgress, interval_of
 from projseg.table.queries import TableVersion
 from projseg.table.writable_table import WritableTable
-from projseg.views.definition import bad_view
+from projseg.views.definitions.select_checks import bad_view, needs_spark
 from projseg.views.refresh_view import check_enabled, refresh_view
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.verify_views import verify_views
 from projseg.views.view_commits import edited, store_write
 from projseg.views.view_dimensions import FACT, newest_dimensions
 from projseg.views.view_life import alter_view, drop_view
-from projseg.views.view_options import read_options
+from projseg.views.view_options import check_result_options, read_options
 from projseg.views.view_records import ViewEntry
 from projseg.views.view_store import StoreVersion, unknown_view
 from projseg.views.view_tables import parts_table, view_detail
@@ -26,6 +26,7 @@ from projseg.views.view_tables import parts_table, view_detail
 if TYPE_CHECKING:
     from projseg.algebra.query.request import IntervalLike
     from projseg.maintenance.verification.verify import Finding
+    from projseg.views.definitions.result_definition import RunSelect
 
 
 class View:
@@ -104,12 +105,26 @@ class View:
         InvalidInputError
             PROJSEG_UNKNOWN_VIEW, PROJSEG_BAD_VIEW if it is disabled, PROJSEG_VIEW_BROKEN,
             PROJSEG_VIEW_NOT_INCREMENTAL, PROJSEG_PINNED_VERSION.
+        UnsupportedFeatureError
+            PROJSEG_VIEW_NEEDS_SPARK of a stored result whose tables have changed.
         CommitError, StorageError, CorruptionError
             As of `Table.append`; the view stays as it was.
         """
+        return self._refreshed(full, interval, dry_run, on_progress, None)
+
+    def _refreshed(
+        self,
+        full: bool,
+        interval: IntervalLike | None,
+        dry_run: bool,
+        on_progress: OnProgress | None,
+        run_select: RunSelect | None,
+    ) -> Refresh:
+        """Do what `refresh` says; `run_select` as of `Work`."""
         table = self._writable()
         check_enabled(self._entry())
-        work = Work(full, None if interval is None else interval_of(interval), on_progress)
+        asked = None if interval is None else interval_of(interval)
+        work = Work(full, asked, on_progress, run_select)
         store, done = refresh_view(table.snapshot, self._id, work, table._note, dry_run=dry_run)
         table._store = store
         return done
@@ -198,7 +213,7 @@ class View:
         """
         table = self._writable()
         given = {str(key): value for key, value in (properties or {}).items()}
-        fixed = [key for key in (*given, *unset) if key == "interval"]
+        fixed = [key for key in (*given, *unset) if key in ("interval", "cluster_by")]
         needed = [key for key in unset if key not in ("retain", "require")]
         if fixed or needed:
             raise bad_view(
@@ -206,6 +221,8 @@ class View:
                 "replace the view"
             )
         read_options(given)
+        if self._entry().is_result:
+            check_result_options(read_options(given))
 
         def change(view: ViewEntry) -> ViewEntry:
             kept = {key: text for key, text in view.options.items() if key not in unset}
@@ -239,6 +256,8 @@ class View:
             As of `Table.sql`.
         """
         view, own = self._entry(), self._table
+        if view.is_result:
+            raise needs_spark(f"query of view '{view.name}'")
         if not view.dimensions:
             return own.sql(view.sql, context=context)
         newest = newest_dimensions(own.snapshot, view)

@@ -15,7 +15,8 @@ from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.query.request import Query
 from projseg.algebra.time.granularity import Granularity
 from projseg.table_layer.metadata.table_properties import TableProperties
-from projseg.views.definition import Definition, bad_view, defined, require_steady
+from projseg.views.definitions.definition import Definition, defined
+from projseg.views.definitions.select_checks import bad_view, require_steady
 from projseg.views.view_records import GROUPS
 
 

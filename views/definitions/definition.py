@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -19,7 +18,6 @@ from projseg.algebra.expressions.functions.logic.joined_values import (
     join_found,
     path_of,
 )
-from projseg.algebra.expressions.instant import may_depend_on_instant
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Call, Column, Expression
@@ -29,10 +27,13 @@ from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.select_query import select_query
-from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.time_bounds import split_time_bounds
 from projseg.algebra.time.interval import Interval
-from projseg.errors import CorruptTableError, InvalidInputError, LimitExceededError, ProjsegError
+from projseg.errors import (
+    CorruptTableError,
+    InvalidInputError,
+    ProjsegError,
+)
 from projseg.reader.dimensions import TableDimension
 from projseg.table_layer.columns.projection_names import (
     named_spec,
@@ -42,22 +43,13 @@ from projseg.table_layer.columns.projection_names import (
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.views.definitions.select_checks import bad_view, checked_statement, needs_spark
 from projseg.views.view_dimensions import FOUND, check_keys, dimensions_used, stated
 from projseg.views.view_records import (
     GROUPS,
     PATHS_MAX,
-    VIEW_SQL_BYTES_MAX,
     ViewDimension,
     ViewEntry,
-)
-
-_RANDOM: Final = re.compile(
-    r"\b(rand|random|randn|uuid|shuffle|randstr|monotonically_increasing_id|input_file_name"
-    r"|spark_partition_id)\s*\(",
-    re.IGNORECASE,
-)
-_NOW: Final = re.compile(
-    r"\b(now|current_\w+|curdate|localtimestamp|unix_timestamp|today)\b", re.IGNORECASE
 )
 
 
@@ -73,7 +65,9 @@ class Definition(msgspec.Struct, frozen=True):
     scope : Interval or None
         Only segments that lie wholly in it are covered; None: all.
     dimensions : tuple of ViewDimension
-        The tables that it joins.
+        The tables that it joins; of a result, all that it reads.
+    grade : "grouped" or "result"
+        As of `ViewEntry`.
     """
 
     sql: str
@@ -81,6 +75,7 @@ class Definition(msgspec.Struct, frozen=True):
     digest: str
     scope: Interval | None = None
     dimensions: tuple[ViewDimension, ...] = ()
+    grade: Literal["grouped", "result"] = "grouped"
 
 
 def define(sql: str, properties: TableProperties) -> Definition:
@@ -108,32 +103,6 @@ def define(sql: str, properties: TableProperties) -> Definition:
     if not query.group_by and not query.aggregators:
         raise _rows_of_a_view()
     return defined(sql, query, properties)
-
-
-def checked_statement(sql: str, *, with_joins: bool = False) -> SelectStatement:
-    """Return the SELECT of a view, whose clauses may be there.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW, PROJSEG_VIEW_NOT_DETERMINISTIC, PROJSEG_BAD_SQL.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL.
-    """
-    if not isinstance(sql, str):
-        raise bad_view(f"a view is defined by a SELECT as text, found {sql!r}"[:200])
-    byte_count = len(sql.encode("utf-8", "surrogatepass"))
-    if byte_count > VIEW_SQL_BYTES_MAX:
-        raise LimitExceededError(
-            "PROJSEG_EXPRESSION_TOO_LONG",
-            f"a view's SELECT has {byte_count} bytes; {VIEW_SQL_BYTES_MAX} is the most",
-        )
-    require_steady(sql)
-    statement = parse_select(sql, with_joins=with_joins)
-    _check_clauses(statement)
-    return statement
 
 
 def _rows_of_a_view() -> InvalidInputError:
@@ -170,7 +139,7 @@ def define_star(
     if query.is_row_scan:
         raise _rows_of_a_view()
     if query.grouping_sets is not None:
-        raise bad_view("grouping sets have no place in a view: group by all of their columns")
+        raise needs_spark("GROUPING SETS")
     found = dict.fromkeys(
         join_found(path_of(node), node.arguments) for node in reversed(query.joins)
     )
@@ -203,41 +172,36 @@ def _flag_of(condition: Expression) -> Expression:
     return condition.children[0] if is_negated else condition
 
 
-def _check_clauses(statement: SelectStatement) -> None:
-    refused = {
-        "HAVING": statement.having,
-        "ORDER BY": statement.order_by,
-        "LIMIT": statement.limit is not None,
-        "OFFSET": statement.offset,
-        "a SELECT in FROM": statement.source is not None,
-        "VERSION AS OF or TIMESTAMP AS OF": statement.table.is_versioned,
-        "a hint": statement.hints,
-    }
-    for what, is_there in refused.items():
-        if is_there:
-            raise bad_view(
-                f"{what} has no place in the definition of a view, which is kept as groups of all "
-                "rows: leave it to the queries, which are answered from the view"
-            )
-
-
-def require_steady(sql: str) -> None:
-    """Refuse a text that means something else each time."""
-    found = _RANDOM.search(sql) or (_NOW.search(sql) if may_depend_on_instant(sql) else None)
-    if found is not None:
-        raise InvalidInputError(
-            "PROJSEG_VIEW_NOT_DETERMINISTIC",
-            f"a view stores what is the same whenever it is asked, and its SELECT calls "
-            f"{found[0].rstrip('( ')}: leave it to the queries, or write a constant",
-        )
-
-
 def defined(sql: str, query: Query, properties: TableProperties) -> Definition:
     """Return what a query of one table stores as a view."""
     schema, time = properties.schema, properties.time_column
     condition = None if query.filter is None else bind(query.filter, schema)
     scope, rest = split_time_bounds(condition, time, schema)
     return _defined_by(sql, query, conjunction(rest), scope, properties)
+
+
+def clustered(
+    definition: Definition, columns: Sequence[str], properties: TableProperties
+) -> Definition:
+    """Return a definition whose groups are in the order of some grouping columns, then the others.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_VIEW if one is none of its grouping columns, or named twice.
+    """
+    with tables_stated(stated(definition.dimensions)):
+        spec = from_definition(definition.text, stored_schema(properties).columns)
+        places = {named.name.casefold(): named for named in spec.grouping}
+        first = [places.pop(str(name).casefold(), None) for name in columns]
+        if None in first:
+            raise bad_view(
+                f"cluster_by names '{columns[first.index(None)]}', which is none of the grouping "
+                f"columns {', '.join(named.name for named in spec.grouping)}, or is named twice"
+            )
+        ordered = (*(named for named in first if named is not None), *places.values())
+        spec = replace(spec, grouping=ordered)
+        return replace(definition, text=spec.definition, digest=spec.definition_hash)
 
 
 def _defined_by(
@@ -381,8 +345,3 @@ def mentioned(
     calls = [tree for call in spec.aggregators for tree in (*call.arguments, call.filter) if tree]
     states = {node.name for tree in calls for node in tree.walk() if isinstance(node, Column)}
     return tuple(sorted(groups)), tuple(sorted(states))
-
-
-def bad_view(problem: str) -> InvalidInputError:
-    """Return the error of a definition or an option that no view can have."""
-    return InvalidInputError("PROJSEG_BAD_VIEW", problem)

@@ -1,0 +1,1 @@
+"""From a SELECT, or dimensions and metrics, to what a view stores."""

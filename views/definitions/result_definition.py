@@ -1,0 +1,165 @@
+"""What a stored result is of: a SELECT, the tables it reads, and the rules of its session.
+
+Spark reads and runs the SELECT. What it is asked is a `SelectJob`, as JSON; what it tells is a
+`Selected`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from projseg.errors import CODES, InvalidInputError, ProjsegError
+from projseg.maintenance.rewrite.spark_errors import error_in
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.storage.paths import VIEWS
+from projseg.views.definitions.definition import Definition
+from projseg.views.definitions.select_checks import checked_text, needs_spark
+from projseg.views.view_dimensions import seen_from, stored_type_of
+from projseg.views.view_records import ViewDimension, ViewEntry, digest_of
+
+RunSelect = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Has Spark read or run a `SelectJob`, and returns its answer."""
+
+_DEFINED: Final = msgspec.json.Encoder(order="sorted")
+
+
+class ResultDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The definition of a stored result, as its view keeps it.
+
+    Parameters
+    ----------
+    select : str
+        As written.
+    session : dict of str to str
+        Settings of the session that may change what a SELECT means.
+    """
+
+    select: str
+    session: dict[str, str]
+
+    @classmethod
+    def of(cls, view: ViewEntry) -> ResultDefinition:
+        """Return the definition of a view of grade `result`."""
+        return msgspec.json.decode(view.definition, type=cls)
+
+
+class SelectJob(msgspec.Struct, frozen=True):
+    """What Spark is asked.
+
+    Parameters
+    ----------
+    select : str
+        A SELECT.
+    tables : dict of str to dict
+        By their names in it: location, version and table_id.
+    session : dict of str to str, or None
+        The settings under which it is read; None: those of the session.
+    target : str or None
+        Where its rows are to be a table; None: it is only read.
+    description : str
+        For Spark's UI.
+    """
+
+    select: str
+    tables: dict[str, dict[str, Any]]
+    session: dict[str, str] | None
+    target: str | None
+    description: str
+
+    def run(self, run: RunSelect | None) -> Selected:
+        """Return what Spark tells.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            PROJSEG_VIEW_NEEDS_SPARK.
+        ProjsegError
+            What Spark refuses, or PROJSEG_JOB_FAILED.
+        """
+        if run is None:
+            raise needs_spark(self.description)
+        answer = run(msgspec.to_builtins(self))
+        if "refused" in answer:
+            code, message = answer["refused"]["code"], answer["refused"]["message"]
+            raise InvalidInputError(code if code in CODES else "PROJSEG_BAD_VIEW", message)
+        if "failed" in answer:
+            raise error_in(answer["failed"]) or ProjsegError(
+                "PROJSEG_JOB_FAILED", f"{self.description}: {answer['failed']}"
+            )
+        return msgspec.convert(answer["selected"], Selected)
+
+
+class Selected(msgspec.Struct, frozen=True):
+    """What Spark tells of a SELECT.
+
+    Parameters
+    ----------
+    nomination : str
+        Hash of its tables and operators.
+    is_ordered : bool
+        Whether its rows have an order.
+    session : dict of str to str
+        The settings under which it was read.
+    columns : dict of str to tuple of str
+        By tables' names in it, the columns that it reads.
+    """
+
+    nomination: str
+    is_ordered: bool
+    session: dict[str, str]
+    columns: dict[str, tuple[str, ...]]
+
+
+def place_of(table: Snapshot) -> dict[str, Any]:
+    """Return the place of a table, for Spark."""
+    return {
+        "location": table.storage.location,
+        "version": table.version,
+        "table_id": table.properties.table_id,
+    }
+
+
+def define_result(
+    sql: str, tables: Mapping[str, Snapshot], fact: Snapshot, run: RunSelect | None
+) -> Definition:
+    """Return what a SELECT means as a stored result.
+
+    Parameters
+    ----------
+    sql : str
+        A SELECT.
+    tables : mapping of str to Snapshot
+        All tables that it reads, by their names in it.
+    fact : Snapshot
+        That of them in whose folder the view is.
+    run : callable or None
+        Asks Spark.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_VIEW_NOT_DETERMINISTIC, PROJSEG_BAD_VIEW.
+    UnsupportedFeatureError
+        PROJSEG_VIEW_NEEDS_SPARK.
+    """
+    checked_text(sql)
+    places = {name: place_of(one) for name, one in tables.items()}
+    selected = SelectJob(sql, places, None, None, "CREATE MATERIALIZED VIEW").run(run)
+    base = f"{fact.storage.location}/{VIEWS}"
+    read = tuple(
+        ViewDimension(
+            name,
+            seen_from(one.storage.location, base),
+            one.properties.table_id,
+            tuple(
+                stored_type_of(column, one.properties) for column in selected.columns.get(name, ())
+            ),
+        )
+        for name, one in sorted(tables.items())
+    )
+    text = _DEFINED.encode(ResultDefinition(sql, selected.session)).decode()
+    digest = digest_of([text, *(f"{one.alias} {one.table_id}" for one in read)])
+    return Definition(sql, text, digest, None, read, grade="result")

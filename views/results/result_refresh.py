@@ -1,0 +1,181 @@
+"""Bring a stored result up to the newest versions of its tables: Spark runs its SELECT anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace as replace_fields
+from typing import Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from projseg.errors import InvalidInputError
+from projseg.reader.dimensions import TableDimension
+from projseg.table_layer.metadata.checksummed_json import read_sealed, seal
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage.local_files import create_unique
+from projseg.table_layer.storage.locate_storage import storage_beside
+from projseg.table_layer.storage.paths import DATA_PREFIX, METADATA_PREFIX, new_cover_name
+from projseg.table_layer.storage.storage_contract import Storage
+from projseg.views.definitions.result_definition import ResultDefinition, SelectJob, place_of
+from projseg.views.definitions.select_checks import bad_view
+from projseg.views.refresh_work import Refresh, Work
+from projseg.views.view_commits import StoreWrite, commit_refresh
+from projseg.views.view_dimensions import holds_rows_of, newest_dimensions
+from projseg.views.view_records import (
+    PathState,
+    Refreshed,
+    RefreshFigures,
+    ResultFile,
+    StoredResult,
+    ViewEntry,
+    result_folder,
+)
+from projseg.views.view_store import StoreVersion
+
+_KIND: Final = b'"kind":"view_result"'
+
+
+class ResultRefresher:
+    """One try at a refresh of one view that is kept as the rows of its SELECT.
+
+    Parameters
+    ----------
+    snapshot, store, view, work
+        As of a `Refresher`, with what has Spark run a SELECT.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, store: StoreVersion, view: ViewEntry, work: Work
+    ) -> None:
+        self._start = time.perf_counter()
+        self._store, self._view, self._work = store, view, work
+        if work.interval is not None:
+            raise bad_view(f"view '{view.name}' is a stored result, which has no intervals")
+        self._tables = tables_of(view, newest_dimensions(snapshot, view))
+        self._is_needed = work.is_full or not holds_rows(view, self._tables)
+
+    def planned(self) -> Refresh:
+        """Return what a refresh would do."""
+        return self._done()
+
+    def run(self, note: CommitNote) -> tuple[StoreVersion, Refresh]:
+        """Run the SELECT if its tables have other rows, and commit."""
+        store, done = commit_refresh(self._store, self._view.view_id, self.build, note)
+        is_new = store is not self._store
+        return store, replace_fields(done, version=store.version) if is_new else done
+
+    def build(self, write: StoreWrite) -> tuple[ViewEntry | None, Refresh]:
+        """Have Spark write the rows, and return the view as it is to be listed.
+
+        Raises
+        ------
+        ProjsegError
+            As of `SelectJob.run`.
+        """
+        if not self._is_needed:
+            return None, self._done()
+        view, storage = self._view, write.store.storage
+        pinned = {
+            table_id: Refreshed(one.version, one.file.write_id, one.timestamp_us)
+            for table_id, one in self._tables.items()
+        }
+        # A vacuum finds the folder by its cover, which therefore comes first.
+        cover = new_cover_name()
+        file = ResultFile(kind="view_result", name=cover, tables=pinned)
+        create_unique(storage, cover, seal(file))
+        definition = ResultDefinition.of(view)
+        job = SelectJob(
+            definition.select,
+            {one.alias: place_of(self._tables[one.table_id]) for one in view.dimensions},
+            definition.session,
+            f"{storage.location}/{result_folder(cover)}",
+            f"REFRESH MATERIALIZED VIEW {view.name}",
+        )
+        selected = job.run(self._work.run_select)
+        result = StoredResult(cover, selected.nomination, selected.is_ordered)
+        rows = table_of_result(storage, result)
+        done = self._done()
+        figures = {name: getattr(done, name) for name in RefreshFigures.__struct_fields__}
+        return replace(
+            view,
+            refreshed=pinned,
+            result=result,
+            row_count=rows.row_count,
+            byte_count=sum(segment.byte_count for segment in rows.segments),
+            last_error=None,
+            last_refresh=RefreshFigures(**figures),
+        ), done
+
+    def _done(self) -> Refresh:
+        is_known = self._view.result is not UNSET
+        return Refresh(
+            kept=int(not self._is_needed),
+            refolded=int(self._is_needed and is_known),
+            added=int(self._is_needed and not is_known),
+            rows_read=sum(one.row_count for one in self._tables.values()) * self._is_needed,
+            milliseconds=round((time.perf_counter() - self._start) * 1000),
+        )
+
+
+def tables_of(view: ViewEntry, newest: Mapping[str, TableDimension]) -> dict[str, Snapshot]:
+    """Return the tables of a stored result by their ids, which must be those that it knows.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_VIEW_BROKEN.
+    """
+    for one in view.dimensions:
+        if newest[one.table_id].table_id != one.table_id:
+            raise InvalidInputError(
+                "PROJSEG_VIEW_BROKEN",
+                f"view '{view.name}' reads '{one.alias}', and another table is in its place now; "
+                "make the view anew",
+            )
+    return {table_id: one.snapshot for table_id, one in newest.items()}
+
+
+def changed_table(view: ViewEntry, tables: Mapping[str, Snapshot]) -> str | None:
+    """Return the name of a table whose version has other rows than a result is of; None: none."""
+    for one in view.dimensions:
+        known, table = view.refreshed.get(one.table_id), tables.get(one.table_id)
+        if known is None or table is None:
+            return one.alias
+        state = PathState(one.table_id, known.version, known.write_id, 0)
+        if not holds_rows_of(TableDimension(table), state):
+            return one.alias
+    return None
+
+
+def holds_rows(view: ViewEntry, tables: Mapping[str, Snapshot]) -> bool:
+    """Whether a result is there, and tables by id have the rows that it was made of."""
+    return view.result is not UNSET and changed_table(view, tables) is None
+
+
+def table_of_result(store: Storage, result: StoredResult) -> Snapshot:
+    """Return the table that holds the rows of a result.
+
+    Raises
+    ------
+    InvalidInputError, CorruptTableError, StorageError
+        If it cannot be read.
+    """
+    return open_snapshot(storage_beside(store, f"{store.location}/{result_folder(result.cover)}"))
+
+
+def files_of_result(store: Storage, cover: str) -> Iterator[tuple[Storage, str]]:
+    """Yield the files of the table that a cover is of, the log first, each with its storage.
+
+    There is none where the cover is that of a part.
+    """
+    with suppress(FileNotFoundError):
+        if _KIND not in read_sealed(store, cover):
+            return
+        folder = storage_beside(store, f"{store.location}/{result_folder(cover)}")
+        for prefix in (METADATA_PREFIX, DATA_PREFIX):
+            for file in folder.list_names(prefix):
+                yield folder, file.name
