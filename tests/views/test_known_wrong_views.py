@@ -356,3 +356,16 @@ def test_columns_that_are_renamed_added_and_widened(table):
     table.append([{"time": START, "kind": "y", "g": 2**40, "n": 1, "price": None, "more": None}])
     check(table, question, "SELECT more, sum(g) AS g FROM t GROUP BY more")
     assert table.view("more").verify(deep=True) == []
+
+
+def test_another_log_at_the_same_version_is_not_answered_from(table, tmp_path):
+    """A copy went its own way, and has a version of the number that the view was refreshed at."""
+    shutil.copytree(table.location, tmp_path / "copy")
+    table.append(rows(some_rows([100], seed=1)))
+    other = Table(tmp_path / "copy")
+    other.view("hourly").disable()
+    other.append(rows(some_rows([200], seed=2)))
+    assert other.version == table.version
+    shutil.rmtree(tmp_path / "copy" / "views")
+    shutil.copytree(Path(table.location) / "views", tmp_path / "copy" / "views")
+    check(Table(tmp_path / "copy"))
