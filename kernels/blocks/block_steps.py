@@ -149,7 +149,7 @@ def _divide_long(
     """Divide any integers; the processor cannot divide the least by -1, which wraps around.
 
     Shapes: x, y, out [b].
-    Part of: `_compute`.
+    Part of: `_divide`.
     """
     for row in range(len(out)):
         divisor = y[row]
