@@ -158,7 +158,7 @@ def _named_as(found: pa.DataType, target: pa.DataType, column: str) -> pa.DataTy
                 + f" in the table, which is {type_name(target)}; leave it out of the rows",
             )
         inner = _named_as(field.type, known.type, column)
-        fields[known.name] = field.with_name(known.name).with_type(inner)
+        fields[known.name] = pa.field(known.name, inner)  # null where the struct is
     return pa.struct(list(fields.values()))
 
 

@@ -81,3 +81,12 @@ def test_other_fields_are_refused(table, row, problem, verb):
         getattr(table, verb)([{"k": "a", **row}], *([["k"]] if verb == "merge" else []))
     assert caught.value.code == "PROJSEG_SCHEMA_MISMATCH"
     assert [row["one"] for row in rows_of(table)] == [STORED]
+
+
+def test_a_struct_may_be_null_where_its_fields_may_not(table):
+    strict = pa.struct([pa.field("X", pa.int32(), nullable=False), ("y", pa.string())])
+    ones = pa.array([{"X": 1, "y": "b"}, None], strict)
+    lists = pa.array([[{"X": 2, "y": "c"}, None], None], pa.list_(pa.field("item", strict, False)))
+    table.append(pa.table({"k": ["a", "b"], "one": ones, "many": lists}))
+    found = [(row["one"], row["many"]) for row in rows_of(table)]
+    assert found == [({"x": 1, "y": "b"}, [{"x": 2, "y": "c"}, None]), (None, None)]
