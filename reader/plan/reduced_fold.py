@@ -17,7 +17,7 @@ from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.states.state import State
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.functions.function_table import parts_zeros
-from projseg.algebra.expressions.tree import Column
+from projseg.algebra.expressions.tree import Call, Column
 from projseg.algebra.planning.source_plan import Feed, FoldMultiple, FoldSeveral, SourcePlan
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.choose import evaluate_over
@@ -128,7 +128,8 @@ def _follows(query: QuerySpec, number: int, columns: set[str]) -> bool:
     expression = query.keys[number].expression
     if isinstance(expression, Column) or not expression.columns:
         return False
-    return expression.columns <= columns and not parts_zeros(expression)
+    calls = (node for node in expression.walk() if isinstance(node, Call))
+    return expression.columns <= columns and not any(map(parts_zeros, calls))
 
 
 def _common_terms(

@@ -30,7 +30,7 @@ from projseg.algebra.expressions.functions.time import (
     time_floor,
     time_texts,
 )
-from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.algebra.expressions.tree import Call, Column
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **arithmetic.FUNCTIONS,
@@ -66,11 +66,8 @@ SPELLINGS: Final[dict[str, Spelling]] = {
 """From the name in SQL, lower case, to how a call becomes a node."""
 
 
-def parts_zeros(expression: Expression) -> bool:
-    """Whether its value may differ for a double of 0.0 and of -0.0, which are one group."""
-    return any(
-        isinstance(call, Call)
-        and FUNCTIONS[call.function].parts_zeros(call)
-        and any(isinstance(node, Column) and is_floating(node.type) for node in call.walk())
-        for call in expression.walk()
+def parts_zeros(call: Call) -> bool:
+    """Whether a call itself may differ for a double of 0.0 and of -0.0, which are one group."""
+    return FUNCTIONS[call.function].parts_zeros(call) and any(
+        isinstance(node, Column) and is_floating(node.type) for node in call.walk()
     )
