@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, takewhile
 from math import prod
+from operator import mul
 from typing import Any, Final
 
 import msgspec
@@ -91,20 +93,19 @@ class GroupedRows(msgspec.Struct, frozen=True):
         if self.packed is None and len(self.keys) == 1:
             return (self.keys[0].values_of(group_ids.astype(self.keys[0].ids.dtype)),)
         # Dense numbers fit 32 bits, which divide several times as fast as 64.
-        remaining: NDArray[Any]
-        if self.packed is None:
-            remaining = empty(len(group_ids), np.uint32)
-            remaining[:] = group_ids
-        else:
-            remaining = self.packed[group_ids]
+        remaining: NDArray[Any] = group_ids.astype(np.uint32)
         vectors: list[Vector] = []
-        for key in reversed(self.keys):
-            digits = empty(len(remaining), remaining.dtype)
-            base = remaining.dtype.type(max(key.cardinality, 1))
-            np.divmod(remaining, base, out=(remaining, digits))
-            vectors.append(key.values_of(digits.astype(key.ids.dtype)))
-        first = () if self.prefix is None else self.prefix.key_vectors(remaining.astype(np.intp))
-        return (*first, *reversed(vectors))
+        grouped: GroupedRows | None = self
+        while grouped is not None:
+            if grouped.packed is not None:
+                remaining = grouped.packed[group_ids]
+            for key in reversed(grouped.keys):
+                digits = empty(len(remaining), remaining.dtype)
+                base = remaining.dtype.type(max(key.cardinality, 1))
+                np.divmod(remaining, base, out=(remaining, digits))
+                vectors.append(key.values_of(digits.astype(key.ids.dtype)))
+            group_ids, grouped = remaining.astype(np.intp), grouped.prefix
+        return tuple(reversed(vectors))
 
 
 def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) -> GroupedRows:
@@ -121,17 +122,25 @@ def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) ->
     """
     if not keys:
         return GroupedRows(Groups(None, 1, row_count), keys)
-    product = _product(keys)
     if is_dense(keys, row_count):
-        return GroupedRows(Groups(_mixed_radix(keys), product, row_count), keys)
-    if product < 1 << 64:
-        group_ids, packed = distinct_keys(_packed(keys), in_order=in_order)
-        return GroupedRows(Groups(group_ids, len(packed), row_count), keys, packed)
-    prefix = group_rows(keys[:-1], row_count, in_order=in_order)
-    assert prefix.groups.ids is not None
-    first = Key(prefix.groups.ids, prefix.groups.count, keys[-1].values_of)
-    group_ids, packed = distinct_keys(_packed([first, keys[-1]]), in_order=in_order)
-    return GroupedRows(Groups(group_ids, len(packed), row_count), keys[-1:], packed, prefix)
+        return GroupedRows(Groups(_mixed_radix(keys), _product(keys), row_count), keys)
+    grouped: GroupedRows | None = None
+    rest = list(keys)
+    while rest:
+        digits = rest
+        if grouped is not None:
+            assert grouped.groups.ids is not None
+            digits = [Key(grouped.groups.ids, grouped.groups.count, rest[0].values_of), *rest]
+        products = accumulate((max(key.cardinality, 1) for key in digits), mul)
+        fitting = sum(1 for _ in takewhile((1 << 64).__gt__, products))
+        group_ids, packed = distinct_keys(_packed(digits[:fitting]), in_order=in_order)
+        own = rest[: fitting - len(digits) + len(rest)]
+        grouped = GroupedRows(
+            Groups(group_ids, len(packed), row_count), own, packed, prefix=grouped
+        )
+        rest = rest[len(own) :]
+    assert grouped is not None
+    return grouped
 
 
 def is_dense(keys: Sequence[Key], row_count: int) -> bool:

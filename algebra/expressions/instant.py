@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.binding.binder_names import ColumnScope
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.parameters.sql_parameters import has_parameters
 from projseg.algebra.expressions.patterns import accepts_all_patterns
@@ -57,18 +58,22 @@ def may_depend_on_instant(text: str) -> bool:
 
 
 def kept_by_text(function: Function) -> Function:
-    """Keep what a function of a text returns, unless the text may mean something else later.
+    """Keep what a function of a text over a schema returns, unless it may mean another later.
 
     It may if it calls `now()`, has parameters, has patterns that only stored projections have, or
     reads a table that is stated around the binding.
     """
-    kept: Any = lru_cache(maxsize=_TEXTS_KEPT)(function)
+
+    @lru_cache(maxsize=_TEXTS_KEPT)
+    def kept(text: str, scope: ColumnScope, /, *others: Any, **named: Any) -> Any:
+        return function(text, scope.schema, *others, **named)
 
     @wraps(function)
-    def found(text: str, *others: Any, **named: Any) -> Any:
+    def found(text: str, schema: pa.Schema, *others: Any, **named: Any) -> Any:
         varies = may_depend_on_instant(text) or has_parameters(text) or accepts_all_patterns()
-        varies = varies or "join_" in text
-        return (function if varies else kept)(text, *others, **named)
+        if varies or "join_" in text:
+            return function(text, schema, *others, **named)
+        return kept(text, ColumnScope.of(schema), *others, **named)
 
     return cast("Function", found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import NoReturn
@@ -276,8 +277,8 @@ def _check_keys(keys: tuple[NamedExpression, ...]) -> None:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             _refuse(f"two outputs are named '{name}'; give one another alias with AS")
 
 

@@ -168,6 +168,7 @@ class _Translation:
         self._names = SelectNames(schema, statement.table, scope)
         self._grouping: Grouping | None = None
         self._outputs: list[_Output] = []
+        self._taken: set[str] = set()  # the names of the outputs' columns
         self._texts: dict[str, str] = {}
         """Expressions over columns by the folded aliases of outputs."""
         for written in statement.items:
@@ -370,8 +371,10 @@ class _Translation:
 
     def _column_name(self, title: str) -> str:
         """Return the name of an output's column: its title, unless another output has it."""
-        taken = [output.name for output in self._outputs]
-        return self._free_name("output", taken) if title and title in taken else title
+        if title and title in self._taken:
+            title = self._free_name("output", self._taken)
+        self._taken.add(title)
+        return title
 
     def _check_clear(self, text: str) -> None:
         """Refuse a name that two different outputs have."""
@@ -393,7 +396,5 @@ def is_of_groups(text: str) -> bool:
 
 def _written_name(text: str, bound: NamedExpression) -> str:
     """Return the name that Spark gives to an output; of a column, the one that is written."""
-    if not isinstance(bound.expression, Column):
-        return bound.name
-    name = plain_name(text)
+    name = plain_name(text) if isinstance(bound.expression, Column) else None
     return bound.name if name is None else name.parts[-1]

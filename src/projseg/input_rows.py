@@ -90,7 +90,11 @@ def _from_row_mappings(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch
 
 
 def _from_columns(columns: Mapping[Any, Any], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = {str(name): _array(str(name), values, schema) for name, values in columns.items()}
+    types = {field.name.casefold(): field.type for field in schema}
+    arrays = {
+        str(name): _array(str(name), values, types.get(str(name).casefold()))
+        for name, values in columns.items()
+    }
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         shortest, longest = (end(lengths, key=lengths.__getitem__) for end in (min, max))
@@ -102,7 +106,7 @@ def _from_columns(columns: Mapping[Any, Any], schema: pa.Schema) -> pa.RecordBat
     return pa.record_batch(list(arrays.values()), names=list(arrays))
 
 
-def _array(name: str, values: Any, schema: pa.Schema) -> pa.Array:
+def _array(name: str, values: Any, target: pa.DataType | None) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         return values.combine_chunks()
     if isinstance(values, pa.Array):
@@ -113,7 +117,6 @@ def _array(name: str, values: Any, schema: pa.Schema) -> pa.Array:
             f"column '{name}' holds a {type(values).__name__} where a list of values belongs; one "
             "row is written [{'column': value}]",
         )
-    target = _type_in_table(name, schema)
     try:
         return _converted(values, target)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -149,11 +152,6 @@ def _converted(values: Any, target: pa.DataType | None) -> pa.Array:
     if pc.sum(pc.is_inf(numbers)) != pc.sum(pc.is_inf(found)):
         raise ValueError(f"a number is too large for {type_name(target)}")
     return numbers
-
-
-def _type_in_table(name: str, schema: pa.Schema) -> pa.DataType | None:
-    known = {field.name.casefold(): field.type for field in schema}
-    return known.get(name.casefold())
 
 
 def _is_pandas(value: object) -> bool:

@@ -78,7 +78,7 @@ class Binder:
     """Turns sqlglot's trees into typed trees, over one schema and in one time zone."""
 
     def __init__(self, schema: pa.Schema, zone: str) -> None:
-        self.columns = ColumnScope(schema)
+        self.columns = ColumnScope.of(schema)
         self.zone = zone
 
     def bind(self, tree: exp.Expression) -> Expression:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 from sqlglot import exp
@@ -18,9 +20,11 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.layout.logical_types import type_name
 
+_SCOPES_KEPT: Final = 256
+
 
 class ColumnScope:
-    """The columns that names in an expression may refer to.
+    """The columns that names in an expression may refer to; one object for equal schemas.
 
     Parameters
     ----------
@@ -33,6 +37,21 @@ class ColumnScope:
         self._by_fold: dict[str, list[str]] = {}
         for name in schema.names:
             self._by_fold.setdefault(name.casefold(), []).append(name)
+
+    @staticmethod
+    def of(schema: pa.Schema) -> ColumnScope:
+        """Return the scope of a schema, by which others keep what they bind over it.
+
+        A schema has no hash of its own: it is that of all its columns, which may be thousands, and
+        each of as many texts would compute it.
+        """
+        known, found = _by_identity.get(id(schema), (None, None))
+        if found is None or known is not schema:
+            found = _scope(schema)
+            if len(_by_identity) >= _SCOPES_KEPT:
+                _by_identity.clear()
+            _by_identity[id(schema)] = schema, found
+        return found
 
     def has(self, name: str) -> bool:
         """Whether a column has the name, in any case of letters."""
@@ -98,6 +117,11 @@ class ColumnScope:
     def _listed(self) -> str:
         names = self.schema.names
         return f"; columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+
+
+_scope: Final = lru_cache(maxsize=_SCOPES_KEPT)(ColumnScope)
+_by_identity: Final[dict[int, tuple[pa.Schema, ColumnScope]]] = {}
+"""Scopes by the identities of schemas, which live as long as they are here."""
 
 
 def span_of(tree: exp.Expression) -> Span | None:
