@@ -365,7 +365,7 @@ def _deadline(timeout: float | None) -> float | None:
     """Return when so many seconds from now are over; None if never."""
     if timeout is None:
         return None
-    if not (isinstance(timeout, int | float) and timeout > 0):
+    if not (type(timeout) in (int, float) and timeout > 0):
         raise _bad_argument(f"timeout is {timeout!r}; give seconds above 0, or None")
     return time.monotonic() + timeout if timeout < threading.TIMEOUT_MAX else None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
-from projseg.maintenance.compaction.auto_compaction import after_commit, is_automatic
+from projseg.maintenance.compaction.auto_compaction import after_commit
 from projseg.spark_engine.replies import (
     PROPERTIES,
     VERSION,
@@ -29,6 +29,7 @@ from projseg.table.projection_edits import bounds_of
 from projseg.table_layer.columns.column_changes import ColumnChanges
 from projseg.table_layer.commits.version_diff import effect_of
 from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.known_properties import is_auto_compacted
 from projseg.table_layer.metadata.snapshot import (
     Snapshot,
     holds_table,
@@ -150,7 +151,8 @@ def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
 def _policy(request: Mapping[str, Any]) -> Reply:
     """Tell the newest version, if commits to the table are followed by a compaction."""
     snapshot = table_of(request).snapshot
-    return ({"since": snapshot.version} if is_automatic(snapshot) else {}), b""
+    is_automatic = is_auto_compacted(snapshot.properties.properties)
+    return ({"since": snapshot.version} if is_automatic else {}), b""
 
 
 def _compact_by_policy(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:

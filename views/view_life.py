@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.format_limits import name_problem
+from projseg.segment_format.layout.format_limits import check_new_name
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
@@ -61,9 +61,7 @@ class NewView:
         InvalidInputError
             PROJSEG_BAD_NAME, PROJSEG_BAD_VIEW, or what is wrong with an option.
         """
-        if not isinstance(self.name, str) or (problem := name_problem(self.name)) is not None:
-            shown = problem if isinstance(self.name, str) else "is no text"
-            raise InvalidInputError("PROJSEG_BAD_NAME", f"view name {self.name!r} {shown}"[:200])
+        check_new_name("view", self.name)
         options = read_options(self.options)
         definition = self.definition
         if definition.grade == "result":
@@ -246,8 +244,8 @@ def alter_view(
     CommitError
         As of a table's commits.
     """
-    if name is not None and (not isinstance(name, str) or name_problem(name) is not None):
-        raise InvalidInputError("PROJSEG_BAD_NAME", f"{name!r} cannot be a view's name"[:200])
+    if name is not None:
+        check_new_name("view", name)
 
     def change(view: ViewEntry) -> ViewEntry:
         state = view.is_enabled if is_enabled is None else is_enabled

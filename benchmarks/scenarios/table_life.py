@@ -22,11 +22,11 @@ from projseg.benchmarks.peers.projseg_engine import declared, query_arguments
 from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.benchmarks.runner.turn import take_turn
 from projseg.benchmarks.workloads.edit_queries import EDITS
-from projseg.maintenance.row_changes.affected_segments import MAX_DELETED_RATIO
 from projseg.memory.cache import KEPT
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.spark_engine.warehouse import set_properties
 from projseg.table_layer.metadata.footer_match import open_uncached
+from projseg.table_layer.metadata.known_properties import MAX_DELETED_RATIO
 
 HOURLY: Final = projseg.Projection(
     "hourly",

@@ -39,7 +39,7 @@ def drop_principal(request: RestRequest) -> RestReply:
 def create_token(request: RestRequest) -> RestReply:
     """Make a token, the only time that it is seen: its reply is not kept."""
     principal, expires = request.fields("principal", "expires")
-    if expires is not None and not isinstance(expires, int):
+    if expires is not None and type(expires) is not int:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "expires is a time in milliseconds")
     try:
         until = None if expires is None else datetime.fromtimestamp(expires / 1000, UTC)

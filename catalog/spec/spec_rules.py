@@ -16,9 +16,11 @@ from projseg.catalog.spec.external_rules import external_problems, of_map
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX, LayoutSpec, TableSpec, bad_spec
 from projseg.declarations import declaration_of
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.segment_format.layout.format_limits import COLUMNS_MAX, name_problem
+from projseg.segment_format.layout.format_limits import COLUMNS_MAX, check_new_name, name_problem
 from projseg.segment_format.layout.logical_types import is_nested, normal_type, type_name
+from projseg.table_layer.metadata.known_properties import check_set
 from projseg.table_layer.metadata.projection_scope import declare_scope
+from projseg.table_layer.metadata.table_properties import check_field_names
 
 DESCRIPTION_BYTES_MAX: Final = 8 << 10
 TARGET_ROWS_MAX: Final = 2**32 - 1
@@ -79,7 +81,7 @@ def _of_columns(spec: TableSpec) -> Iterator[tuple[str, str]]:
         path = f"$.columns[{place}]"
         if column.sql_type is not UNSET:
             try:
-                declared_type(column.sql_type)
+                check_field_names(column.name, declared_type(column.sql_type))
             except ProjsegError as error:
                 yield f"{path}.sqlType", error.message
         if column.properties is not UNSET:
@@ -118,6 +120,10 @@ def _of_layout(spec: TableSpec, layout: LayoutSpec) -> Iterator[tuple[str, str]]
     properties = layout.table_properties
     if properties is not UNSET:
         yield from of_map(f"{root}.tableProperties", properties)
+        try:
+            check_set(properties)
+        except InvalidInputError as error:
+            yield f"{root}.tableProperties", error.message
         own = (key for key in properties if key.startswith(OWN_PROPERTIES))
         yield from ((f"{root}.tableProperties.{key}", "only projseg sets it") for key in own)
 
@@ -176,6 +182,7 @@ def _of_projections(
             yield f"{path}.name", f"'{name}' is the name of projection {names[name]} too"
         names[name] = place
         try:
+            check_new_name("projection", declaration.get("name", "p"))
             parse_projection(
                 declaration_of(declaration), schema, time_column=_time_of(layout, types)
             )

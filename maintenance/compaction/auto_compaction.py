@@ -9,16 +9,14 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from projseg.errors import InvalidInputError, ProjsegError, without_secrets
+from projseg.errors import ProjsegError, without_secrets
+from projseg.table_layer.metadata.known_properties import AUTO_COMPACT, is_auto_compacted
 from projseg.table_layer.metadata.metadata_limits import SMALL_BLOOM_FILES_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from projseg.maintenance.rewrite.tasks import TaskRunner
-
-AUTO_COMPACT: Final = "autoCompact"
-"""The table property that says whether commits are followed by a compaction."""
 
 LOGGER: Final = logging.getLogger("projseg.table")
 
@@ -43,7 +41,7 @@ def after_commit(
     """
     try:
         snapshot = _with_gathered_indexes(snapshot)
-        if entries and is_automatic(snapshot):
+        if entries and is_auto_compacted(snapshot.properties.properties):
             # Imported here: most tables do not ask for it, and each task of a write would pay.
             from projseg.maintenance.compaction.compact import Compaction, compact
 
@@ -69,22 +67,6 @@ def _with_gathered_indexes(snapshot: Snapshot) -> Snapshot:
     from projseg.maintenance.indexes.gather_blooms import gather_small
 
     return gather_small(snapshot)
-
-
-def is_automatic(snapshot: Snapshot) -> bool:
-    """Whether commits to a table are followed by a compaction.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION if the table's property is neither true nor false.
-    """
-    text = snapshot.properties.properties.get(AUTO_COMPACT, "false")
-    if text.lower() not in ("true", "false"):
-        raise InvalidInputError(
-            "PROJSEG_BAD_OPTION", f"property {AUTO_COMPACT} {text!r} is neither true nor false"
-        )
-    return text.lower() == "true"
 
 
 def _span(entries: Sequence[SegmentEntry]) -> tuple[int, int] | None:

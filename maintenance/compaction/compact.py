@@ -15,17 +15,14 @@ from projseg.maintenance.rewrite.merged_segment import Merging
 from projseg.maintenance.rewrite.replacement import NOBODY, Replacement, Watchers
 from projseg.maintenance.rewrite.tasks import Target, TaskRunner, ThreadRunner
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.known_properties import compact_min_segments
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.retention.dead_parts import LiveParts
 from projseg.writer.table_writer import segment_granularity
 
 IN_THREADS: Final = ThreadRunner()
 """How segments are merged without a cluster: each merge uses all processors by itself."""
-
-MIN_SEGMENTS: Final = "compactMinSegments"
-"""The table property that says how many segments are worth merging."""
 
 LOGGER: Final = logging.getLogger("projseg.table")
 
@@ -63,7 +60,7 @@ class Compaction(msgspec.Struct, frozen=True, tag="compact"):
         """
         properties = snapshot.properties
         rows = self.target_rows
-        if rows is not None and not (isinstance(rows, int) and rows >= 1):
+        if rows is not None and not (type(rows) is int and rows >= 1):
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT",
                 f"target_segment_rows {rows!r} of a compaction is not a number above 0; leave it "
@@ -76,7 +73,8 @@ class Compaction(msgspec.Struct, frozen=True, tag="compact"):
         return plan_groups(
             entries,
             target_rows=self.target_rows or properties.target_segment_rows,
-            min_segments=_min_segments(properties, is_policy=self.is_policy),
+            min_segments=compact_min_segments(properties.properties)
+            or (_MIN_SEGMENTS_BY_POLICY if self.is_policy else _MIN_SEGMENTS_BY_HAND),
             is_policy=self.is_policy,
             is_dirty=lambda entry: bool(live.dead(entry)),
             granularity=segment_granularity(properties),
@@ -152,14 +150,3 @@ def _with_gathered_indexes(snapshot: Snapshot) -> Snapshot:
             error,
         )
     return snapshot
-
-
-def _min_segments(properties: TableProperties, *, is_policy: bool) -> int:
-    text = properties.properties.get(MIN_SEGMENTS)
-    if text is None:
-        return _MIN_SEGMENTS_BY_POLICY if is_policy else _MIN_SEGMENTS_BY_HAND
-    if not text.isdecimal() or int(text) < 2:
-        raise InvalidInputError(
-            "PROJSEG_BAD_OPTION", f"property {MIN_SEGMENTS} {text!r} is not a number from 2 on"
-        )
-    return int(text)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError
 from projseg.maintenance.row_changes.matching_rows import (
     Condition,
     is_whole,
@@ -28,15 +26,11 @@ from projseg.reader.sources.segment_source import SegmentSource
 from projseg.segment_format.layout.format_limits import DELETED_ROWS_MAX
 from projseg.table_layer.metadata.change import Replace
 from projseg.table_layer.metadata.deleted_rows import deleted_rows, live_row_ids, with_deleted_rows
+from projseg.table_layer.metadata.known_properties import max_deleted_ratio
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.locate_storage import Storage
-
-MAX_DELETED_RATIO: Final = "maxDeletedRatio"
-"""The table property that says which share of a segment's rows a deletion vector may name."""
-
-_MAX_DELETED_RATIO: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,18 +188,5 @@ def surviving_rows(
 
 
 def _may_mask(deleted_count: int, row_count: int, properties: TableProperties) -> bool:
-    text = properties.properties.get(MAX_DELETED_RATIO)
-    ratio = _MAX_DELETED_RATIO if text is None else _share(text)
+    ratio = max_deleted_ratio(properties.properties)
     return deleted_count < ratio * row_count and deleted_count <= DELETED_ROWS_MAX
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise InvalidInputError(
-            "PROJSEG_BAD_OPTION", f"property {MAX_DELETED_RATIO} {text!r} is not a number 0 to 1"
-        )
-    return share

@@ -104,8 +104,9 @@ def merge_rows(
     _check_choice("when_matched", when_matched, _MATCHED)
     _check_choice("when_not_matched", when_not_matched, _NOT_MATCHED)
     schema = base.properties.schema
-    rows = _rows_of(batches, schema)
-    keys = _key_columns(on, rows, schema)
+    held = list(batches)
+    rows = _rows_of(held, schema)
+    keys = _key_columns(on, rows, schema, has_rows=any(batch.num_rows for batch in held))
     merge = _Merge(rows, keys, when_matched, when_not_matched)
     note = note.asking(
         on=", ".join(keys), when_matched=when_matched, when_not_matched=when_not_matched
@@ -128,14 +129,15 @@ def _check_choice(name: str, given: str, allowed: Sequence[str]) -> None:
         )
 
 
-def _rows_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    held = list(batches)
+def _rows_of(held: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     given = {name.casefold() for batch in held[:1] for name in batch.schema.names}
     present = pa.schema([field for field in schema if field.name.casefold() in given])
     return pa.Table.from_batches(normalise_batches(held, present, None), present)
 
 
-def _key_columns(on: Sequence[str], rows: pa.Table, schema: pa.Schema) -> tuple[str, ...]:
+def _key_columns(
+    on: Sequence[str], rows: pa.Table, schema: pa.Schema, *, has_rows: bool
+) -> tuple[str, ...]:
     if isinstance(on, str) or not on:
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", f"on is {on!r}; give the names of one or more key columns"
@@ -144,7 +146,7 @@ def _key_columns(on: Sequence[str], rows: pa.Table, schema: pa.Schema) -> tuple[
     keys = []
     for given in map(str, on):
         name = names.get(given.casefold())
-        if name is None or (name not in rows.column_names and len(rows)):
+        if name is None or (name not in rows.column_names and has_rows):
             missing = "the table" if name is None else "the rows to merge; each needs its key"
             near = did_you_mean(given, schema.names) if name is None else ""
             raise InvalidInputError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from projseg.errors import LimitExceededError
+from projseg.errors import InvalidInputError, LimitExceededError
 
 SEGMENT_BYTES_MAX: Final = 4 * 2**30  # a segment is a unit of rebuilding; cut tables into more
 FOOTER_BYTES_MAX: Final = 64 * 2**20  # read and decoded whole when a file is opened
@@ -53,6 +53,24 @@ def require_limit(name: str, value: int, maximum: int) -> None:
         raise LimitExceededError(
             "PROJSEG_LIMIT_EXCEEDED", f"{name} is {value}; the limit is {maximum}"
         )
+
+
+def check_new_name(what: str, name: object) -> None:
+    """Refuse a name for a new projection, index or view; older ones keep theirs.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_NAME.
+    """
+    problem = name_problem(name) if isinstance(name, str) else "is no text"
+    if problem is None and isinstance(name, str):
+        if name in (".", "..") or "/" in name or "\\" in name:
+            problem = "reads as a path; give one without '/' and '\\' that is not only dots"
+        elif name != name.strip() or not name.isprintable():
+            problem = "has a space at an end, or a character that is not shown; leave it out"
+    if problem is not None:
+        raise InvalidInputError("PROJSEG_BAD_NAME", f"{what} name {str(name)[:80]!r} {problem}")
 
 
 def name_problem(name: str) -> str | None:

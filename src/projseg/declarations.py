@@ -22,6 +22,7 @@ from projseg.segment_format.indexes.index_kinds import (
     IndexDefinition,
     bits_of,
 )
+from projseg.segment_format.layout.format_limits import check_new_name
 from projseg.segment_format.layout.logical_types import normal_type
 from projseg.table_layer.columns.column_changes import find_column
 from projseg.table_layer.columns.indexed_columns import scope_properties
@@ -112,6 +113,7 @@ def declared_index(
         PROJSEG_BAD_INDEX, PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_NAME.
     """
     index = _index_of(index)
+    check_new_name("index", index.name)
     kind, fpp = str(index.kind).casefold(), index.fpp
     if kind not in KINDS:
         allowed = ", ".join(KINDS)

@@ -55,7 +55,7 @@ def batches_of(rows: RowsLike, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     elif isinstance(rows, pa.RecordBatch):
         batches = [rows]
     elif _is_pandas(rows):
-        batches = [_from_columns(_columns_of_pandas(rows, schema), schema)]
+        batches = [_from_columns(_columns_of_pandas(rows, schema), schema, len(rows))]
     elif hasattr(rows, "__arrow_c_stream__"):
         batches = pa.RecordBatchReader.from_stream(rows)
     elif isinstance(rows, Mapping):
@@ -86,10 +86,14 @@ def _from_row_mappings(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch
         if not isinstance(row, Mapping):
             raise _no_rows(row, "an iterable of mappings and ")
         names.update(dict.fromkeys(row))
-    return _from_columns({name: [row.get(name) for row in rows] for name in names}, schema)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return _from_columns(columns, schema, len(rows))
 
 
-def _from_columns(columns: Mapping[Any, Any], schema: pa.Schema) -> pa.RecordBatch:
+def _from_columns(
+    columns: Mapping[Any, Any], schema: pa.Schema, row_count: int = 0
+) -> pa.RecordBatch:
+    """Return columns as a batch; without any, so many rows, whose columns are null."""
     types = {field.name.casefold(): field.type for field in schema}
     arrays = {
         str(name): _array(str(name), values, types.get(str(name).casefold()))
@@ -103,6 +107,8 @@ def _from_columns(columns: Mapping[Any, Any], schema: pa.Schema) -> pa.RecordBat
             f"column '{shortest}' has {lengths[shortest]} values and column '{longest}' "
             f"{lengths[longest]}; give every column a value for each row, None for none",
         )
+    if not arrays:
+        return pa.record_batch([pa.nulls(row_count)], names=[""]).select([])
     return pa.record_batch(list(arrays.values()), names=list(arrays))
 
 

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.layout.format_limits import check_new_name
 from projseg.table_layer.columns.column_changes import NewColumns
 from projseg.table_layer.columns.indexed_columns import indexed_column
 from projseg.table_layer.columns.rebase_columns import (
@@ -39,6 +40,7 @@ from projseg.table_layer.metadata.change import (
     masked_entries,
 )
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, find_index
+from projseg.table_layer.metadata.known_properties import check_set
 from projseg.table_layer.metadata.manifest import ManifestReference
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -128,6 +130,7 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
         case SetTags() | Expire() | ListBloomFiles():
             draft = _retained(change, base, current)
         case SetProperties():
+            check_set(change.properties)
             properties = _changed_properties(change, base.properties, current.properties)
             draft = Draft("set_properties", properties, current.file.manifests, ())
     if isinstance(change, Append | Overwrite | ChangeColumns) and change.layout is not None:
@@ -298,6 +301,7 @@ def _changed_properties(
         _check_droppable(name, base, current)
         del declared[name]
     for projection in change.add_projections:
+        check_new_name("projection", projection.name)
         _check_addable(projection, base, declared)
         check_reads(projection, current)
         declared[projection.name] = projection

@@ -214,10 +214,11 @@ def find_index(declared: Sequence[DeclaredIndex], name: str) -> DeclaredIndex:
     for index in declared:
         if index.name.casefold() == str(name).casefold():
             return index
-    near = did_you_mean(str(name), [index.name for index in declared])
+    names = [index.name for index in declared]
     raise InvalidInputError(
         "PROJSEG_UNKNOWN_INDEX",
-        f"index '{name}' is not declared{near}; see the table's indexes()",
+        f"'{name}' is not an index of the table{did_you_mean(str(name), names)}; its indexes are "
+        f"{', '.join(names) or 'none'}",
     )
 
 

@@ -20,7 +20,7 @@ from projseg.errors import InvalidInputError
 SKIPPED: Final = "skipped: "
 """How the reason begins where a projection is left out on purpose; other reasons are failures."""
 
-_KEYS: Final = ("build", "interval", "retain", "maxRowRatio", "maxBytesRatio")
+KEYS: Final = ("build", "interval", "retain", "maxRowRatio", "maxBytesRatio")
 _UNITS: Final = {"hour": HOUR, "day": DAY, "week": WEEK}
 _AGE: Final = re.compile(r"([0-9]{1,9}) *(hour|day|week)s?", re.IGNORECASE)
 
@@ -115,7 +115,7 @@ def declare_scope(
     if retain is not None:
         _age_us(retain)
     for name, ratio in (("maxRowRatio", max_row_ratio), ("maxBytesRatio", max_bytes_ratio)):
-        is_number = isinstance(ratio, int | float)
+        is_number = isinstance(ratio, int | float) and not isinstance(ratio, bool)
         if ratio is not None and not (is_number and math.isfinite(ratio) and ratio > 0):
             raise _bad(name, ratio, "a number above 0, such as 0.5")
     return ProjectionScope(build == "deferred", interval, retain, max_row_ratio, max_bytes_ratio)
@@ -129,7 +129,7 @@ def scope_of(properties: Mapping[str, str], projection: str) -> ProjectionScope:
     InvalidInputError
         PROJSEG_BAD_OPTION, PROJSEG_BAD_INTERVAL if somebody set a value that is none.
     """
-    found = {key: properties.get(_key(projection, key)) for key in _KEYS}
+    found = {key: properties.get(_key(projection, key)) for key in KEYS}
     interval = found["interval"]
     return declare_scope(
         build=found["build"] or "immediate",
@@ -142,7 +142,7 @@ def scope_of(properties: Mapping[str, str], projection: str) -> ProjectionScope:
 
 def scope_keys(projection: str) -> tuple[str, ...]:
     """Return the keys of the table properties that state a projection's scope."""
-    return tuple(_key(projection, key) for key in _KEYS)
+    return tuple(_key(projection, key) for key in KEYS)
 
 
 def _key(projection: str, key: str) -> str:

@@ -272,9 +272,10 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot:
     UnsupportedFeatureError
         If a later release wrote it.
     """
-    if version is not None and not isinstance(version, int):
+    if version is not None and type(version) is not int:
         raise InvalidInputError(
-            "PROJSEG_UNKNOWN_VERSION", f"a version is a number, found {version!r}"
+            "PROJSEG_UNKNOWN_VERSION",
+            f"version {version!r} is no whole number; give one of the table's history",
         )
     wanted = latest_version(storage) if version is None else version
     snapshot = read_version(storage, wanted)

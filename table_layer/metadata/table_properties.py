@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from projseg.algebra.time.granularity import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.layout.format_limits import name_problem
+from projseg.segment_format.layout.format_limits import check_new_name, name_problem
 from projseg.segment_format.layout.logical_types import (
     is_nested,
     normal_type,
@@ -23,6 +23,7 @@ from projseg.segment_format.layout.logical_types import (
     type_name,
 )
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, check_indexes
+from projseg.table_layer.metadata.known_properties import check_set
 from projseg.table_layer.metadata.metadata_limits import COLUMNS_MAX, PROJECTIONS_MAX
 from projseg.table_layer.metadata.stored_columns import (
     ColumnDeclaration,
@@ -100,7 +101,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         segment_granularity: str = "all",
         cluster_by: Iterable[str] = (),
         target_segment_rows: int = TARGET_SEGMENT_ROWS,
-        projections: Iterable[ProjectionDeclaration] = (),
+        projections: Sequence[ProjectionDeclaration] = (),
         properties: Mapping[str, str] | None = None,
     ) -> TableProperties:
         """Return the properties of a new table.
@@ -116,6 +117,10 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise InvalidInputError(
                 "PROJSEG_BAD_OPTION", f"properties are {properties!r}; give a mapping of texts"
             )
+        check_set(properties or {})
+        for projection in projections:
+            check_new_name("projection", projection.name)
+        _check_order(cluster_by)
         declared = cls(
             table_id=uuid.uuid4().hex,
             columns=columns_of(schema),
@@ -139,10 +144,27 @@ def schema_of_columns(columns: tuple[ColumnDeclaration, ...]) -> pa.Schema:
 
 def columns_of(schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
     """Return the declarations of a schema's columns, in projseg's normal types."""
+    for field in schema:
+        check_field_names(field.name, field.type)
     return tuple(
         ColumnDeclaration(name=field.name, type=type_name(normal_type(field.type)))
         for field in schema
     )
+
+
+def check_field_names(column: str, type_: pa.DataType) -> None:
+    """Refuse a struct, at any depth, of which two fields differ in no more than case.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_DUPLICATE_NAME.
+    """
+    fields = [type_.field(place) for place in range(type_.num_fields)]
+    if pa.types.is_struct(type_):
+        _check_distinct(f"in column '{column}', the field", [one.name for one in fields])
+    for one in fields:
+        check_field_names(column, one.type)
 
 
 def check_properties(properties: TableProperties) -> None:
@@ -182,7 +204,7 @@ def check_properties(properties: TableProperties) -> None:
             f"clusterBy column '{name}' is an array, struct or map, which has no sort order",
         )
     _require(
-        isinstance(properties.target_segment_rows, int)
+        type(properties.target_segment_rows) is int
         and 1 <= properties.target_segment_rows <= _TARGET_SEGMENT_ROWS_MAX,
         "PROJSEG_BAD_OPTION",
         f"targetSegmentRows {properties.target_segment_rows!r} is not between 1 and "
@@ -251,11 +273,30 @@ def _shown(value: Any) -> str:
     return repr(list(value)) if isinstance(value, tuple) else repr(value)
 
 
+def _check_order(cluster_by: Iterable[str]) -> None:
+    _require(
+        not isinstance(cluster_by, str),
+        "PROJSEG_BAD_OPTION",
+        f"clusterBy is the text {cluster_by!r}; give a list of columns, such as ['{cluster_by}']",
+    )
+    for place, name in enumerate(cluster_by := tuple(cluster_by)):
+        _require(
+            name not in cluster_by[:place],
+            "PROJSEG_DUPLICATE_NAME",
+            f"clusterBy names the column {name!r} twice; name each once",
+        )
+
+
 def _check_names(what: str, names: Sequence[str]) -> None:
-    seen: dict[str, str] = {}
     for name in names:
         if (problem := name_problem(name)) is not None:
             raise InvalidInputError("PROJSEG_BAD_NAME", f"{what} name {name[:80]!r} {problem}")
+    _check_distinct(what, names)
+
+
+def _check_distinct(what: str, names: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
         other = seen.get(name.casefold())
         if other is not None:
             raise InvalidInputError(

@@ -151,7 +151,7 @@ def retention_us(hours: float, *, force: bool) -> int:
     InvalidInputError
         PROJSEG_BAD_ARGUMENT, PROJSEG_RETENTION_TOO_SHORT.
     """
-    if not (isinstance(hours, int | float) and hours >= 0 and math.isfinite(hours)):
+    if not (type(hours) in (int, float) and hours >= 0 and math.isfinite(hours)):
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", f"retention_hours is {hours!r}; give hours, 0 or more"
         )

@@ -228,6 +228,9 @@ def test_properties_change(sql, edits, warehouse):
     assert folder(warehouse, "edits").properties.properties == {"owner of it": "me"}
     with pytest.raises(Exception, match="fixed when a table is made"):
         sql(f"ALTER TABLE {edits} SET TBLPROPERTIES ('segmentGranularity' = 'hour')")
+    for property_ in ("'autoCompact' = 'yes'", "'autocompact' = 'true'", "'maxDeletedRatio' = '2'"):
+        with pytest.raises(Exception, match=r"PROJSEG_BAD_OPTION.*(true|autoCompact|from 0 to 1)"):
+            sql(f"ALTER TABLE {edits} SET TBLPROPERTIES ({property_})")
 
 
 def test_tables_are_renamed_and_dropped(sql, edits, warehouse):
@@ -281,6 +284,8 @@ def test_names_that_are_no_folders_are_refused(sql, warehouse, name):
         ("(x int) USING projseg PARTITIONED BY (x)", "no partitions or buckets"),
         ("(x int) USING parquet", "not of parquet"),
         ("(x int) USING projseg TBLPROPERTIES ('timeColumn' = 'y')", "timeColumn names 'y'"),
+        ("(x int) USING projseg TBLPROPERTIES ('autoCompact' = 'yes')", "autoCompact is 'yes'"),
+        ("(s struct<a:int, b:struct<x:int, X:int>>) USING projseg", "twice|ALREADY_EXISTS"),
         ("(x interval day) USING projseg", "PROJSEG_|interval"),
         ("USING projseg", "PROJSEG_EMPTY_SCHEMA|at least one column"),
     ],

@@ -102,15 +102,6 @@ def test_many_deleted_rows_write_the_segment_anew(tmp_path, ratio, count, is_hid
     assert len(table.segments()) == counted(table) == 0
 
 
-def test_a_ratio_that_is_none(tmp_path):
-    for text in ("much", "-0.1", "1.5", "nan"):
-        table = made(tmp_path / text, properties={"maxDeletedRatio": text})
-        with pytest.raises(InvalidInputError, match="maxDeletedRatio") as caught:
-            table.delete("k = 1")
-        assert caught.value.code == "PROJSEG_BAD_OPTION"
-        assert keys(table) == list(range(ROWS))
-
-
 def test_what_metadata_say_of_a_segment_with_deleted_rows(tmp_path):
     table = made(tmp_path)
     table.delete("k IN (0, 199)")

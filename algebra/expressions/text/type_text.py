@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Final
 
@@ -33,6 +34,13 @@ _BY_KIND: Final = {
     _T.TIMESTAMPNTZ: TIMESTAMP_NTZ,
 }
 
+_LIMIT: Final = re.compile(
+    r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?:decimal|dec|numeric)\s*\("
+    r"|(?P<limit>\w+\s*\([^()]*\)|\bcollate\s+\w+|\bnot\s+null\b|\bdefault\s+[\w'\".(+-]+)",
+    re.IGNORECASE,
+)
+"""Names, texts and sizes of decimals; and what a type may be written with that is not stored."""
+
 
 def written_type(tree: exp.DataType) -> pa.DataType:
     """Return the Arrow type of a type as sqlglot read it.
@@ -51,7 +59,8 @@ def written_type(tree: exp.DataType) -> pa.DataType:
     if tree.this in (_T.ARRAY, _T.MAP, _T.STRUCT) and tree.expressions:
         return _nested_type(tree)
     found = _BY_KIND.get(tree.this)
-    if found is None or (found == pa.string() and tree.expressions):
+    has_collation = tree.args.get("collate") is not None
+    if found is None or has_collation or (found == pa.string() and tree.expressions):
         raise bad_expression(f"cannot cast to {tree.sql(dialect='spark')}")
     return found
 
@@ -73,6 +82,14 @@ def parse_type(text: str) -> pa.DataType:
     InvalidInputError
         PROJSEG_BAD_TYPE_NAME if the text is not a type, or not one that projseg stores.
     """
+    limit = next((found for found in _LIMIT.finditer(text) if found["limit"]), None)
+    if limit is not None:
+        raise InvalidInputError(
+            "PROJSEG_BAD_TYPE_NAME",
+            f"'{text}' has {limit[0]}, and projseg stores neither limits of length nor collations, "
+            "NOT NULL or defaults; write the type without it, such as string, or declare the "
+            "column in a catalog of Spark, which checks the rows that it writes",
+        )
     try:
         # The line break keeps a comment in the text from swallowing the bracket.
         tree = parse_sql(f"CAST(NULL AS {text}\n)")

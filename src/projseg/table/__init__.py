@@ -149,7 +149,8 @@ class Table(
         location : str or path
             Must not hold a table.
         schema : pa.Schema, or mapping of column names to types
-            Types are Arrow's, or texts as Spark SQL writes them; all are brought to Spark's.
+            Types are Arrow's, or texts as Spark SQL writes them; all are brought to Spark's. A
+            limit of length, a collation and NOT NULL are refused: only a catalog of Spark has them.
         time_column : str or None
             The column that intervals, `first`/`last` and segment granularity use.
         segment_granularity : str
@@ -161,7 +162,7 @@ class Table(
         target_segment_rows : int
             Rows at which a segment is full.
         properties : mapping of str to str
-            Kept for the user.
+            Kept for the user; those that projseg reads, such as `autoCompact`, are checked.
         indexes : sequence
             `Index`, mapping or JSON text.
         data, on_segment, commit_as

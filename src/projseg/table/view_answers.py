@@ -12,10 +12,11 @@ from msgspec import UNSET, UnsetType
 
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
-from projseg.errors import CorruptionError, ProjsegError, StorageError
+from projseg.errors import CorruptionError, InvalidInputError, ProjsegError, StorageError
 from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
 from projseg.table.inspection import TableInspection
+from projseg.table_layer.metadata.index_declaration import find_index
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage
 
@@ -126,7 +127,8 @@ class ViewedVersion(TableInspection):
             with telling_why_no_view([self._snapshot, *joined]):
                 bound = bound_star(self._snapshot, query, self._declared)
             return self._planned(bound)
-        return plan_asked(self._snapshot, query, self._declared, self._view_sources())
+        plan = plan_asked(self._snapshot, query, self._declared, self._view_sources())
+        return self._of_known_names(plan)
 
     def _at(self, snapshot: Snapshot) -> ViewedVersion:
         """Return another version of this table, with the columns that are declared."""
@@ -136,7 +138,20 @@ class ViewedVersion(TableInspection):
 
     def _planned(self, query: QuerySpec) -> QueryPlan:
         """Return the plan of a query that is bound to the version's columns."""
-        return plan_query(self._snapshot, query, wider=self._view_sources())
+        return self._of_known_names(plan_query(self._snapshot, query, wider=self._view_sources()))
+
+    def _of_known_names(self, plan: QueryPlan) -> QueryPlan:
+        """Refuse to exclude what is not there; a setting of a Spark session is for many tables."""
+        context = plan.query.context
+        for name in context.exclude_indexes:
+            find_index(self._snapshot.properties.declared_indexes, name)
+        if context.exclude_views and not self._has_views:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_VIEW",
+                f"excludeViews names {', '.join(sorted(context.exclude_views))}, and the table "
+                "has no views; leave it out",
+            )
+        return plan
 
     def _answered(self, plan: QueryPlan) -> pa.Table:
         """Return a plan's rows; where a part cannot be read, those of the segments themselves."""
