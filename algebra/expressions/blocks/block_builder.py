@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import is_datetime, is_decimal, is_integral
+from projseg.algebra.expressions.tree import Call, Expression
 from projseg.kernels.blocks.block_operations import Operation
 from projseg.kernels.blocks.block_program import (
     PROGRAM_COLUMNS_MAX,
@@ -274,3 +275,13 @@ def _with_few_registers(steps: Sequence[tuple[int, ...]], constants: set[int]) -
             if last_use[operand] == position and operand not in constants
         ]
     return code
+
+
+Computed: TypeAlias = Callable[[Expression], Value]
+"""What computes an argument of a lazy function, for the rows that are wanted at that time."""
+
+Form: TypeAlias = Callable[[Call, Sequence[Value], BlockBuilder], Value]
+"""(call, the values of its arguments, builder) -> its value."""
+
+LazyForm: TypeAlias = Callable[[Call, Computed, BlockBuilder], Value]
+"""(call, what computes an argument, builder) -> its value."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.blocks import logic_steps, number_steps
 from projseg.algebra.expressions.blocks.block_builder import (
     BlockBuilder,
     NotInBlocksError,
@@ -15,12 +14,11 @@ from projseg.algebra.expressions.blocks.block_builder import (
     is_exact,
 )
 from projseg.algebra.expressions.blocks.wide_steps import constant as wide_constant
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.functions.scalar_function import Lazy, NoBlocks
 from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.layout.logical_types import arrow_to_numbers
-
-FORMS: Final = {**number_steps.FORMS, **logic_steps.FORMS, **number_steps.FORMS}
-LAZY_FORMS: Final = logic_steps.LAZY_FORMS
 
 Leaf = Callable[[Expression, BlockBuilder], Value | None]
 """From a column, or an expression over one, to its value if that is loaded or looked up."""
@@ -52,19 +50,18 @@ def compiled(expression: Expression, blocks: BlockBuilder, leaf: Leaf) -> Value:
         return known
     if not isinstance(expression, Call):
         raise NotInBlocksError("a column without numbers")
-    lazy = LAZY_FORMS.get(expression.function)
-    if lazy is not None:
-        return lazy(expression, lambda operand: compiled(operand, blocks, leaf), blocks)
-    form = FORMS.get(expression.function)
-    if form is None:
-        raise NotInBlocksError(f"the function {expression.function}")
-    arguments = [compiled(argument, blocks, leaf) for argument in expression.arguments]
-    return form(expression, arguments, blocks)
+    function = FUNCTIONS[expression.function]
+    if isinstance(function.in_blocks, NoBlocks):
+        raise NotInBlocksError(f"{expression.function}: {function.in_blocks.value}")
+    form: Callable[[Call, Any, BlockBuilder], Value] = function.in_blocks
+    if isinstance(function.evaluate, Lazy):
+        return form(expression, lambda operand: compiled(operand, blocks, leaf), blocks)
+    return form(expression, [compiled(each, blocks, leaf) for each in expression.arguments], blocks)
 
 
 def has_form(call: Call) -> bool:
     """Whether steps compute the function of a call, if its values allow that."""
-    return call.function in FORMS or call.function in LAZY_FORMS
+    return not isinstance(FUNCTIONS[call.function].in_blocks, NoBlocks)
 
 
 def _constant(constant: Literal, blocks: BlockBuilder) -> Value:

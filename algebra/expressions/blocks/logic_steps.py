@@ -14,18 +14,19 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.blocks.block_builder import (
     BlockBuilder,
+    Computed,
+    Form,
+    LazyForm,
     NotInBlocksError,
     Value,
     is_exact,
 )
-from projseg.algebra.expressions.blocks.number_steps import Form, aligned
-from projseg.algebra.expressions.blocks.wide_steps import equal, less, upper_of
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.blocks.number_steps import aligned
+from projseg.algebra.expressions.blocks.wide_steps import equal as are_equal
+from projseg.algebra.expressions.blocks.wide_steps import less as is_less
+from projseg.algebra.expressions.blocks.wide_steps import upper_of
+from projseg.algebra.expressions.tree import Call
 from projseg.kernels.blocks.block_operations import Operation
-
-Computed = Callable[[Expression], Value]
-LazyForm = Callable[[Call, Computed, BlockBuilder], Value]
-"""(call, what computes an operand, builder) -> its value."""
 
 _OPTIONS_MAX: Final = 16
 
@@ -41,23 +42,26 @@ def _wanted_where(blocks: BlockBuilder, truth: int) -> Iterator[None]:
         blocks.wanted = before
 
 
-def _equal(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def equal(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return where two values are equal."""
     if is_exact(call.arguments[0].type):
         left, right = aligned(call, arguments, blocks)
-        return _truth(blocks, equal(blocks, left, right), left, right)
+        return _truth(blocks, are_equal(blocks, left, right), left, right)
     return _of_doubles(blocks, Operation.EQUAL_DOUBLES, *arguments)
 
 
-def _less(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def less(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return where the first value is less than the second."""
     if is_exact(call.arguments[0].type):
         left, right = aligned(call, arguments, blocks)
-        return _truth(blocks, less(blocks, left, right), left, right)
+        return _truth(blocks, is_less(blocks, left, right), left, right)
     return _of_doubles(blocks, Operation.LESS_DOUBLES, *arguments)
 
 
-def _greater(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def greater(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return where the first value is greater than the second."""
     swapped = Call(call.type, "<", call.arguments[::-1])
-    return _less(swapped, arguments[::-1], blocks)
+    return less(swapped, arguments[::-1], blocks)
 
 
 def _truth(blocks: BlockBuilder, register: int, left: Value, right: Value) -> Value:
@@ -69,6 +73,8 @@ def _of_doubles(blocks: BlockBuilder, operation: Operation, left: Value, right: 
 
 
 def _negated(form: Form) -> Form:
+    """Return the form of the opposite truth value."""
+
     def compute(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
         found = form(call, arguments, blocks)
         opposite = blocks.opposite(found.register)
@@ -77,22 +83,25 @@ def _negated(form: Form) -> Form:
     return compute
 
 
-def _equal_or_both_null(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
-    found = _equal(call, arguments, blocks)
+def equal_or_both_null(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return where two values are equal or both are null."""
+    found = equal(call, arguments, blocks)
     if found.validity is None:
         return found
-    are_equal = blocks.emit(Operation.AND, found.register, found.validity)
+    equal_values = blocks.emit(Operation.AND, found.register, found.validity)
     some = [blocks.register_of(value.validity) for value in arguments]
     one_is_there = blocks.emit(Operation.OR, *some)
-    return Value(blocks.emit(Operation.OR, are_equal, blocks.opposite(one_is_there)), 0, 1)
+    return Value(blocks.emit(Operation.OR, equal_values, blocks.opposite(one_is_there)), 0, 1)
 
 
-def _is_null(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def is_null(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return where there is no value."""
     validity = arguments[0].validity
     return blocks.constant(0) if validity is None else Value(blocks.opposite(validity), 0, 1)
 
 
-def _is_nan(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def is_nan(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return where a double is NaN."""
     nan = blocks.double(float("nan"))
     found = _of_doubles(blocks, Operation.EQUAL_DOUBLES, arguments[0], nan)
     return Value(_true(found, blocks), 0, 1)
@@ -111,13 +120,14 @@ def _false(value: Value, blocks: BlockBuilder) -> int:
     return blocks.emit(Operation.XOR, value.validity, _true(value, blocks))
 
 
-def _in(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def is_in(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return where a value is one of some options."""
     value, *options = arguments
     if len(options) > _OPTIONS_MAX or not is_exact(call.arguments[0].type):
         raise NotInBlocksError("many options, or doubles")
     found = blocks.constant(0).register
     for option in options:
-        is_option = equal(blocks, value, option)
+        is_option = are_equal(blocks, value, option)
         found = blocks.emit(Operation.OR, found, is_option if option.validity is None else found)
     validity = value.validity
     if any(option.validity is not None for option in options):
@@ -145,7 +155,8 @@ def _connective(decider: Callable[[Value, BlockBuilder], int]) -> LazyForm:
     return compute
 
 
-def _case(call: Call, computed: Computed, blocks: BlockBuilder) -> Value:
+def case(call: Call, computed: Computed, blocks: BlockBuilder) -> Value:
+    """Return the value of the first branch whose condition is true."""
     *pairs, default = call.arguments
     open_rows = blocks.constant(1).register
     branches: list[tuple[int, Value]] = []
@@ -177,7 +188,8 @@ def _chosen(blocks: BlockBuilder, truth: int, value: Value, other: Value) -> Val
     return Value(register, low, high, validity, upper, min(value.zeros, other.zeros))
 
 
-def _coalesce(call: Call, computed: Computed, blocks: BlockBuilder) -> Value:
+def coalesce(call: Call, computed: Computed, blocks: BlockBuilder) -> Value:
+    """Return the first value that is not null."""
     first, *others = call.arguments
     result = computed(first)
     for argument in others:
@@ -194,22 +206,9 @@ def _coalesce(call: Call, computed: Computed, blocks: BlockBuilder) -> Value:
     return result
 
 
-FORMS: Final[dict[str, Form]] = {
-    "=": _equal,
-    "!=": _negated(_equal),
-    "<": _less,
-    ">=": _negated(_less),
-    ">": _greater,
-    "<=": _negated(_greater),
-    "<=>": _equal_or_both_null,
-    "is_null": _is_null,
-    "isnan": _is_nan,
-    "not": _negated(lambda call, arguments, blocks: arguments[0]),
-    "in": _in,
-}
-LAZY_FORMS: Final[dict[str, LazyForm]] = {
-    "and": _connective(_false),
-    "or": _connective(_true),
-    "case": _case,
-    "coalesce": _coalesce,
-}
+different: Final = _negated(equal)
+not_less: Final = _negated(less)
+not_greater: Final = _negated(greater)
+is_not: Final = _negated(lambda call, arguments, blocks: arguments[0])
+all_of: Final = _connective(_false)
+any_of: Final = _connective(_true)

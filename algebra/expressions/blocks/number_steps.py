@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -34,9 +34,6 @@ from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.kernels.blocks.block_operations import Operation
 from projseg.segment_format.layout.logical_types import TIMESTAMP, number_limits
-
-Form = Callable[[Call, Sequence[Value], BlockBuilder], Value]
-"""(call, its arguments, builder) -> its value."""
 
 _SIGN_BIT: Final = -(1 << 63)
 
@@ -87,21 +84,24 @@ def _result(call: Call, value: Value, scale: int, blocks: BlockBuilder) -> Value
     return _fitted(blocks, rescaled(blocks, value, scale, scale_of(call.type)), call.type)
 
 
-def _add(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def add(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the sum."""
     if not is_exact(call.type):
         return _of_doubles(blocks, Operation.ADD_DOUBLES, arguments)
     left, right = aligned(call, arguments, blocks)
     return _result(call, added(blocks, left, right), _aligned_scale(call), blocks)
 
 
-def _subtract(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def subtract(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the difference."""
     if not is_exact(call.type):
         return _of_doubles(blocks, Operation.SUBTRACT_DOUBLES, arguments)
     left, right = aligned(call, arguments, blocks)
     return _result(call, subtracted(blocks, left, right), _aligned_scale(call), blocks)
 
 
-def _multiply(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def multiply(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the product."""
     if not is_exact(call.type):
         return _of_doubles(blocks, Operation.MULTIPLY_DOUBLES, arguments)
     left, right = arguments
@@ -112,7 +112,8 @@ def _multiply(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> V
     return _result(call, multiplied(blocks, left, right), scale, blocks)
 
 
-def _negative(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def negative(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the opposite number."""
     (value,) = arguments
     if not is_exact(call.type):
         sign = blocks.constant(_SIGN_BIT).register
@@ -120,7 +121,8 @@ def _negative(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> V
     return _fitted(blocks, subtracted(blocks, blocks.constant(0), value), call.type)
 
 
-def _absolute(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def absolute(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the distance from zero."""
     (value,) = arguments
     if not is_exact(call.type):
         rest = blocks.constant(~_SIGN_BIT).register
@@ -144,7 +146,8 @@ def _require_not_zero(blocks: BlockBuilder, left: Value, right: Value, *, exact:
     blocks.required(Value(is_zero, 0, 1, validity), 0, 0)
 
 
-def _divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the quotient."""
     if is_exact(call.type):
         return _divide_decimals(call, arguments, blocks)
     _require_not_zero(blocks, *arguments, exact=False)
@@ -163,14 +166,16 @@ def _divide_decimals(call: Call, arguments: Sequence[Value], blocks: BlockBuilde
     return _fitted(blocks, replace(quotient, validity=validity), call.type)
 
 
-def _whole_divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def whole_divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the quotient without its fraction."""
     left, right = aligned(call, arguments, blocks)
     _require_not_zero(blocks, left, right, exact=True)
     high = max(abs(left.low), abs(left.high))
     return _fitted(blocks, _exact(blocks, Operation.DIVIDE, left, right, -high, high), call.type)
 
 
-def _remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the remainder, which has the dividend's sign."""
     if not is_exact(call.type):
         raise NotInBlocksError("remainders of doubles")
     left, right = aligned(call, arguments, blocks)
@@ -182,8 +187,9 @@ def _remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> 
     return _result(call, rest, _aligned_scale(call), blocks)
 
 
-def _positive_remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
-    rest = _remainder(call, arguments, blocks)
+def positive_remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the remainder by a positive divisor, which is never negative."""
+    rest = remainder(call, arguments, blocks)
     _, right = aligned(call, arguments, blocks)
     if right.low <= 0 or _aligned_scale(call) != scale_of(call.type):
         raise NotInBlocksError("a divisor that may be negative")
@@ -195,13 +201,15 @@ def _positive_remainder(call: Call, arguments: Sequence[Value], blocks: BlockBui
     return _fitted(blocks, replace(rest, register=register, low=0, high=high), call.type)
 
 
-def _days_between(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def days_between(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the days from the second date to the first."""
     left, right = arguments
     bounds = left.low - right.high, left.high - right.low
     return _fitted(blocks, _exact(blocks, Operation.SUBTRACT, left, right, *bounds), call.type)
 
 
-def _later_date(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def later_date(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return the date so many days after a date, or before it."""
     date, days = arguments
     if call.function == "date_add":
         bounds = date.low + days.low, date.high + days.high
@@ -217,7 +225,8 @@ _EXACT_DOUBLE_MAX: Final = 1 << 53
 _LONG_DIGITS_MAX: Final = 18
 
 
-def _cast(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+def cast(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    """Return a number, a date or a truth value as one of another type."""
     (value,), source, wanted = arguments, call.arguments[0].type, call.type
     if pa.types.is_boolean(wanted):
         return _to_boolean(value, source, blocks)
@@ -272,20 +281,3 @@ def _to_whole(
     high = max(abs(value.low), abs(value.high))
     divisor = blocks.constant(10**source.scale)
     return _fitted(blocks, _exact(blocks, Operation.DIVIDE, value, divisor, -high, high), wanted)
-
-
-FORMS: Final[dict[str, Form]] = {
-    "+": _add,
-    "-": _subtract,
-    "*": _multiply,
-    "/": _divide,
-    "div": _whole_divide,
-    "%": _remainder,
-    "pmod": _positive_remainder,
-    "negative": _negative,
-    "abs": _absolute,
-    "datediff": _days_between,
-    "date_add": _later_date,
-    "date_sub": _later_date,
-    "cast": _cast,
-}

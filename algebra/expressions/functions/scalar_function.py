@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.blocks.block_builder import Form, LazyForm
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.expressions.value_order import Cut
 
@@ -53,6 +54,16 @@ class Lazy(msgspec.Struct, frozen=True):
     """
 
     compute: Callable[[Call, Operands], pa.Array]
+
+
+class NoBlocks(Enum):
+    """Why no steps of a block program compute a function."""
+
+    NO_NUMBERS = "its arguments or its values are texts, arrays or structs"
+    BUCKETS = "it is computed once for each bucket of time"
+    COLUMNS = "NumPy or Arrow computes it over whole columns"
+    DIMENSION = "it is computed over the rows of a dimension"
+    ERRORS = "it makes nulls of errors, which end a program"
 
 
 class Spelling(msgspec.Struct, frozen=True):
@@ -173,6 +184,9 @@ class ScalarFunction(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     evaluate : Evaluator or Lazy
         How it is computed.
+    in_blocks : Form, LazyForm or NoBlocks
+        The steps of a block program that compute it, lazily where `evaluate` is lazy, or why there
+        are none.
     nulls : Nulls
         Which nulls among its arguments make its value null.
     null_only_from_null : function of the call
@@ -204,6 +218,7 @@ class ScalarFunction(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     evaluate: Evaluator | Lazy
+    in_blocks: Form | LazyForm | NoBlocks
     nulls: Nulls
     null_only_from_null: Callable[[Call], bool]
     may_fail: Callable[[Call], bool]

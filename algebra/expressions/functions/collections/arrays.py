@@ -32,6 +32,7 @@ from projseg.algebra.expressions.functions.datum import (
 )
 from projseg.algebra.expressions.functions.logic.comparison import equal
 from projseg.algebra.expressions.functions.scalar_function import (
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -182,6 +183,7 @@ def _item_record(
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always if can_fail else never,
@@ -244,6 +246,7 @@ def _record(
     return ScalarFunction(
         spellings=(spelling,),
         evaluate=evaluate,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=nulls,
         null_only_from_null=null_only_from_null,
         may_fail=may_fail,
@@ -289,6 +292,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     ),
     "field": ScalarFunction(
         evaluate=_field,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=never,

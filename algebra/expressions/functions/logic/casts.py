@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.blocks import number_steps as steps
 from projseg.algebra.expressions.coercion import (
     cast_to,
     is_datetime,
@@ -295,6 +296,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             Spelling("unix_seconds", _build_unix_seconds, 1, 1),
         ),
         evaluate=evaluate_cast,
+        in_blocks=steps.cast,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=_is_null_only_from_null,
         may_fail=_may_fail,

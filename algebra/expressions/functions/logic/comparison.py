@@ -8,6 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from projseg.algebra.expressions.blocks import logic_steps as steps
+from projseg.algebra.expressions.blocks.block_builder import Form
 from projseg.algebra.expressions.coercion import (
     bad_expression,
     cast_to,
@@ -189,9 +191,10 @@ def _null_test_text(call: Call, write: Writer) -> str:
     return f"({write(call.arguments[0])} IS NULL)"
 
 
-def _comparing(evaluate: Evaluator, *orders: Order) -> ScalarFunction:
+def _comparing(evaluate: Evaluator, in_blocks: Form, *orders: Order) -> ScalarFunction:
     return ScalarFunction(
         evaluate=evaluate,
+        in_blocks=in_blocks,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,
@@ -202,11 +205,15 @@ def _comparing(evaluate: Evaluator, *orders: Order) -> ScalarFunction:
 
 
 def _never_null(
-    evaluate: Evaluator, text: Callable[[Call, Writer], str], *spellings: Spelling
+    evaluate: Evaluator,
+    in_blocks: Form,
+    text: Callable[[Call, Writer], str],
+    *spellings: Spelling,
 ) -> ScalarFunction:
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=in_blocks,
         nulls=Nulls.NEVER,
         null_only_from_null=always,
         may_fail=never,
@@ -218,19 +225,36 @@ def _never_null(
 _NONE, _RISES, _FALLS = Order.NONE, Order.RISES, Order.FALLS
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "=": _comparing(_compare(equal), _NONE, _NONE),
-    "!=": _comparing(_compare(lambda a, b: pc.invert(equal(a, b))), _NONE, _NONE),
-    "<": _comparing(_compare(less), _FALLS, _RISES),
-    ">": _comparing(_compare(lambda a, b: less(b, a)), _RISES, _FALLS),
-    "<=": _comparing(_compare(lambda a, b: pc.invert(less(b, a))), _FALLS, _RISES),
-    ">=": _comparing(_compare(lambda a, b: pc.invert(less(a, b))), _RISES, _FALLS),
+    "=": _comparing(_compare(equal), steps.equal, _NONE, _NONE),
+    "!=": _comparing(
+        _compare(lambda a, b: pc.invert(equal(a, b))),
+        steps.different,
+        _NONE,
+        _NONE,
+    ),
+    "<": _comparing(_compare(less), steps.less, _FALLS, _RISES),
+    ">": _comparing(_compare(lambda a, b: less(b, a)), steps.greater, _RISES, _FALLS),
+    "<=": _comparing(
+        _compare(lambda a, b: pc.invert(less(b, a))),
+        steps.not_greater,
+        _FALLS,
+        _RISES,
+    ),
+    ">=": _comparing(
+        _compare(lambda a, b: pc.invert(less(a, b))),
+        steps.not_less,
+        _RISES,
+        _FALLS,
+    ),
     "<=>": _never_null(
         evaluate_null_safe,
+        steps.equal_or_both_null,
         written_infix,
         Spelling("equal_null", lambda a, z: comparison("<=>", a[0], a[1], z), 2, 2),
     ),
     "in": ScalarFunction(
         evaluate=evaluate_in,
+        in_blocks=steps.is_in,
         nulls=Nulls.OWN,
         null_only_from_null=always,
         may_fail=never,
@@ -239,11 +263,14 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     ),
     "is_null": _never_null(
         _is_null,
+        steps.is_null,
         _null_test_text,
         Spelling("isnull", _build_null_test, 1, 1),
         Spelling(
             "isnotnull", lambda a, z: Call(pa.bool_(), "not", (_build_null_test(a, z),)), 1, 1
         ),
     ),
-    "isnan": _never_null(_is_nan, written_as_call, Spelling("isnan", _build_nan_test, 1, 1)),
+    "isnan": _never_null(
+        _is_nan, steps.is_nan, written_as_call, Spelling("isnan", _build_nan_test, 1, 1)
+    ),
 }

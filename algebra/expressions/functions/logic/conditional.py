@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from projseg.algebra.expressions.blocks import logic_steps as steps
+from projseg.algebra.expressions.blocks.block_builder import LazyForm
 from projseg.algebra.expressions.coercion import cast_to, unify
 from projseg.algebra.expressions.functions.datum import Datum, as_array, true_mask, valid_mask
 from projseg.algebra.expressions.functions.logic.comparison import comparison, membership_text
@@ -68,14 +70,16 @@ def _not_text(call: Call, write: Writer) -> str:
     return f"(NOT {write(inner)})"
 
 
-_CONNECTIVE: Final = ScalarFunction(
-    evaluate=Lazy(_all_or_any),
-    nulls=Nulls.OWN,
-    null_only_from_null=always,
-    may_fail=never,
-    order=unordered,
-    text=written_infix,
-)
+def _connective(in_blocks: LazyForm) -> ScalarFunction:
+    return ScalarFunction(
+        evaluate=Lazy(_all_or_any),
+        in_blocks=in_blocks,
+        nulls=Nulls.OWN,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+        text=written_infix,
+    )
 
 
 def case_when(
@@ -151,10 +155,11 @@ def _coalesce(call: Call, operands: Operands) -> pa.Array:
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "and": _CONNECTIVE,
-    "or": _CONNECTIVE,
+    "and": _connective(steps.all_of),
+    "or": _connective(steps.any_of),
     "not": ScalarFunction(
         evaluate=_not,
+        in_blocks=steps.is_not,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,
@@ -168,6 +173,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             Spelling("nvl2", _build_nvl2, 3, 3),
         ),
         evaluate=Lazy(_case),
+        in_blocks=steps.case,
         nulls=Nulls.OWN,
         null_only_from_null=always,
         may_fail=never,
@@ -180,6 +186,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             Spelling("nvl", _build_coalesce, 2, 2, aliases=("ifnull",)),
         ),
         evaluate=Lazy(_coalesce),
+        in_blocks=steps.coalesce,
         nulls=Nulls.OWN,
         null_only_from_null=always,
         may_fail=never,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.functions.datum import as_array
 from projseg.algebra.expressions.functions.scalar_function import (
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Writer,
@@ -143,6 +144,7 @@ def _text(call: Call, write: Writer) -> str:
 FUNCTIONS: Final = {
     "join_value": ScalarFunction(
         evaluate=_evaluate_value,
+        in_blocks=NoBlocks.DIMENSION,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=never,
@@ -151,6 +153,7 @@ FUNCTIONS: Final = {
     ),
     "join_found": ScalarFunction(
         evaluate=_evaluate_found,
+        in_blocks=NoBlocks.DIMENSION,
         nulls=Nulls.NEVER,
         null_only_from_null=never,
         may_fail=never,
@@ -159,6 +162,7 @@ FUNCTIONS: Final = {
     ),
     "join_position": ScalarFunction(
         evaluate=_evaluate_position,
+        in_blocks=NoBlocks.DIMENSION,
         nulls=Nulls.NEVER,
         null_only_from_null=never,
         may_fail=never,

@@ -32,6 +32,7 @@ from projseg.algebra.expressions.functions.numbers.arithmetic import arithmetic
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     Lazy,
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -174,6 +175,7 @@ def _record(
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=NoBlocks.ERRORS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=never,

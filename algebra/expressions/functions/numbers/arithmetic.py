@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from projseg.algebra.expressions.blocks import number_steps as steps
+from projseg.algebra.expressions.blocks.block_builder import Form
 from projseg.algebra.expressions.coercion import (
     bounded_decimal,
     cast_to,
@@ -285,10 +287,11 @@ def is_exact(call: Call) -> bool:
     return not is_floating(call.type)
 
 
-def _checked(evaluate: Evaluator, order: Orders) -> ScalarFunction:
+def _checked(evaluate: Evaluator, in_blocks: Form, order: Orders) -> ScalarFunction:
     """Return the record of an operation that raises where its exact value overflows."""
     return ScalarFunction(
         evaluate=evaluate,
+        in_blocks=in_blocks,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=is_exact,
@@ -300,6 +303,7 @@ def _checked(evaluate: Evaluator, order: Orders) -> ScalarFunction:
 
 def _division(
     evaluate: Evaluator,
+    in_blocks: Form,
     order: Orders,
     text: Callable[[Call, Writer], str],
     *spellings: Spelling,
@@ -308,6 +312,7 @@ def _division(
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=in_blocks,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,
@@ -322,19 +327,40 @@ def _pair(name: str, function: str) -> Spelling:
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "+": _checked(_exact(pc.add_checked, decimal_arithmetic.add), _sum_order),
-    "-": _checked(_exact(pc.subtract_checked, decimal_arithmetic.subtract), _difference_order),
-    "*": _checked(_exact(pc.multiply_checked, decimal_arithmetic.multiply), _product_order),
-    "/": _division(_divide, _quotient_order, written_infix),
-    "div": _division(_whole_divide, _quotient_order, written_infix, _pair("div", "div")),
-    "%": _division(_remainder, unordered, written_infix, _pair("mod", "%")),
-    "pmod": _division(_remainder, unordered, written_as_call, _pair("pmod", "pmod")),
+    "+": _checked(_exact(pc.add_checked, decimal_arithmetic.add), steps.add, _sum_order),
+    "-": _checked(
+        _exact(pc.subtract_checked, decimal_arithmetic.subtract),
+        steps.subtract,
+        _difference_order,
+    ),
+    "*": _checked(
+        _exact(pc.multiply_checked, decimal_arithmetic.multiply),
+        steps.multiply,
+        _product_order,
+    ),
+    "/": _division(_divide, steps.divide, _quotient_order, written_infix),
+    "div": _division(
+        _whole_divide,
+        steps.whole_divide,
+        _quotient_order,
+        written_infix,
+        _pair("div", "div"),
+    ),
+    "%": _division(_remainder, steps.remainder, unordered, written_infix, _pair("mod", "%")),
+    "pmod": _division(
+        _remainder,
+        steps.positive_remainder,
+        unordered,
+        written_as_call,
+        _pair("pmod", "pmod"),
+    ),
     "negative": ScalarFunction(
         spellings=(
             Spelling("negative", lambda a, z: negative(a[0], z), 1, 1),
             Spelling("positive", lambda a, z: _unary("negative", a[0], z).children[0], 1, 1),
         ),
         evaluate=_negate,
+        in_blocks=steps.negative,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=is_exact,

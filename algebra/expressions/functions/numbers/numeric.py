@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.blocks import number_steps as steps
+from projseg.algebra.expressions.blocks.block_builder import Form
 from projseg.algebra.expressions.coercion import (
     bounded_decimal,
     cast_to,
@@ -43,6 +45,7 @@ from projseg.algebra.expressions.functions.numbers.rounding import (
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     Inverse,
+    NoBlocks,
     Nulls,
     Order,
     Orders,
@@ -302,6 +305,7 @@ def _kernel(kernel: Callable[..., Any]) -> Evaluator:
 def _record(
     evaluate: Evaluator,
     *spellings: Spelling,
+    in_blocks: Form | NoBlocks = NoBlocks.COLUMNS,
     null_only_from_null: Callable[[Call], bool] = always,
     may_fail: Callable[[Call], bool] = always,
     order: Orders = unordered,
@@ -314,6 +318,7 @@ def _record(
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=in_blocks,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=null_only_from_null,
         may_fail=may_fail,
@@ -350,6 +355,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "abs": _record(
         _abs,
         Spelling("abs", _build_abs, 1, 1, druid_names=("abs",)),
+        in_blocks=steps.absolute,
         may_fail=is_exact,
     ),
     "sign": _record(_sign, _to_double("sign", aliases=("signum",)), may_fail=never, order=rising),

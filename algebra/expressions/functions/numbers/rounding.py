@@ -28,6 +28,7 @@ from projseg.algebra.expressions.functions.datum import (
 from projseg.algebra.expressions.functions.numbers.decimal_arithmetic import to_type
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
+    NoBlocks,
     Nulls,
     Order,
     ScalarFunction,
@@ -190,6 +191,7 @@ def _record(divide: _Divide, *spellings: Spelling, **more: Any) -> ScalarFunctio
     return ScalarFunction(
         spellings=spellings,
         evaluate=_rounded(divide),
+        in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,

@@ -28,6 +28,7 @@ from projseg.algebra.expressions.functions.datum import (
 )
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -103,6 +104,7 @@ def _digest_record(
     return ScalarFunction(
         spellings=(spelling,),
         evaluate=_by_row(compute),
+        in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=null_only_from_null,
         may_fail=never,
@@ -250,6 +252,7 @@ def _record(function: str, result: pa.DataType, algorithm: _Algorithm) -> Scalar
     return ScalarFunction(
         spellings=(Spelling(function, build, 1, 1000),),
         evaluate=evaluate,
+        in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.NEVER,
         null_only_from_null=always,
         may_fail=never,
@@ -313,6 +316,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "hll_sketch_estimate": ScalarFunction(
         spellings=(Spelling("hll_sketch_estimate", _build, 1, 1),),
         evaluate=_estimate,
+        in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,

@@ -14,6 +14,7 @@ from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import Datum, as_array, literal_of, whole_of
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -273,6 +274,7 @@ def _matching(
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=may_fail,
@@ -297,6 +299,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "regexp_extract": ScalarFunction(
         spellings=(Spelling("regexp_extract", _build_regexp_extract, 2, 3),),
         evaluate=_regexp_extract,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=lambda call: pattern_may_fail(read_finder, *_finder_arguments(call)),
@@ -306,6 +309,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "regexp_replace": ScalarFunction(
         spellings=(Spelling("regexp_replace", _build_regexp_replace, 3, 4),),
         evaluate=_regexp_replace,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=lambda call: pattern_may_fail(read_replacer, *_replacer_arguments(call)),

@@ -16,6 +16,7 @@ from projseg.algebra.expressions.functions.datum import (
 )
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
+    NoBlocks,
     Nulls,
     Order,
     Orders,
@@ -166,6 +167,7 @@ def _record(
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=may_fail,

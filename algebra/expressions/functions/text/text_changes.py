@@ -14,6 +14,7 @@ from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_num
 from projseg.algebra.expressions.functions.datum import Datum, as_array, cast_arguments, integers
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -125,6 +126,7 @@ def _of_texts(name: str, compute: Callable[..., str], count: int) -> ScalarFunct
     return ScalarFunction(
         spellings=(Spelling(name, build, count, count),),
         evaluate=_by_row(compute),
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,
@@ -198,6 +200,7 @@ def _lengthening(compute: Callable[..., Any], spelling: Spelling) -> ScalarFunct
     return ScalarFunction(
         spellings=(spelling,),
         evaluate=_by_row(compute),
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,
@@ -209,6 +212,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "concat_ws": ScalarFunction(
         spellings=(Spelling("concat_ws", _build_concat_ws, 1, 1000),),
         evaluate=_concat_ws,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.OWN,
         null_only_from_null=always,
         may_fail=never,
@@ -219,6 +223,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "hex": ScalarFunction(
         spellings=(Spelling("hex", _build_hex, 1, 1),),
         evaluate=_hex,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,
@@ -230,6 +235,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "octet_length": ScalarFunction(
         spellings=(Spelling("octet_length", _build_octet_length, 1, 1),),
         evaluate=_octet_length,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.functions.datum import Datum, as_array, literal_of
 from projseg.algebra.expressions.functions.scalar_function import (
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -98,6 +99,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "text_match": ScalarFunction(
         spellings=(Spelling("text_match", _build, 2, 2),),
         evaluate=_text_match,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=never,

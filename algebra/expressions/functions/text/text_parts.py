@@ -17,6 +17,7 @@ from projseg.algebra.expressions.functions.datum import (
     integers,
 )
 from projseg.algebra.expressions.functions.scalar_function import (
+    NoBlocks,
     Nulls,
     Order,
     ScalarFunction,
@@ -145,6 +146,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             Spelling("left", _build_left, 2, 2),
         ),
         evaluate=_substring,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,
@@ -156,6 +158,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "right": ScalarFunction(
         spellings=(Spelling("right", _build_right, 2, 2),),
         evaluate=_right,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=always,
@@ -167,6 +170,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             Spelling("instr", _build_instr, 2, 2),
         ),
         evaluate=_evaluate_position,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.OWN,
         null_only_from_null=always,
         may_fail=always,
@@ -175,6 +179,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "split_part": ScalarFunction(
         spellings=(Spelling("split_part", _build_split_part, 3, 3),),
         evaluate=_split_part,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.blocks import number_steps as steps
+from projseg.algebra.expressions.blocks.block_builder import Form
 from projseg.algebra.expressions.coercion import (
     bad_expression,
     cast_to,
@@ -29,6 +31,7 @@ from projseg.algebra.expressions.functions.datum import (
 )
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
+    NoBlocks,
     Nulls,
     Order,
     Orders,
@@ -310,11 +313,17 @@ def _add_interval_zone(call: Call) -> str | None:
     return str(call.parameters[3]) if len(call.parameters) > 3 else None
 
 
-def _raising(evaluate: Evaluator, order: Orders, *spellings: Spelling) -> ScalarFunction:
+def _raising(
+    evaluate: Evaluator,
+    order: Orders,
+    *spellings: Spelling,
+    in_blocks: Form | NoBlocks = NoBlocks.COLUMNS,
+) -> ScalarFunction:
     """Return the record of a function that raises for times outside years 1 to 9999."""
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=in_blocks,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,
@@ -326,12 +335,14 @@ def _sure(
     evaluate: Evaluator,
     order: Orders,
     *spellings: Spelling,
+    in_blocks: Form | NoBlocks = NoBlocks.COLUMNS,
     may_fail: Callable[[Call], bool] = never,
 ) -> ScalarFunction:
     """Return the record of a function that never raises and has a value for all values."""
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=in_blocks,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=may_fail,
@@ -348,6 +359,7 @@ _FALLS_IN_SECOND: Final = ordered(Order.RISES, Order.FALLS)
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "add_interval": ScalarFunction(
         evaluate=_add_interval,
+        in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,
@@ -355,12 +367,17 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         text=_add_interval_text,
         zone=_add_interval_zone,
     ),
-    "date_add": _raising(_date_add, rising, _of_days("date_add", 1, "dateadd")),
-    "date_sub": _raising(_date_add, _FALLS_IN_SECOND, _of_days("date_sub", -1)),
+    "date_add": _raising(
+        _date_add, rising, _of_days("date_add", 1, "dateadd"), in_blocks=steps.later_date
+    ),
+    "date_sub": _raising(
+        _date_add, _FALLS_IN_SECOND, _of_days("date_sub", -1), in_blocks=steps.later_date
+    ),
     "datediff": _sure(
         _datediff,
         _FALLS_IN_SECOND,
         Spelling("datediff", _build_datediff, 2, 2, aliases=("date_diff",)),
+        in_blocks=steps.days_between,
     ),
     "add_months": _raising(_add_months, rising, Spelling("add_months", _build_add_months, 2, 2)),
     "last_day": _sure(_last_day, rising, Spelling("last_day", _build_last_day, 1, 1)),

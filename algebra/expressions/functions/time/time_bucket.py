@@ -24,6 +24,7 @@ from projseg.algebra.expressions.functions.datum import (
     valid_mask,
 )
 from projseg.algebra.expressions.functions.scalar_function import (
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -125,6 +126,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "time_bucket": ScalarFunction(
         spellings=(Spelling("time_bucket", _build_time_bucket, 2, 3),),
         evaluate=_time_bucket,
+        in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,

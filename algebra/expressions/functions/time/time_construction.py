@@ -22,6 +22,7 @@ from projseg.algebra.expressions.functions.datum import (
 )
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
+    NoBlocks,
     Nulls,
     Orders,
     ScalarFunction,
@@ -107,6 +108,7 @@ def _raising(evaluate: Evaluator, order: Orders, *spellings: Spelling) -> Scalar
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=always,
@@ -180,6 +182,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "timestampdiff": ScalarFunction(
         spellings=(Spelling("timestampdiff", _build_timestampdiff, 3, 3),),
         evaluate=_timestampdiff,
+        in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,

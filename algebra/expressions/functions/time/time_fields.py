@@ -26,6 +26,7 @@ from projseg.algebra.expressions.functions.logic.inverses import rising
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     Inverse,
+    NoBlocks,
     Nulls,
     Order,
     ScalarFunction,
@@ -238,6 +239,7 @@ def _of_date(
     return ScalarFunction(
         spellings=(_spelling(field, *aliases),),
         evaluate=_date_field(compute),
+        in_blocks=NoBlocks.BUCKETS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,
@@ -254,6 +256,7 @@ def _of_clock(
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
+        in_blocks=NoBlocks.BUCKETS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,

@@ -19,6 +19,7 @@ from projseg.algebra.expressions.functions.datum import (
     word_of,
 )
 from projseg.algebra.expressions.functions.scalar_function import (
+    NoBlocks,
     Nulls,
     Order,
     ScalarFunction,
@@ -279,6 +280,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             ),
         ),
         evaluate=evaluate_floor,
+        in_blocks=NoBlocks.BUCKETS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,

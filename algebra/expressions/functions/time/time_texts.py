@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import Datum, integers, literal_of, valid_mask
 from projseg.algebra.expressions.functions.scalar_function import (
+    NoBlocks,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -376,6 +377,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             Spelling("from_unixtime", _build_from_unixtime, 1, 2),
         ),
         evaluate=_date_format,
+        in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
         may_fail=never,
