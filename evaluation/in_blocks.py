@@ -20,7 +20,7 @@ from projseg.algebra.expressions.blocks.block_builder import (
     Value,
     is_long,
 )
-from projseg.algebra.expressions.blocks.compile_blocks import compiled, has_form
+from projseg.algebra.expressions.compile_blocks import compiled, has_form
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Column, Expression
