@@ -71,11 +71,9 @@ def refresh_view(
         views = {} if store is None else store.views
         if store is None or view_id not in views:
             raise unknown_view(view_id, views.values(), snapshot.storage.location)
-        refresher = refresher_of(snapshot, store, views[view_id], work)
-        if dry_run:
-            return store, refresher.planned()
         try:
-            return refresher.run(note)
+            refresher = refresher_of(snapshot, store, views[view_id], work)
+            return (store, refresher.planned()) if dry_run else refresher.run(note)
         except CommitConflictError as error:
             lost = error
             snapshot = open_snapshot(snapshot.storage)

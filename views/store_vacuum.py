@@ -72,8 +72,8 @@ def vacuum_views(
         files = _removed(store, store.file.kept_from, cutoff)
         for file in files:
             if is_cover_name(file.name):
-                for folder, name in files_of_result(storage, file.name):
-                    folder.delete(name)
+                for name in files_of_result(storage, file.name):
+                    storage.delete(name)
             storage.delete(file.name)
     return store, [file._replace(name=f"{VIEWS}{file.name}") for file in files]
 

@@ -100,10 +100,7 @@ class StoreWrite:
             As of a table's commits.
         """
         storage = self.store.storage
-        try:
-            return _StoreCommit(storage, self.store, edit, self, operation, note, kept_from).run()
-        except OSError as error:
-            raise not_committed(storage, error) from error
+        return _StoreCommit(storage, self.store, edit, self, operation, note, kept_from).run()
 
 
 @contextmanager
@@ -112,16 +109,13 @@ def store_write(store: StoreVersion) -> Iterator[StoreWrite]:
     write_id, storage = new_write_id(), store.storage
     base = store.version if store.version >= 0 else None
     with removed_on_failure(storage, write_id, base, read_store) as files:
-        if base is not None:
-            yield StoreWrite(store, write_id, files)
-            return
         try:
             # Lists without a version would be a lost log, and are none beside this file.
-            probe_file = probe(storage, files)
-        except OSError as error:
+            probes = [probe(storage, files)] if base is None else []
+            yield StoreWrite(store, write_id, files)
+        except OSError as error:  # a file may be there all the same, and no version lists it
             raise not_committed(storage, error) from error
-        yield StoreWrite(store, write_id, files)
-    remove(storage, [probe_file])
+    remove(storage, probes)
 
 
 @dataclass(slots=True)

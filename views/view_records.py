@@ -336,11 +336,6 @@ class ResultFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tables: dict[str, Refreshed]
 
 
-def result_folder(cover: str) -> str:
-    """Return the folder of the table of a result, by the name of its cover."""
-    return f"results/{cover.rpartition('/')[2].removesuffix('.json')}"
-
-
 def digest_of(segments: Sequence[str]) -> str:
     """Return the digest of an ordered list of segments, 128 bits in hex."""
     return str(xxhash.xxh3_128_hexdigest("\n".join(segments).encode()))

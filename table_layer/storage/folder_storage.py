@@ -34,6 +34,11 @@ class ViewsFolder:
         return f"{self.table.location}/{VIEWS.rstrip('/')}"
 
     @property
+    def options(self) -> object:
+        """The table's storage options; None if it has none."""
+        return getattr(self.table, "options", None)
+
+    @property
     def is_remote(self) -> bool:
         """Whether a call takes a round trip."""
         return self.table.is_remote

@@ -23,6 +23,8 @@ MANIFEST_PREFIX: Final = "_projseg/manifests/"
 COVER_PREFIX: Final = "_projseg/covers/"
 VIEWS: Final = "views/"
 """The folder of a table's views: files in it have the names of a table's, after this."""
+RESULTS: Final = f"{VIEWS}results/"
+"""In it are the tables of stored results, each in a folder with the id of its cover."""
 _PREFIXES: Final = frozenset(
     {DATA_PREFIX, METADATA_PREFIX, SNAPSHOT_PREFIX, MANIFEST_PREFIX, COVER_PREFIX}
 )
@@ -38,6 +40,7 @@ _MANIFEST: Final = re.compile(rf"_projseg/manifests/{_ID}\.json")
 _COVER: Final = re.compile(rf"_projseg/covers/{_ID}\.json")
 _KEPT: Final = re.compile(r"_projseg/kept-(0[0-9]{19})\.json")
 _PROBE: Final = re.compile(rf"_projseg/probe-{_ID}")
+_RESULT: Final = re.compile(rf"{RESULTS}{_ID}/")
 _TEMPORARY: Final = re.compile(r"(.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _NUMBER_MAX: Final = 2**63 - 1
 
@@ -173,6 +176,11 @@ def new_cover_name() -> str:
     return f"{COVER_PREFIX}{uuid.uuid4().hex}.json"
 
 
+def result_folder(cover: str) -> str:
+    """Return the folder in a store with the table of a stored result, by the name of its cover."""
+    return f"{RESULTS.removeprefix(VIEWS)}{cover.rpartition('/')[2].removesuffix('.json')}"
+
+
 def is_cover_name(name: str) -> bool:
     """Whether `new_cover_name` could have made the name."""
     return _COVER.fullmatch(name) is not None
@@ -210,7 +218,7 @@ def is_own_name(name: str) -> bool:
 
 
 def _is_published_name(name: str) -> bool:
-    name = name.removeprefix(VIEWS)
+    name = _RESULT.sub("", name, count=1) if name.startswith(RESULTS) else name.removeprefix(VIEWS)
     if parse_segment_name(name) is not None:
         return True
     patterns = (_VECTOR, _BLOOM, _SNAPSHOT, _MANIFEST, _COVER, _KEPT, _PROBE)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import projseg
-from projseg.views.view_records import result_folder
+from projseg.table_layer.storage.paths import result_folder
 from projseg.views.view_store import encode_store, newest_store, read_store, store_of
 
 GOLDEN = Path(__file__).with_name("resulted")

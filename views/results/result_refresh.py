@@ -18,12 +18,17 @@ from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.local_files import create_unique
 from projseg.table_layer.storage.locate_storage import storage_beside
-from projseg.table_layer.storage.paths import DATA_PREFIX, METADATA_PREFIX, new_cover_name
+from projseg.table_layer.storage.paths import (
+    DATA_PREFIX,
+    METADATA_PREFIX,
+    new_cover_name,
+    result_folder,
+)
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.views.definitions.result_definition import ResultDefinition, SelectJob, place_of
 from projseg.views.definitions.select_checks import bad_view
 from projseg.views.refresh_work import Refresh, Work
-from projseg.views.view_commits import StoreWrite, commit_refresh
+from projseg.views.view_commits import StoreWrite, commit_refresh, conflict
 from projseg.views.view_dimensions import holds_rows_of, newest_dimensions
 from projseg.views.view_records import (
     PathState,
@@ -32,7 +37,6 @@ from projseg.views.view_records import (
     ResultFile,
     StoredResult,
     ViewEntry,
-    result_folder,
 )
 from projseg.views.view_store import StoreVersion
 
@@ -56,6 +60,10 @@ class ResultRefresher:
         if work.interval is not None:
             raise bad_view(f"view '{view.name}' is a stored result, which has no intervals")
         self._tables = tables_of(view, newest_dimensions(snapshot, view))
+        for table_id, one in self._tables.items():
+            known = view.refreshed.get(table_id)
+            if known is not None and known.version > one.version:
+                conflict(f"view '{view.name}' is at version {known.version} already")
         self._is_needed = work.is_full or not holds_rows(view, self._tables)
 
     def planned(self) -> Refresh:
@@ -96,6 +104,8 @@ class ResultRefresher:
             f"REFRESH MATERIALIZED VIEW {view.name}",
         )
         selected = job.run(self._work.run_select)
+        # From here on no task writes any more. They go with the cover, which therefore goes last.
+        write.files += [cover, *files_of_result(storage, cover)]
         result = StoredResult(cover, selected.nomination, selected.is_ordered)
         rows = table_of_result(storage, result)
         done = self._done()
@@ -167,8 +177,8 @@ def table_of_result(store: Storage, result: StoredResult) -> Snapshot:
     return open_snapshot(storage_beside(store, f"{store.location}/{result_folder(result.cover)}"))
 
 
-def files_of_result(store: Storage, cover: str) -> Iterator[tuple[Storage, str]]:
-    """Yield the files of the table that a cover is of, the log first, each with its storage.
+def files_of_result(store: Storage, cover: str) -> Iterator[str]:
+    """Yield the files of the table that a cover is of, the log first, by their names in the store.
 
     There is none where the cover is that of a part.
     """
@@ -178,4 +188,4 @@ def files_of_result(store: Storage, cover: str) -> Iterator[tuple[Storage, str]]
         folder = storage_beside(store, f"{store.location}/{result_folder(cover)}")
         for prefix in (METADATA_PREFIX, DATA_PREFIX):
             for file in folder.list_names(prefix):
-                yield folder, file.name
+                yield f"{result_folder(cover)}/{file.name}"
