@@ -369,3 +369,19 @@ def test_another_log_at_the_same_version_is_not_answered_from(table, tmp_path):
     shutil.rmtree(tmp_path / "copy" / "views")
     shutil.copytree(Path(table.location) / "views", tmp_path / "copy" / "views")
     check(Table(tmp_path / "copy"))
+
+
+def test_distinct_values_are_not_those_of_another_sketch(table):
+    """StarRocks 16607: count(DISTINCT) from a sketch, or from that of another column."""
+    table.create_view(
+        "sketched", "SELECT k, approx_count_distinct(n) AS n, count(*) AS c FROM t GROUP BY k"
+    )
+    question = "SELECT k, count(DISTINCT {}) AS c FROM t GROUP BY k"
+    for column in ("n", "g"):
+        check(table, question.format(column), from_parts=False)
+    approximate = "SELECT approx_count_distinct({}) AS c FROM t"
+    assert is_from_parts(table, approximate.format("n"))
+    assert not is_from_parts(table, approximate.format("price"))
+    for column in ("n", "price"):
+        text = approximate.format(column)
+        assert answer(table, text) == answer(table, text, noViews=True)

@@ -41,6 +41,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   private val knownKeys = new KnownKeys(texts)
   /** Whether the aggregate that is looked at reads all that its statement does, so that it may be of an earlier state. */
   private var mayBeOld = false
+  /** Why stored results do not answer what the aggregate that is looked at is part of. */
+  private var noResult = Option.empty[Refusal]
   /** Why an aggregate over a table's columns is left to Spark. */
   private val refused = collection.mutable.Map[ExprId, Refusal]()
 
@@ -51,6 +53,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
         case aggregate: Aggregate =>
           def tables = aggregate.child.collectLeaves().collect { case Table(table) => table }
           mayBeOld = sources > 0 && tables.size == sources && !aggregate.child.isInstanceOf[Expand]
+          noResult = tables.flatMap(_.noResult).headOption
           requests.planned.attempt(tables) {
             aggregated(aggregate).fold(
               refusal => belowJoins.rewritten(aggregate, Option.when(isStar(aggregate))(refusal)).toRight(refusal), Right(_))
@@ -65,7 +68,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
           first(child, most).map(rows => limit.copy(child = local.copy(child = rows))).getOrElse(limit)
         case scan @ PhysicalOperation(projects, filters, RowsOf(table)) =>
           val note = table.options.get(Table.OfView).map(view => Refusal(s"the stored rows of view $view"))
-            .orElse(table.relation.output.flatMap(column => refused.get(column.exprId)).headOption)
+            .orElse(table.relation.output.flatMap(column => refused.get(column.exprId)).headOption).orElse(table.noResult)
           requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
       }
     } finally requests.planned.publish()
@@ -224,7 +227,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     val attributes = wanted.zipWithIndex.map { case (expression, index) =>
       AttributeReference(s"c$index", expression.dataType, expression.nullable)()
     }
-    ProjsegAnswer.of(attributes, reply, "")
+    ProjsegAnswer.of(attributes, reply, "", noResult)
   }
 
   /** The groups of all tasks, merged by Spark. */
@@ -244,7 +247,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     val groups =
       if (values.isEmpty) states.select(keys: _*).distinct()
       else states.groupBy(keys: _*).agg(values.head, values.tail: _*)
-    val plan = reads.planned(groups, PlanSummary.of(reply.content))
+    val plan = reads.planned(groups, PlanSummary.of(reply.content).and(noResult))
     val isSame = plan.output.map(_.dataType) == wanted.map(_.dataType)
     if (isSame) Right(plan) else Left(Refusal("projseg's types are not Spark's"))
   }

@@ -21,7 +21,7 @@ class AnswerFromResults(session: SparkSession) extends Rule[LogicalPlan] {
     val settings = new Settings(conf)
     val nominated = if (settings.isEnabled) ResultPlan.tables(plan).flatMap(_.results).toSet else Set.empty[String]
     if (nominated.isEmpty || plan.isStreaming) plan
-    else new ResultSearch(session.asInstanceOf[ClassicSession], settings, nominated, EarlierState.sources(plan, session)).in(plan)
+    else new ResultSearch(session.asInstanceOf[ClassicSession], settings, nominated, EarlierState.sources(plan, session)).in(plan.clone())
   }
 }
 
@@ -45,10 +45,11 @@ private class ResultSearch(session: ClassicSession, settings: Settings, nominate
     holder <- tables.find(_.results.contains(nomination))
     wanted <- ResultPlan.compared(part)
     query = reads.groups(ResultPlan.tables(part), mayBeOld = sources == ResultPlan.tables(part).size)
-    reply <- requests.attempted(tables)(requests.reply(asked("results", holder, query)
+    reply <- requests.planned.attempt(tables)(requests.reply(asked("results", holder, query)
       .put("nomination", nomination)
       .set[ObjectNode]("session", Engine.json.valueToTree[JsonNode](ResultPlan.sessionOf(conf).asJava))
       .set[ObjectNode]("tables", Engine.json.valueToTree[JsonNode](tables.map(requests.place(_).asJava).asJava))))
+      .fold(refusal => { holder.relation.setTagValue(Table.NoResult, Refusal("no stored result", refusal.detail)); None }, Some(_))
     result <- reply.content.get("results").elements().asScala.find(isSame(_, wanted))
     rows <- requests.attempted(tables)(few(result, part, holder, query)).orElse(many(result, part, holder))
   } yield rows

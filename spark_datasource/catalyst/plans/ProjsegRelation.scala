@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
@@ -23,6 +24,12 @@ case class Table(relation: LogicalPlan, location: String, version: Option[Long],
   private lazy val pin: Seq[String] = options.get(Table.Pinned).filter(_ != "true").toSeq.flatMap(_.split(" "))
   def id: Option[String] = pin.headOption
   def results: Seq[String] = pin.drop(1)
+
+  /** Why stored results of SELECTs that read it are not used, for EXPLAIN. */
+  def noResult: Option[Refusal] = (relation match {
+    case scan: DataSourceV2ScanRelation => scan.relation
+    case other => other
+  }).getTagValue(Table.NoResult)
 
   /** Whether its rows have numbers, which say to a change of rows which they are. */
   val isNumbered: Boolean = options.contains(ChangedTable.Numbered)
@@ -56,6 +63,7 @@ object Table {
   val Storage = "storage."
   /** Names the view whose stored rows a table holds. */
   val OfView = "projseg.view"
+  val NoResult: TreeNodeTag[Refusal] = TreeNodeTag[Refusal]("projseg.noResult")
   private val Parallelism = "parallelism"
   private val known = Set("path", "versionasof", Parallelism, Pinned, OfView, ChangedTable.Numbered) ++ ProjectionHints.names
 

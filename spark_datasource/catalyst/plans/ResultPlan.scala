@@ -9,7 +9,7 @@ import scala.util.Try
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SubqueryExpression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, SubqueryExpression}
 import org.apache.spark.sql.catalyst.normalizer.NormalizeCTEIds
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -23,8 +23,11 @@ case class ComparedTable(id: String, columns: Seq[(String, DataType)], output: S
 /** SELECTs of stored results as analysed plans: read, nominated, compared. */
 object ResultPlan {
   /** Settings besides zone and ANSI rules that may change what a SELECT means. */
-  private val Rules = Seq("spark.sql.caseSensitive", "spark.sql.mapKeyDedupPolicy", "spark.sql.session.collation.default",
-    "spark.sql.groupByOrdinal", "spark.sql.orderByOrdinal", "spark.sql.groupByAliases", "spark.sql.storeAssignmentPolicy")
+  private val Rules = Seq(
+    "ansi.doubleQuotedIdentifiers", "ansi.relationPrecedence", "caseSensitive", "decimalOperations.allowPrecisionLoss",
+    "function.concatBinaryAsString", "function.eltOutputAsString", "groupByAliases", "groupByOrdinal",
+    "icu.caseMappings.enabled", "mapKeyDedupPolicy", "orderByOrdinal", "parser.escapedStringLiterals",
+    "parser.quotedRegexColumnNames", "session.collation.default", "storeAssignmentPolicy", "timestampType").map("spark.sql." + _)
   private val Defaults = new SQLConf()
   private val Legacy = "spark.sql.legacy."
 
@@ -73,7 +76,9 @@ object ResultPlan {
       val output = table.relation.output
       ComparedTable(table.id.get, output.map(one => one.name -> one.dataType), output)
     }
-    NormalizeCTEIds(plain).canonicalized
+    // Columns of grouping sets are qualified by the table's name, which may be any.
+    val named = plain.transformAllExpressionsWithSubqueries { case one: Alias => Alias(one.child, one.name)(one.exprId) }
+    NormalizeCTEIds(named).canonicalized
   }
 
   /** Hash of a plan's tables and operators, without such as only name columns; None if a table's version was chosen. */
