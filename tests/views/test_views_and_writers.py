@@ -94,3 +94,55 @@ def test_of_two_that_make_a_view_one_wins(tmp_path):
     assert left == listed, "no file of a loser stays"
     with pytest.raises(ProjsegError):
         table.create_view("v", SQL)
+
+
+def test_who_makes_and_who_drops_one_name_at_once(tmp_path):
+    """Of creations and drops of one name each is whole, and the last of them is what is there."""
+    location = str(tmp_path / "t")
+    table = Table.create(location, SCHEMA)
+    table.append(pa.table([["a", "b"], [1, 2]], schema=SCHEMA))
+    table.create_view("w", "SELECT sum(n) AS n FROM t")
+    end = time.monotonic() + SECONDS / 2
+    errors, counts = [], {"made": 0, "dropped": 0}
+    expected = ("PROJSEG_VIEW_EXISTS", "PROJSEG_UNKNOWN_VIEW", "PROJSEG_COMMIT_CONFLICT")
+
+    def repeated(what, act):
+        while time.monotonic() < end:
+            try:
+                act(Table(location))
+                counts[what] += 1
+            except ProjsegError as error:
+                if error.code not in expected:
+                    errors.append(error)
+                    return
+
+    def check():
+        table = Table(location)
+        store = table._view_store()
+        names = [view.name for view in store.views.values()]
+        assert sorted(names) in (["w"], ["v", "w"]), names
+        listed = {p.segment.file for view in store.views.values() for p in store.parts(view)}
+        for name in listed:
+            assert (tmp_path / "t" / "views" / name).exists()
+        assert table.sql(SQL).num_rows == 2
+
+    work = [("made", lambda table: table.create_view("v", SQL))] * 3
+    work += [("dropped", lambda table: table.view("v").drop())] * 2
+    threads = [threading.Thread(target=repeated, args=one) for one in work]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        check()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert counts["made"] - counts["dropped"] in (0, 1), counts
+    assert min(counts.values()) > 0, counts
+    table = Table(location)
+    left = set(table.views().column("name").to_pylist())
+    assert (left == {"v", "w"}) == (counts["made"] > counts["dropped"])
+    table.vacuum(0, dry_run=False, force=True)
+    parts = [part for name in left for part in table.view(name).parts()["file"].to_pylist()]
+    kept = {path.name for path in (tmp_path / "t" / "views" / "data").iterdir()}
+    assert kept == {name.rpartition("/")[2] for name in parts}, "no file of a loser stays"
+    assert table.verify(deep=True) == []
