@@ -479,7 +479,10 @@ def test_an_old_answer_of_a_view_is_asked_for(shell, location):
 
 def test_views_are_made_refreshed_and_dropped(shell, location):
     select = "by_channel=SELECT channel, sum(added) AS added FROM t GROUP BY channel"
-    (made,) = shell("create-view", location, select, "--chunk", "month")
+    (made,) = shell("create-view", location, select, "--chunk", "month", "--cluster-by", "channel")
+    assert (
+        shell("explain-view", location, "by_channel")[0]["options"]["cluster_by"] == '["channel"]'
+    )
     assert (made["name"], made["state"]) == ("by_channel", "fresh")
     (listed,) = shell("views", location)
     assert listed["segments_covered"] == listed["segments"]
@@ -495,6 +498,22 @@ def test_views_are_made_refreshed_and_dropped(shell, location):
     shell("create-view", location, "SELECT 1", exits=1)
     shell("refresh-view", location, exits=1)
     shell("alter-view", location, "v", exits=1)
+
+
+def test_a_view_that_fails_stops_no_other(shell, location, tmp_path):
+    names = projseg.Table.create(
+        tmp_path / "names", {"key": "string", "name": "string"}, data=[{"key": "#en", "name": "e"}]
+    )
+    star = "bad=SELECT name, sum(added) FROM t JOIN names n ON channel = n.key GROUP BY name"
+    shell("create-view", location, star, "--deferred", "--table", f"names={tmp_path / 'names'}")
+    good = "good=SELECT channel, count(*) AS n FROM t GROUP BY channel"
+    shell("create-view", location, good, "--deferred")
+    names.append([{"key": "#en", "name": "twice"}])
+    projseg.Table(location).append([{"time": FIRST, "channel": "#de", "added": 100}])
+    shell("refresh-view", location, "--all", exits=1)
+    assert "PROJSEG_JOIN_KEY_NOT_UNIQUE" in shell.error
+    states = {one["name"]: one["state"] for one in shell("views", location)}
+    assert states == {"bad": "behind", "good": "fresh"}
 
 
 def test_verify_checks_views(shell, location, tmp_path):

@@ -15,9 +15,10 @@ from projseg.cli.shared_arguments import (
     Output,
     SegmentInterval,
     open_table,
+    sql_list,
     tables_named,
 )
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, ProjsegError
 from projseg.views.refresh_work import Refresh
 
 _Name = Annotated[str, "The view."]
@@ -38,6 +39,7 @@ def create_view(
     deferred: Annotated[bool, "Only refresh-view refreshes it, not each commit."] = False,
     chunk: Annotated[str | None, "The unit of time of parts: month."] = None,
     retain: Annotated[str | None, "Segments with older rows only are left out: '90 days'."] = None,
+    cluster_by: Annotated[list[str] | None, "Columns that a part is ordered by first."] = None,
     replace: Annotated[bool, "Drop a view of this name in the same commit."] = False,
 ) -> Found:
     """Store the groups of a SELECT in parts that stand for many segments."""
@@ -55,6 +57,7 @@ def create_view(
             refresh="deferred" if deferred else "commit",
             chunk=chunk,
             retain=retain,
+            cluster_by=sql_list(cluster_by),
             replace=replace,
             on_progress=progress,
         )
@@ -70,16 +73,22 @@ def refresh_view(
     dry_run: Annotated[bool, "Only say what is to do."] = False,
     interval: SegmentInterval = None,
 ) -> Found:
-    """Bring views up to the newest version of the table."""
+    """Bring views up to the newest version of the table; one that fails stops no other."""
     if every == (name is not None):
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "name one view, or say --all")
     table = open_table(location)
     listed = table.views().to_pylist()
     names = [one["name"] for one in listed if one["status"] == "ENABLED"] if every else [name]
-    rows = []
+    rows, failures = [], []
     for one in names:
-        done = table.view(str(one)).refresh(full, interval, dry_run)
-        rows.append({"view": one, **_figures(done)})
+        try:
+            done = table.view(str(one)).refresh(full, interval, dry_run)
+        except ProjsegError as error:
+            failures.append(error)
+        else:
+            rows.append({"view": one, **_figures(done)})
+    if failures:
+        raise failures[0]
     return rows
 
 
