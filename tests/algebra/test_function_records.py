@@ -120,7 +120,7 @@ def test_every_stored_text_is_of_functions_with_records():
             assert {n.function for n in tree.walk() if isinstance(n, Call)} <= set(FUNCTIONS)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("function", NAMES)
 def test_nulls_and_errors_are_as_the_record_says(function):
     record = FUNCTIONS[function]
@@ -150,7 +150,7 @@ def test_nulls_and_errors_are_as_the_record_says(function):
     check()
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("function", NAMES)
 def test_values_ascend_or_descend_as_the_record_says(function):
     @effort(function)

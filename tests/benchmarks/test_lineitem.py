@@ -47,6 +47,7 @@ def engines(tmp_path_factory, rows):
         engine.close()
 
 
+@pytest.mark.sampled(8)
 @needs_generator
 @pytest.mark.parametrize("query", LINEITEM.queries, ids=lambda query: query.name)
 def test_engines_agree(engines, query):

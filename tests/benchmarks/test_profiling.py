@@ -8,6 +8,7 @@ from projseg.benchmarks.runner.scenario import run_scenario
 from projseg.benchmarks.scenarios import SCENARIOS
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("engine", ["projseg", "projseg-base"])
 def test_kernels_and_what_runs_in_a_pool_are_seen(tmp_path, engine):
     scenario = SCENARIOS["profile"]

@@ -43,6 +43,7 @@ def _by_way(results, table):
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in SCENARIOS],

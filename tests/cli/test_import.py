@@ -130,6 +130,7 @@ def test_an_import_that_fails_at_every_change_leaves_nothing(tmp_path, monkeypat
     assert at > 30
 
 
+@pytest.mark.slow
 def test_an_import_killed_at_any_time_can_be_repeated(tmp_path, monkeypatch):
     file = edits(tmp_path / "a.json", days=range(10, 30))
     assert run(monkeypatch, arguments(tmp_path / "warm-up", file)) == 0

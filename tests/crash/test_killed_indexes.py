@@ -66,6 +66,7 @@ def is_covered(table):
     return all(row["covered"] == row["segments"] for row in table.indexes().to_pylist())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("verb", VERBS)
 def test_killed_at_every_changing_call(template, tmp_path, monkeypatch, verb):
     killed = landed = 0

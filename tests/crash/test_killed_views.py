@@ -88,6 +88,7 @@ def check(folder):
     return tables["t"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_killed_refresh_makes_no_answer_wrong(template, tmp_path, monkeypatch, change):
     killed = 0

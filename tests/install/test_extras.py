@@ -98,6 +98,7 @@ def test_the_release_is_printed():
     assert told.stdout == f"projseg {projseg.__version__}\n"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("verb", [[], ["query"], ["bench"]])
 def test_help_is_printed(verb):
     told = run_without([], _SHELL, *verb, "--help")

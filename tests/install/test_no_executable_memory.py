@@ -63,6 +63,7 @@ def _run(location, **options):
     )
 
 
+@pytest.mark.slow
 def test_answers_are_the_same_and_one_warning_says_why_they_are_slow(tmp_path):
     release = tuple(int(part) for part in os.uname().release.split(".")[:2])
     if release < (6, 3):

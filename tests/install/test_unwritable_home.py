@@ -198,7 +198,7 @@ def test_a_folder_of_another_user_is_not_used(container, planted_is_parent):
     assert where(container.python(*_WHERE)) == "None"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("damage", [b"", b"\x80\x05", b"cos\nsystem\n"])
 def test_a_torn_file_costs_a_compilation_and_no_query(container, damage):
     assert where(container.python("-c", _ACCUMULATE)) == "[199998, 199999, 200000]"

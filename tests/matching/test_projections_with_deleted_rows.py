@@ -28,7 +28,7 @@ from scale import IS_NIGHTLY
 import projseg
 from projseg.algebra.planning import planner
 from projseg.errors import ProjsegError
-from projseg.maintenance.row_changes import affected_segments
+from projseg.table_layer.metadata import known_properties
 
 TABLES = 800 if IS_NIGHTLY else 5
 QUERIES_A_TABLE = 16
@@ -59,7 +59,7 @@ def dear_base_rows(monkeypatch):
         return replace(shape_of(query, conditions), filter_work=10_000, fold_work=10_000)
 
     monkeypatch.setattr(planner, "base_shape", dear)
-    monkeypatch.setattr(affected_segments, "_MAX_DELETED_RATIO", 1.0)
+    monkeypatch.setattr(known_properties, "_MAX_DELETED_RATIO", 1.0)
 
 
 def delete(table, r):

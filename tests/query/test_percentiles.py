@@ -58,6 +58,7 @@ def wrong_ranks(values, found, shares):
     return np.maximum(np.maximum(low - wanted, wanted - high), 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("keys", [[], ["g"], ["h", "g"]])
 @pytest.mark.parametrize("context", [{}, {"noProjections": True}])
 def test_no_rank_is_further_off_than_asked(mixed, keys, context):

@@ -111,6 +111,7 @@ AGGREGATES = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", EXTREMES)
 def test_no_declared_projection_makes_legal_rows_unappendable(tmp_path, kind):
     """What a projection cannot hold is recorded as not built; base rows answer, or raise."""

@@ -14,7 +14,6 @@ from scale import tries
 import projseg
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.maintenance.row_changes.affected_segments import MAX_DELETED_RATIO
 from projseg.memory.cache import KEPT
 from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import plan_query
@@ -22,6 +21,7 @@ from projseg.reader.scan import row_scan
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.spark_engine.warehouse import set_properties
+from projseg.table_layer.metadata.known_properties import MAX_DELETED_RATIO
 
 ROWS = 5 * PAGE_ROWS_MAX + 1234
 START = int(datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC).timestamp() * 1e6)

@@ -240,6 +240,7 @@ def plain_values(rng, compared, filter):
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_answer_depends_on_what_is_kept(table, seed):
     rng = random.Random(seed)
@@ -317,6 +318,7 @@ def written_question(rng):
     return ask
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(2))
 def test_no_answer_depends_on_the_constants_of_an_earlier_text(table, seed):
     rng = random.Random(f"written {seed}")

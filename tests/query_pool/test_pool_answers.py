@@ -110,6 +110,7 @@ def no_processes():
     """The pool of this module outlives its tests."""
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_a_pool_answers_and_refuses_as_its_table(pool, table, question):
     expected = outcome(table.query, **question)

@@ -118,6 +118,7 @@ PAGE_TYPES = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("key", "column_type"), PAGE_TYPES, ids=str)
 @settings(max_examples=2_000 if IS_NIGHTLY else 60)
 @given(data=st.data())

@@ -48,6 +48,7 @@ def dictionary_of(kind):
     return open_segment(file_of(kind)).dictionary("x")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, COUNT - 1), max_size=30), st.booleans())
@@ -62,6 +63,7 @@ def test_a_few_values_are_those_of_all(kind, wanted, is_near):
     assert dictionary.values_of(ids).equals(expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=25, deadline=None)
 @given(st.one_of(st.integers(0, COUNT - 1), st.text(max_size=6)))

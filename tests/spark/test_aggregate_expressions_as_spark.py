@@ -79,6 +79,7 @@ def of_groups(answer):
     return {repr(row["k"]): str(row) for row in answer.to_pylist()}
 
 
+@pytest.mark.slow
 def test_names_types_and_values_are_sparks(spark, table):
     wanted = spark.sql(
         f"SELECT k, {', '.join(OUTPUTS)} FROM groups_of_expressions GROUP BY k"

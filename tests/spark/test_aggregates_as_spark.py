@@ -152,6 +152,7 @@ def normal(value: object) -> object:
     return value
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", texts(EXACT))
 def test_exact_aggregates(spark, by_spark, text):
     if spark.version < "4.1" and not is_known(spark, text):

@@ -33,6 +33,7 @@ def test_a_table_of_the_catalog_named_twice_is_read_at_each_path(plain, paths):
     assert _of_both(plain, *(f"twice WITH (path = '{path}')" for path in paths)) == [1, 2]
 
 
+@pytest.mark.slow
 def test_views_over_the_format_are_read_at_each_path(plain, paths):
     for name, path in zip(("first", "second"), paths, strict=True):
         plain.sql(f"CREATE OR REPLACE TEMP VIEW {name} USING projseg OPTIONS (path '{path}')")

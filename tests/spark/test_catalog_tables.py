@@ -193,6 +193,7 @@ ALIKE = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("named", ["name", "path"])
 def test_acceleration_changes_plans_and_nothing_that_can_be_said(sql, spark, tmp_path, named):
     """The switch is about plans: every statement works alike without it, by name and by path."""
@@ -294,7 +295,7 @@ def test_without_the_extension_spark_tells_what_it_did(sql, plain):
     assert plain.sql("SHOW CREATE TABLE src").first()[0].startswith("CREATE TABLE")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -140,6 +140,7 @@ def test_a_table_of_the_catalog_of_its_own(spark, sql, tmp_path):
         shutil.rmtree(tmp_path / "house", ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_a_write_merges_or_replaces_columns(spark, tmp_path):
     place = str(tmp_path / "merged")
 

@@ -21,6 +21,7 @@ def lives(spark, tmp_path_factory):
     spark.conf.set("spark.projseg.enabled", "false")
 
 
+@pytest.mark.slow
 def test_lives_of_declared_columns(lives):
     spark, folder = lives
     for seed in range(LIVES):

@@ -488,6 +488,7 @@ def test_metadata_tables(sql, house, spark):
             sql(f"SELECT * FROM {name}")
 
 
+@pytest.mark.slow
 def test_a_stream_reads_declared_columns(sql, house, spark, tmp_path):
     sql("CREATE TABLE defs.s.t (a STRING, gone INT)")
     with pytest.raises(Exception, match="PROJSEG_NOT_A_TABLE"):

@@ -58,6 +58,7 @@ def tables(spark, tmp_path_factory):
     spark.read.format("projseg").load(str(folder / "t")).createOrReplaceTempView("ds_projseg")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("statement", one_of(3, DISTINCT))
 def test_distinct_values_of_shared_groups_are_counted_as_over_parquet(spark, tables, statement):
     with using(spark, enabled="true", local_enabled="false"):

@@ -230,6 +230,7 @@ def test_queries_survive_their_engine(spark, tables):
             assert_same(spark.sql(text.format(t="projseg_rows")), expected)
 
 
+@pytest.mark.slow
 def test_many_clients_at_once(spark, tables):
     texts = [
         f"SELECT k, sum(n) AS s, count(*) FROM {{t}} WHERE n > {number} GROUP BY k"

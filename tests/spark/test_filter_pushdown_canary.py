@@ -59,6 +59,7 @@ def test_a_filter_of_one_scan_stays_out_of_the_next(pushdown):
     assert (frame.filter("a = 1").count(), frame.count()) == (1, 5)
 
 
+@pytest.mark.slow
 def test_separate_loads_do_not_share_filters(pushdown):
     def load():
         return pushdown.read.format("pushdown_canary").load()

@@ -267,6 +267,7 @@ def groups_of(spark, text):
     return sorted(zip(*columns, strict=True), key=repr), "ProjsegAnswer" in plan_of(frame)
 
 
+@pytest.mark.slow
 def test_plain_sql_gives_the_same_with_and_without_the_extension(spark, stored):
     count = SQL_TEXTS if IS_NIGHTLY else SQL_TEXTS_IN_CI * 3
     bound = bound_texts(count)

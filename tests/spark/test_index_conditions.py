@@ -63,7 +63,7 @@ def plan_of(frame):
     return frame._jdf.queryExecution().executedPlan().toString()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("condition", SERVED)
 def test_explain_says_what_the_engine_opens(spark, location, condition):
     table = projseg.Table(location)

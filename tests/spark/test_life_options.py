@@ -33,6 +33,7 @@ def path(spark, tmp_path):
     return location
 
 
+@pytest.mark.slow
 def test_a_tag_is_read_and_a_commit_says_who_made_it(spark, path):
     table = projseg.Table(path)
     table.tag("first")
@@ -65,6 +66,7 @@ def test_the_rows_of_a_condition_are_replaced(spark, path):
     assert projseg.Table(path).version == table.version + 1
 
 
+@pytest.mark.slow
 def test_what_cannot_be_replaced_is_refused(spark, path):
     new = spark.createDataFrame([(20, "b"), (21, "c")], "k int, s string")
     for options, told in [

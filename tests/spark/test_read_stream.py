@@ -71,6 +71,7 @@ def test_rows_come_once_over_restarts_and_compactions(spark, table, tmp_path):
         run(spark, table, tmp_path / "checkpoint")
 
 
+@pytest.mark.slow
 def test_the_extension_leaves_streams_alone(spark, table, tmp_path):
     table.append(rows(1, 2, 3))
     place = str(tmp_path / "sums")

@@ -37,7 +37,7 @@ def test_the_python_examples_print_what_they_say(tmp_path, monkeypatch):
 
 
 @pytest.mark.spark
-@pytest.mark.sampled(99)  # all that is documented runs
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_the_spark_examples_print_what_they_say(page, tmp_path, monkeypatch, spark):
     """`df` has the rows that the page's examples in Python start with."""

@@ -52,6 +52,7 @@ def test_a_day_is_one_segment_and_not_one_for_each_task(scattered, spark, tmp_pa
     assert rows(replaced) == rows(apart)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("time", "granularity", "count"),
     [

@@ -129,6 +129,7 @@ def in_json(arrays):
     return pa.array([json.dumps(row) for row in arrays.to_pylist()])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", PARTS)
 def test_what_patterns_find_is_what_spark_finds(spark, text):
     rows = []

@@ -88,6 +88,7 @@ def copies(spark, tmp_path):
             one.drop()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(STARS))
 def test_random_stars_are_answered_as_over_parquet(spark, copies, seed):
     rng = random.Random(seed)
@@ -105,6 +106,7 @@ def test_random_stars_are_answered_as_over_parquet(spark, copies, seed):
     assert viewed > 0
 
 
+@pytest.mark.slow
 def test_a_doubled_key_is_refused_and_spark_joins(spark, copies):
     star = copies(rows_of(random.Random(3), doubled=True))
     text = "SELECT s.active, sum(v), count(*) FROM edits e JOIN shops s USING (shop) GROUP BY 1"

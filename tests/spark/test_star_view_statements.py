@@ -64,6 +64,7 @@ def check(sql, text, view):
     assert sorted(map(tuple, found.collect()), key=repr) == sorted(map(tuple, rows), key=repr)
 
 
+@pytest.mark.slow
 def test_a_view_of_a_star_lives_by_statements(sql):
     told = sql(f"EXPLAIN CREATE MATERIALIZED VIEW by_region AS {SELECT}").collect()
     told = {row.property: row.value for row in told}

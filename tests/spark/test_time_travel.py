@@ -82,6 +82,7 @@ def test_it_is_answered_by_the_engine(sql, table):
     assert sorted(map(tuple, made.collect())) == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns"])
 def test_an_instant_reads_the_newest_version_not_later(sql, spark, table, zone):
     spark.conf.set("spark.sql.session.timeZone", zone)
@@ -212,6 +213,7 @@ def test_without_the_extension_spark_refuses(plain, table):
         plain.sql(f"SELECT * FROM {table} VERSION AS OF 0")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("enabled", ["true", "false"])
 def test_a_view_of_a_frame_is_renewed_by_refresh_table(sql, spark, tmp_path, enabled):
     spark.conf.set("spark.projseg.enabled", enabled)
@@ -243,6 +245,7 @@ def test_a_view_of_a_frame_is_renewed_by_refresh_table(sql, spark, tmp_path, ena
             sql(f"DROP VIEW {name}")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("enabled", ["true", "false"])
 def test_what_is_cached_is_of_its_version_and_no_newer_one_is_answered_from_it(
     sql, spark, tmp_path, enabled

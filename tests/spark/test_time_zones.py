@@ -131,6 +131,7 @@ def right(spark, rows):
     return answers
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_answers_are_those_of_the_session_s_time_zone(spark, right, location, way, zone):

@@ -97,6 +97,7 @@ def test_the_totals_are_the_sample_s(spark, location):
     assert abs(totals[0].users - 10_531) / 10_531 < 0.05
 
 
+@pytest.mark.slow
 def test_row_scan_returns_every_row(edits, spark, location):
     scanned = load(spark, location)
     assert scanned.schema == edits.schema
@@ -225,6 +226,7 @@ def test_read_lets_spark_merge_what_tasks_answer(edits, spark, location):
         assert row.mean == pytest.approx(want.mean)
 
 
+@pytest.mark.slow
 def test_a_table_with_projections_on_half_of_its_rows_answers_the_same(
     edits, spark, location, tmp_path
 ):

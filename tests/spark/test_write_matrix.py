@@ -151,6 +151,7 @@ WRITES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("src", "dst"), one_of(4, list(product(KINDS, KINDS))))
 def test_the_table_that_is_named_changes_and_no_other_byte(tables, src, dst):
     expected = list(DST)
@@ -165,6 +166,7 @@ def test_the_table_that_is_named_changes_and_no_other_byte(tables, src, dst):
         assert tables.bytes_but((dst, "dst")) == before, form
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("src", "dst"), one_of(4, list(product(KINDS, ["own", "session"]))))
 def test_tables_that_a_write_makes(tables, src, dst):
     spark, source, made = tables.spark, tables.name(src, "src"), tables.name(dst, "made")

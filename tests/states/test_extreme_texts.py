@@ -22,6 +22,7 @@ TEXTS = st.none() | st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
 EXTREME = {"min": min, "max": max}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", ["min", "max"])
 @pytest.mark.parametrize("arrow_type", [pa.string(), pa.binary()])
 @given(

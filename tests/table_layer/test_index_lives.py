@@ -67,6 +67,7 @@ def assert_covered(table):
     assert table.verify(deep=True) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["bloom", "token", "ngram"])
 def test_every_verb_leaves_all_segments_covered(tmp_path, kind):
     table = made(tmp_path, [VISITS if kind == "bloom" else projseg.Index("v", "visit", kind=kind)])

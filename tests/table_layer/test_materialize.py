@@ -46,6 +46,7 @@ def parts_by_day(table):
     }
 
 
+@pytest.mark.slow
 def test_sixty_segments_one_day_then_all(tmp_path):
     table = new_table(tmp_path / "t")
     table.append(days(DAYS))

@@ -281,6 +281,7 @@ QUESTIONS = [
 KINDS = ["JOIN", "LEFT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_view_of_one_kind_of_join_answers_the_others_as_rows_do(star, kind):
     columns = "country" if "SEMI" in kind or "ANTI" in kind else "country, region"

@@ -52,6 +52,7 @@ def refreshed(table, storage):
     return refresh_view(snapshot, view_id, Work(), NO_NOTE)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", [{}, {"forever": True}, {"after": True}, {"unsure": True}])
 def test_a_refresh_that_fails_at_any_operation_harms_nothing(tmp_path, how):
     behind(tmp_path)

@@ -225,6 +225,7 @@ def as_rows(table):
     return Counter(tuple(row.values()) for row in table.to_pylist())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_answers_are_those_of_the_rows_through_all_of_a_life(tmp_path, seed):
     rng = random.Random(seed)

@@ -59,6 +59,7 @@ def in_duckdb(text, zone, content):
         return comparable(connection.sql(text).to_arrow_table())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(tries(32)))
 def test_views_by_a_local_clock_answer_as_rows_and_duckdb(tmp_path, seed):
     r = random.Random(seed)

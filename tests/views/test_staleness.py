@@ -99,6 +99,7 @@ def in_star(sql, content, places):
         return as_rows(connection.sql(sql).to_arrow_table())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(tries(24)))
 def test_old_answers_are_of_one_state(tmp_path, seed):
     """Whatever happens to fact and dimension, an answer is what both were at one instant."""
