@@ -213,39 +213,46 @@ class Bound:
     def compare(self, vector: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which values come before it and which are equal, bool[n] each."""
         if isinstance(vector, Ids):
-            ranks = _id_ranks(vector, self._term)
+            is_value = vector.ids != 0 if vector.dictionary.has_null else None
             rank, is_there = self._rank_in(vector.dictionary)
-            return ranks < rank, ranks == rank if is_there else np.zeros(len(ranks), np.bool_)
+            is_before, is_equal = self._compare_integers(vector.ids, rank, is_value)
+            return is_before, is_equal if is_there else np.zeros(len(vector), np.bool_)
         if self._rank is not None and isinstance(vector, Numbers):
             if vector.values.dtype.kind in "iu":
-                return self._compare_integers(vector, self._rank)
+                return self._compare_integers(
+                    vector.values, self._rank, vector.validity, vector.base
+                )
             numbers = number_ranks(vector.wide(), vector.validity, self._term)
             if numbers is not None:
                 return numbers < self._rank, numbers == self._rank
         return self._compare_arrow(vector.to_arrow())
 
     def _compare_integers(
-        self, numbers: Numbers, rank: int
+        self,
+        values: NDArray[Any],
+        rank: int,
+        validity: NDArray[np.bool_] | None,
+        base: int = 0,
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Compare integers as they are stored, in few bytes."""
-        term, validity = self._term, numbers.validity
+        """Compare integers as they are stored, in few bytes, to one less a base."""
+        term = self._term
         if self._is_null:
-            is_value = np.ones(len(numbers), np.bool_) if validity is None else validity
+            is_value = np.ones(len(values), np.bool_) if validity is None else validity
             return is_value & (not term.nulls_first), ~is_value
-        place = (~rank if term.is_descending else rank) - numbers.base
-        is_before = numbers.values > place if term.is_descending else numbers.values < place
-        is_equal = numbers.values == place
+        place = (~rank if term.is_descending else rank) - base
+        is_before = values > place if term.is_descending else values < place
+        is_equal = values == place
         if validity is None:
             return is_before, is_equal
         is_before = is_before | ~validity if term.nulls_first else is_before & validity
         return is_before, is_equal & validity
 
-    def greatest_rank(self, dictionary: Dictionary | None) -> int:
-        """Return the greatest rank, by `key_ranks`, of values that do not come after it."""
+    def greatest_rank(self, dictionary: Dictionary | None) -> tuple[int, bool]:
+        """Return the greatest rank, by `key_ranks`, of values not after it, and if it has it."""
         if dictionary is None:
-            return INT64_MAX if self._rank is None else self._rank
+            return (INT64_MAX, False) if self._rank is None else (self._rank, True)
         rank, is_there = self._rank_in(dictionary)
-        return rank if is_there else max(rank - 1, INT64_MIN)
+        return rank if is_there else max(rank - 1, INT64_MIN), is_there
 
     def is_before_best(self, best: tuple[Any] | None) -> bool:
         """Whether it comes before all rows of a segment, by `best_of_segment`."""

@@ -1,7 +1,7 @@
 """Find the first rows of a scan in its order, and fetch the other columns of those alone.
 
 Rows are ordered by ORDER BY, then by time, then as they stand. Segments, and steps of their rows,
-are visited by the best value that bounds on the first key admit. As soon as enough rows are known,
+are visited by the best values that bounds on the keys admit. As soon as enough rows are known,
 the last of them is the bound: segments, pages and rows behind it are left out. So the first step is
 small, and alone. Of rows that are stored by the first key, the ends are cut off. A thread holds the
 keys and the places of at most `limit` rows of its step.
@@ -28,7 +28,6 @@ from projseg.algebra.query.composition import substituted
 from projseg.algebra.query.result_order import OrderTerm
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows, selection_of
-from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.deadline import check_deadline
 from projseg.memory.request_pool import side_by_side
@@ -38,28 +37,24 @@ from projseg.reader.run.order_ranks import (
     Positions,
     Ranks,
     RanksAt,
-    best_of_pages,
     best_of_segment,
     key_ranks,
     sorted_positions,
     stored_ranks,
 )
 from projseg.reader.scan.found_rows import FoundRows
-from projseg.reader.sources.open_sources import cut, open_source, rows_at_a_time, rows_to_read
+from projseg.reader.scan.ordered_ranges import OrderedRanges
+from projseg.reader.sources.open_sources import open_source, rows_to_read
 from projseg.reader.sources.segment_source import SegmentSource, row_numbers
 from projseg.reader.sources.selection import select_rows
 from projseg.reader.threads import Workers
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 
-# Rows examined in one step; each step narrows which others may be among the first.
-_STEP_ROWS: Final = 2 * PAGE_ROWS_MAX
-# Of the first, which finds a bound, at least; and for each row that is wanted.
-_FIRST_STEP_ROWS: Final = 1 << 13
-_FIRST_STEP_ROWS_A_ROW: Final = 8
 # Segments of an object store that are opened before it is known whether they are needed, at most.
 _OPENED_AHEAD: Final = 4
+# Of so many rows one that is equal to the bound is one of few, and is looked up alone.
+_FEW_TIES: Final = 8
 _TIME: Final = "\0"  # of each row, beside the outputs by their names
 
 
@@ -223,51 +218,13 @@ class FirstRows:
     def _steps_of(self, source: _Source) -> Iterator[_Step]:
         """Yield the steps of a source, those of the best first keys first, up to the bound."""
         rows = rows_to_read(source.entry, source.plan)
-        opened, key = self._open(source), source.keys[0]
-        names = _names_read(source)
-        together = min(rows_at_a_time(opened, names) or _STEP_ROWS, _STEP_ROWS)
-        ranges = list(cut(rows, together, opened, names))
-        bests = [INT64_MIN] * len(ranges)
-        dictionary = None
-        if isinstance(key, Column) and (zones := opened.zones(key.name)) is not None:
-            dictionary = opened.dictionary(key.name)
-            of_pages = best_of_pages(zones, dictionary, self._first)
-            bests = [_best_of_rows(of_pages, zones.row_starts, one) for one in ranges]
-        steps = sorted(zip(bests, ranges, strict=True), key=lambda one: (one[0], one[1].start))
-        if self._last is None and steps:
-            best, most = steps[0]
-            few = max(_FIRST_STEP_ROWS, _FIRST_STEP_ROWS_A_ROW * self._limit)
-            steps[:1] = [(best, part) for part in self._split(most, few, source, opened) if part]
-        for best, one in steps:
-            if self._last is not None:
-                behind = self._last[0].greatest_rank(dictionary)
-                if best > behind or self._best_stored(one, source, opened) > behind:
-                    return
-            yield _Step(source, one)
+        ranges = self._ranges(source).within(
+            rows, _names_read(source), self._limit, lambda: self._last
+        )
+        yield from (_Step(source, one) for one in ranges)
 
-    def _split(
-        self, rows: RowRange, few: int, source: _Source, opened: SegmentSource
-    ) -> tuple[RowRange, RowRange]:
-        """Cut some rows into a few of the best, if they are stored by the first key, and others."""
-        if self._first.is_descending and self._is_stored_by_key(source, opened):
-            middle = max(rows.end - few, rows.start)
-            return RowRange(middle, rows.end), RowRange(rows.start, middle)
-        middle = min(rows.start + few, rows.end)
-        return RowRange(rows.start, middle), RowRange(middle, rows.end)
-
-    def _is_stored_by_key(self, source: _Source, opened: SegmentSource) -> bool:
-        """Whether a source's rows ascend, or descend, in the order's first key, nulls lowest."""
-        key, first = source.keys[0], self._first
-        is_plain = first.nulls_first != first.is_descending and isinstance(key, Column)
-        return is_plain and isinstance(key, Column) and opened.is_sorted_by(key.name)
-
-    def _best_stored(self, rows: RowRange, source: _Source, opened: SegmentSource) -> int:
-        """Return the best rank of some rows that are stored by the first key."""
-        if not self._is_stored_by_key(source, opened):
-            return INT64_MIN
-        row = rows.end - 1 if self._first.is_descending else rows.start
-        one = Rows(opened, RowRange(row, row + 1))
-        return int(key_ranks(evaluate_over(source.keys[0], one), self._first)[0])
+    def _ranges(self, source: _Source) -> OrderedRanges:
+        return OrderedRanges(self._open(source), source.keys, self._terms)
 
     def _look(self, step: _Step) -> list[FoundRows]:
         """Return the matching rows of a step that may be among the first."""
@@ -287,7 +244,7 @@ class FirstRows:
             uses_postings=self._plan.query.context.uses_postings,
             narrowed=before,
         ).compact()
-        if len(rows) > self._limit and self._is_stored_by_key(source, opened):
+        if len(rows) > self._limit and self._ranges(source).is_stored:
             rows = self._end_of(rows, source)
         return list(self._narrowed(rows, source, last))
 
@@ -327,19 +284,22 @@ class FirstRows:
 
     def _before(self, rows: Rows, source: _Source, last: Sequence[Bound]) -> Rows:
         """Return the rows that do not come after the last of those known."""
-        mask, undecided = None, None
+        mask = np.zeros(len(rows), np.bool_)
+        is_tie, ties = None, None  # among rows; where they stand, once they are few
         for key, bound in zip(source.keys, last, strict=True):
-            some = rows if undecided is None else rows.subset(undecided)
+            some = rows if ties is None else rows.subset(ties)
             is_before, is_equal = bound.compare(evaluate_over(key, some))
-            if mask is None or undecided is None:
-                mask, undecided = is_before, np.flatnonzero(is_equal).astype(np.uint32)
+            if ties is None:
+                mask |= is_before if is_tie is None else is_before & is_tie
+                is_tie = is_equal if is_tie is None else is_equal & is_tie
+                if _FEW_TIES * np.count_nonzero(is_tie) < len(rows):
+                    ties = np.flatnonzero(is_tie).astype(np.uint32)
             else:
-                mask[undecided[is_before]] = True
-                undecided = undecided[is_equal]
-            if len(undecided) == 0:
+                mask[ties[is_before]] = True
+                ties = ties[is_equal]
+            if ties is not None and len(ties) == 0:
                 return rows.where(mask)
-        assert mask is not None, "an order has a term"
-        mask[undecided] = True
+        mask[is_tie if ties is None else ties] = True
         return rows.where(mask)
 
     def _first_of(self, rows: Rows, source: _Source) -> Rows:
@@ -375,15 +335,6 @@ def _terms(plan: QueryPlan) -> tuple[OrderTerm, ...]:
     if query.time_column is None or query.time_type is None:
         return query.order_by
     return (*query.order_by, OrderTerm(Column(query.time_type, _TIME)))
-
-
-def _best_of_rows(
-    bests: NDArray[np.int64], row_starts: NDArray[np.integer[Any]], rows: RowRange
-) -> int:
-    """Return the best of the pages that hold some rows."""
-    first = int(np.searchsorted(row_starts, rows.start, side="right")) - 1
-    end = int(np.searchsorted(row_starts, rows.end, side="left"))
-    return int(bests[first:end].min(initial=INT64_MAX))
 
 
 def _key_names(source: _Source) -> set[str]:

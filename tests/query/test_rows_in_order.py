@@ -14,7 +14,7 @@ from scale import tries
 
 import projseg
 from projseg import Projection
-from projseg.reader.scan import first_rows
+from projseg.reader.scan import first_rows, ordered_ranges
 from projseg.segment_format.file.segment_file import SegmentFile
 
 duckdb = pytest.importorskip("duckdb")
@@ -104,7 +104,7 @@ def with_changes(rows, seed):
 @given(st.integers(0, 10**6), st.lists(QUESTION, min_size=4, max_size=6), st.integers(1, 2))
 def test_the_first_rows_are_the_oracles(seed, questions, threads):
     rows = drawn_rows(seed, 600)
-    with tempfile.TemporaryDirectory() as location, patch.object(first_rows, "_STEP_ROWS", 64):
+    with tempfile.TemporaryDirectory() as location, patch.object(ordered_ranges, "_RANGE_ROWS", 64):
         table = made_table(location, rows, seed)
         oracle = duckdb.connect()
         oracle.execute("SET TimeZone = 'UTC'")
@@ -143,7 +143,7 @@ def test_equal_rows_come_by_time_and_then_as_they_stand(tmp_path):
         wanted = sorted(stood, key=lambda row: row["time"])
         wanted.sort(key=lambda row: (row[name] is not None, row[name] or 0), reverse=is_descending)
         order = f"{name} {'DESC' if is_descending else 'ASC'}"
-        with patch.object(first_rows, "_STEP_ROWS", 64):
+        with patch.object(ordered_ranges, "_RANGE_ROWS", 64):
             found = table.query(columns=COLUMNS, order_by=order, limit=40)
         assert found["id"].to_pylist() == [row["id"] for row in wanted[:40]]
 
@@ -161,6 +161,7 @@ def long_table(tmp_path_factory):
             "word": pa.array([f"w{one:05d}" for one in range(700)]).take(
                 pa.array(numbers // 1_000)
             ),
+            "few": pa.array(np.where(numbers % 5 == 0, None, numbers % 7)),
             "mixed": pa.array((numbers * 7919) % 1_000_003),
             "other": pa.array((numbers * 104_729) % 1_000_003),
         }
@@ -184,7 +185,9 @@ def long_table(tmp_path_factory):
         (["time DESC"], "mixed % 3 = 0", 1),
         (["rising"], "mixed < 900000", 2),  # the first step is cut in two
         (["word DESC", "mixed"], None, 2),
-        (["mixed"], None, 6),
+        (["mixed"], None, 2),  # neighbouring pages are looked at together
+        (["few DESC"], "mixed > 7", 2),  # equal rows of later pages have later times
+        (["few", "rising", "mixed"], None, 2),
     ],
 )
 def test_steps_behind_the_last_row_are_not_looked_at(long_table, order, condition, steps):
@@ -197,7 +200,7 @@ def test_steps_behind_the_last_row_are_not_looked_at(long_table, order, conditio
 
     with patch.object(first_rows, "select_rows", recorded):
         answer = long_table.query(
-            columns=["time", "rising", "word", "mixed"],
+            columns=["*"],
             filter=condition,
             order_by=order,
             limit=10,
@@ -205,6 +208,67 @@ def test_steps_behind_the_last_row_are_not_looked_at(long_table, order, conditio
         )
     assert len(answer) == 10
     assert 1 <= len(looked) <= steps
+
+
+@pytest.fixture(scope="module")
+def tied_rows(tmp_path_factory):
+    """Two segments of several pages: few values of each key, of which some are in one alone."""
+    count = 300_000
+    draw = np.random.default_rng(11)
+    few = draw.integers(0, 5, count)
+    words = [None, *(f"w{n}" for n in range(6))]
+    rows = pa.table(
+        {
+            "time": pa.array(START_US + np.arange(count) // 40_000 * 1_000_000).cast(TIME),
+            "few": pa.array(few, mask=draw.random(count) < 0.3),
+            "word": pa.array(words).take(pa.array(few // 2 + 3 * (np.arange(count) >= 150_000))),
+            "real": pa.array(draw.choice([0.0, -0.0, 1.5, float("nan")], count)),
+            "id": pa.array(np.arange(count)),
+        }
+    )
+    table = projseg.Table.create(
+        tmp_path_factory.mktemp("tied") / "t", rows.schema, time_column="time"
+    )
+    table.append(rows.slice(0, 150_000))
+    table.append(rows.slice(150_000))
+    table.delete("id % 11 = 3")
+    return table, rows.filter(pa.array(np.arange(count) % 11 != 3))
+
+
+@pytest.mark.parametrize("limit", [3, 700, 30_000])
+@pytest.mark.parametrize("condition", ["true", "few > 1", "id % 1000 = 7"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["few"],
+        ["few DESC"],
+        ["few DESC NULLS FIRST", "word"],
+        ["few NULLS LAST", "word DESC NULLS FIRST"],
+        ["word", "few"],
+        ["word NULLS LAST"],
+        ["word DESC", "real", "few"],
+        ["word DESC NULLS FIRST", "time DESC"],
+        ["real DESC", "word"],
+        ["time DESC", "few"],
+    ],
+)
+def test_ties_of_many_pages_fall_to_later_terms(tied_rows, order, condition, limit):
+    table, kept = tied_rows
+    found = table.query(columns=["*"], filter=condition, order_by=order, limit=limit)
+    terms = [f"{term} {nulls_of(term)}" for term in (*order, "time", "id")]
+    oracle = duckdb.connect()
+    oracle.register("kept", kept)
+    expected = oracle.sql(
+        f"SELECT id FROM kept WHERE {condition} ORDER BY {', '.join(terms)} LIMIT {limit}"
+    ).to_arrow_table()
+    assert found["id"].to_pylist() == expected["id"].to_pylist()
+
+
+def nulls_of(term):
+    """Return where nulls come in Spark, if the term does not say it."""
+    if "NULLS" in term:
+        return ""
+    return "NULLS LAST" if "DESC" in term else "NULLS FIRST"
 
 
 @pytest.mark.parametrize("order", [[], ["time"], ["time DESC"], ["time DESC", "mixed"], ["mixed"]])
