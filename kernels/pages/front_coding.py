@@ -45,34 +45,50 @@ def suffixes(
     return left
 
 
-def expand_prefixes(
-    prefixes: NDArray[np.int64], lengths: NDArray[np.int64], content: NDArray[np.uint8]
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return (offsets int64[n + 1], bytes) of the whole texts.
+def join_texts(
+    content: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    row_starts: NDArray[np.int64],
+    prefixes: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    nulls: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
+    """Return (offsets int64[rows + 1], bytes) of ascending texts; None if a page's do not ascend.
 
     Parameters
     ----------
-    prefixes : int64[n]
-        Bytes shared with the text before; no more than it has, 0 for the first.
-    lengths : int64[n]
-        Bytes of each suffix; they add up to `len(content)`.
     content : uint8[m]
-        The suffixes.
+        The texts of each page, less what each shares with the one before it.
+    starts : int64[n]
+        Where the first text of each page begins; the others follow.
+    row_starts : int64[n + 1]
+        The first row of each page, and the number of rows; each page has a row.
+    prefixes, lengths : int64[rows]
+        How many bytes of the text before each begins with, and how many follow.
+    nulls : bool[n]
+        Whether the first row of each page is null, and comes before every text.
 
     Raises
     ------
     InvalidInputError
-        If the parts do not fit each other: the kernel would read outside them.
+        If texts lie outside the content, or share more than the text before has.
     """
-    offsets = np.zeros(len(prefixes) + 1, np.int64)
-    np.cumsum(prefixes + lengths, out=offsets[1:])
-    sizes = np.diff(offsets, prepend=0)[:-1] if len(prefixes) else offsets[:0]
-    fits = len(prefixes) == len(lengths) and int(lengths.sum()) == len(content)
-    if not fits or (lengths < 0).any() or (prefixes < 0).any() or (prefixes > sizes).any():
+    fits = len(prefixes) == len(lengths) == int(row_starts[-1]) and len(starts) == len(nulls)
+    fits = fits and len(row_starts) == len(starts) + 1 and bool((np.diff(row_starts) > 0).all())
+    if not fits or int(row_starts[0]) != 0 or (prefixes < 0).any() or (lengths < 0).any():
         raise InvalidInputError("PROJSEG_INTERNAL", "front-coded parts do not fit each other")
+    sizes, firsts = prefixes + lengths, row_starts[:-1]
+    stops = starts + np.add.reduceat(lengths, firsts)
+    is_inside = (starts >= 0).all() and (stops <= len(content)).all()
+    if not is_inside or (prefixes[1:] > sizes[:-1]).any() or prefixes[firsts].any():
+        raise InvalidInputError("PROJSEG_INTERNAL", "texts lie outside their content")
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
     texts = np.empty(int(offsets[-1]), np.uint8)
-    _expand_prefixes(prefixes, offsets, read_only(content), texts)
-    return offsets, texts
+    found = _join_texts(
+        read_only(content), starts, row_starts, prefixes, nulls.view(np.uint8), offsets, texts
+    )
+    return (offsets, texts) if found else None
 
 
 @kernel
@@ -113,24 +129,40 @@ def _gather(
 
 
 @kernel(interpretable=True)
-def _expand_prefixes(
-    prefixes: NDArray[np.int64],
-    offsets: NDArray[np.int64],
+def _join_texts(
     content: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    row_starts: NDArray[np.int64],
+    prefixes: NDArray[np.int64],
+    nulls: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
     texts: NDArray[np.uint8],
-) -> None:
-    """Write whole texts.
+) -> bool:
+    """Write whole texts, and return whether those of each page ascend.
 
-    Shapes: prefixes [n]; offsets [n + 1]; content [bytes]; texts [text bytes].
+    Shapes: content [bytes]; starts, nulls [n]; row_starts [n + 1]; prefixes [rows];
+    offsets [rows + 1]; texts [text bytes].
     Oracle: tests/oracle/page_encodings.py::expand_prefixes.
     """
-    taken = 0
-    before = 0
-    for i in range(len(prefixes)):
-        start, shared = offsets[i], prefixes[i]
-        for k in range(shared):
-            texts[start + k] = texts[before + k]
-        for k in range(offsets[i + 1] - start - shared):
-            texts[start + shared + k] = content[taken + k]
-        taken += offsets[i + 1] - start - shared
-        before = start
+    for page in range(len(starts)):
+        taken = starts[page]
+        for row in range(row_starts[page], row_starts[page + 1]):
+            start, end, shared = offsets[row], offsets[row + 1], prefixes[row]
+            before = offsets[row - 1] if row else start
+            for place in range(shared):
+                texts[start + place] = texts[before + place]
+            for place in range(start + shared, end):
+                texts[place] = content[taken]
+                taken += 1
+            if row == row_starts[page] or (row == row_starts[page] + 1 and nulls[page]):
+                continue
+            place = shared
+            while start + place < end and before + place < start:
+                if texts[before + place] != texts[start + place]:
+                    break
+                place += 1
+            if start + place == end:
+                return False
+            if before + place < start and texts[before + place] > texts[start + place]:
+                return False
+    return True

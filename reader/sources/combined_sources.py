@@ -7,6 +7,7 @@ then folds the rows of a hundred segments in one go.
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.fold import constants
@@ -28,6 +30,7 @@ from projseg.reader.sources.open_sources import (
     rows_at_a_time,
     source_row_count,
 )
+from projseg.reader.sources.small_files import read_side_by_side
 from projseg.segment_format.layout.logical_types import is_nested
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector, text_bytes
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
@@ -240,8 +243,7 @@ class StackReader:
         missing = [column for column in self._columns if column not in vectors]
         pieces: list[list[Vector]] = [[] for _ in missing]
         byte_count = 0
-        for source in self._stack.sources if missing else ():
-            decoded = self._decoded(source, missing)
+        for decoded in self._pieces(missing) if missing else ():
             byte_count += sum(
                 vector.nbytes + text_bytes(vector, _FEW_BYTES) for vector in decoded or ()
             )
@@ -254,6 +256,15 @@ class StackReader:
         for name, literals in self._stack.constants.items():
             vectors[name, False] = self._repeated(literals)
         return StackedSource(self._stack.row_count, vectors)
+
+    def _pieces(self, columns: Sequence[_ColumnName]) -> Iterator[list[Vector] | None]:
+        """Yield columns of the next sources; None if one has to be decoded in batches."""
+        several = self._stack.sources
+        for sources, found in read_side_by_side(self._storage, self._schema, several, columns):
+            if found is None:
+                yield from (self._decoded(source, columns) for source in sources)
+            else:
+                yield found
 
     def _decoded(self, source: Source, columns: Sequence[_ColumnName]) -> list[Vector] | None:
         """Return columns of one source, None if it has to be decoded in batches."""
@@ -291,6 +302,9 @@ class StackReader:
         return kept
 
     def _joined(self, vectors: Sequence[Vector]) -> Vector:
+        only = vectors[0]
+        if len(vectors) == 1 and isinstance(only, Ids):
+            return replace(only, dictionary=dataclasses.replace(only.dictionary, owner=self._owner))
         is_opaque = any(isinstance(vector, Opaque) for vector in vectors)
         if is_opaque or is_nested(vectors[0].type):
             return Opaque(pa.concat_arrays([vector.to_arrow() for vector in vectors]))

@@ -23,7 +23,7 @@ from projseg.segment_format.layout.footer_checks import ENDING_BYTES
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.pages.zone_map import PageZones
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
-from projseg.table_layer.commits.fetched_ranges import FetchedRanges
+from projseg.table_layer.commits.fetched_ranges import FetchedRanges, ending_bytes
 from projseg.table_layer.commits.verify_entries import listed_ending
 from projseg.table_layer.metadata.footer_match import (
     footer_mismatches,
@@ -38,8 +38,6 @@ from projseg.table_layer.storage.locate_storage import ByteRange, Storage
 _PAGE_SHARE_MAX: Final = 0.25
 # Bytes of one decoded row, an upper bound for most columns.
 _ROW_BYTES: Final = 8
-# A local file of no more bytes is read at once: a read costs more than its bytes.
-_WHOLE_BYTES_MAX: Final = 2 * ENDING_BYTES
 # Row ids that spread wider than this are fetched in pieces, if the column is not decoded whole.
 _SPARSE_ROWS_MIN: Final = 4 * PAGE_ROWS_MAX
 
@@ -119,8 +117,8 @@ def _open(
 ) -> _Opened:
     read_range = FetchedRanges(storage, entry)
     path = f"{storage.location}/{entry.file}"
-    is_read_whole = holds_ending and not storage.is_remote and entry.byte_count <= _WHOLE_BYTES_MAX
-    ending = listed_ending(storage, entry, entry.byte_count if is_read_whole else ENDING_BYTES)
+    is_held = holds_ending and not storage.is_remote
+    ending = listed_ending(storage, entry, ending_bytes(entry) if is_held else ENDING_BYTES)
     if holds_ending:
         read_range.hold_ending(ending)
     segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner, ending=ending)

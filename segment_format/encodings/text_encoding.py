@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from projseg.kernels.pages.front_coding import (
     PREFIX_BYTES_MAX,
-    expand_prefixes,
+    join_texts,
     shared_prefixes,
     suffixes,
 )
-from projseg.kernels.texts.texts import first_disorder
 from projseg.segment_format.encodings.encoding import IntegerEncodings
 from projseg.segment_format.encodings.encoding_protocols import Offer, composed
 from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
@@ -161,7 +160,9 @@ class FrontCoded:
         # A writer cuts pages by the bytes of their texts, so no page has more than a page of them.
         require_limit("size of a page's texts in bytes", int(sizes.sum()), PAGE_RAW_BYTES_MAX)
         left = reader.array("u1", int(lengths.sum()))
-        offsets, texts = expand_prefixes(prefixes, lengths, left)
-        after_null = offsets[1:]  # row 0 may be the null, which is stored as an empty text
-        reader.require(first_disorder(after_null, texts) < 0, "texts are not ascending")
-        return offsets.astype(np.int32), texts
+        rows = np.array([0, row_count])
+        # Row 0 may be the null, which is stored as an empty text.
+        found = join_texts(left, rows[:1], rows, prefixes, lengths, np.ones(1, np.bool_))
+        reader.require(found is not None, "texts are not ascending")
+        assert found is not None
+        return found[0].astype(np.int32), found[1]

@@ -258,10 +258,21 @@ def read_footer(
         content = memoryview(read_exactly(read_range, tail.footer_offset, tail.footer_bytes, path))
     if tail.checksum(content) != checksum:
         raise corrupt(path, "footer", "checksum differs from the tail's")
+    return prove_footer(content, tail, path), tail
+
+
+def prove_footer(content: memoryview, tail: Tail, path: str) -> Footer:
+    """Decode a footer whose checksum is right, and prove that its entries agree.
+
+    Raises
+    ------
+    CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
+        As of `SegmentFile.open`.
+    """
     check_features(tail, path)
     footer = decode_footer(content, path)
     _FooterChecker(footer, tail, path).check()
-    return footer, tail
+    return footer
 
 
 def read_exactly(read_range: ReadRange, offset: int, size: int, path: str) -> bytes:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
+from projseg.segment_format.layout.footer_checks import ENDING_BYTES
 from projseg.table_layer.commits.verify_entries import read_listed, read_listed_ranges
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.storage_contract import ByteRange, Storage
+
+# A local file of no more bytes is read at once: a read costs more than its bytes.
+_WHOLE_BYTES_MAX: Final = 2 * ENDING_BYTES
+
+
+def ending_bytes(entry: SegmentEntry) -> int:
+    """Return how many bytes at the end of a local file are read if parts are read soon."""
+    return entry.byte_count if entry.byte_count <= _WHOLE_BYTES_MAX else ENDING_BYTES
 
 
 class FetchedRanges:

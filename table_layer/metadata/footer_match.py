@@ -6,14 +6,14 @@ a row or column that only one of them knows would make a wrong answer. SPEC.md "
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.errors import CorruptTableError
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import Role, TableEntry
+from projseg.segment_format.layout.footer import Footer, Role, TableEntry
 from projseg.segment_format.layout.footer_checks import ENDING_BYTES
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table_layer.commits.verify_entries import listed_ending, read_listed
@@ -48,26 +48,40 @@ def footer_mismatches(
     schema : TableSchema
         The table's; it may have columns that were added after the segment was written.
     """
-    base, *projections = segment.tables
-    fields = {field.name: field.type for field in segment.footer.fields}
+    counts = [table.row_count for table in segment.tables]
+    yield from listing_mismatches(entry, segment.footer, counts)
+    yield from type_mismatches(segment.footer, schema)
+
+
+def listing_mismatches(
+    entry: SegmentEntry, footer: Footer, row_counts: Sequence[int]
+) -> Iterator[Mismatch]:
+    """Yield where an entry contradicts a file's footer, whose tables have so many rows each."""
+    projections = footer.tables[1:]
+    fields = {field.name for field in footer.fields}
     is_part = entry.file.startswith(VIEWS)  # whose rows and columns are those of other segments
     if is_part and (fields or not projections):
-        yield Mismatch("tables", "one of groups", [table.name for table in segment.tables])
-    if not is_part and entry.row_count != base.row_count:
-        yield Mismatch("rows", entry.row_count, base.row_count)
-    if not is_part and entry.columns.keys() != fields.keys():
+        yield Mismatch("tables", "one of groups", [table.name for table in footer.tables])
+    if not is_part and entry.row_count != row_counts[0]:
+        yield Mismatch("rows", entry.row_count, row_counts[0])
+    if not is_part and entry.columns.keys() != fields:
         yield Mismatch("columns", sorted(entry.columns), sorted(fields))
-    for name in fields.keys() & schema.stored_types.keys():
-        wanted = schema.stored_types[name]
-        if fields[name] != wanted:
-            yield Mismatch(f"type of column '{name}'", wanted, fields[name])
     listed = [(p.name, p.definition_hash, p.row_count) for p in entry.projections]
-    stored = [(t.name, t.definition_hash, t.row_count) for t in projections]
+    counted = zip(projections, row_counts[1:], strict=True)
+    stored = [(table.name, table.definition_hash, count) for table, count in counted]
     if listed != stored:
         yield Mismatch("projections (name, definition hash, rows)", listed, stored)
-    not_built = tuple((n.name, n.definition_hash, n.reason) for n in segment.footer.not_built)
+    not_built = tuple((n.name, n.definition_hash, n.reason) for n in footer.not_built)
     if entry.not_built != not_built:
         yield Mismatch("projections not built", entry.not_built, not_built)
+
+
+def type_mismatches(footer: Footer, schema: TableSchema) -> Iterator[Mismatch]:
+    """Yield which columns of a footer have another type than the table wrote."""
+    for field in footer.fields:
+        wanted = schema.stored_types.get(field.name, field.type)
+        if field.type != wanted:
+            yield Mismatch(f"type of column '{field.name}'", wanted, field.type)
 
 
 def projection_mismatches(spec: ProjectionSpec, table: TableEntry) -> Iterator[Mismatch]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.pages.front_coding import expand_prefixes, shared_prefixes, suffixes
+from projseg.kernels.pages.front_coding import join_texts, shared_prefixes, suffixes
 from projseg.kernels.pages.integer_codes import (
     accumulate,
     expand_runs,
@@ -104,6 +104,34 @@ def test_order_of_texts_is_its_oracle(texts, is_sorted):
     assert first_disorder(*text_parts(texts)) == oracle.first_disorder(texts)
 
 
+def joined(pages, nulls):
+    """What `join_texts` makes of pages that are coded apart, with something before them."""
+    rests, prefixes, lengths, starts = b"..", [], [], []
+    for texts in pages:
+        offsets, content = text_parts(texts)
+        shared = shared_prefixes(offsets, content)
+        starts.append(len(rests))
+        rests += suffixes(offsets, content, shared).tobytes() + b"."
+        prefixes += shared.tolist()
+        lengths += (np.diff(offsets) - shared).tolist()
+    rows = np.cumsum([0, *map(len, pages)])
+    arrays = (np.array(part, np.int64) for part in (starts, rows, prefixes, lengths))
+    return join_texts(np.frombuffer(rests, np.uint8), *arrays, np.array(nulls))
+
+
+@given(st.lists(TEXTS.filter(bool), min_size=1, max_size=4), st.data())
+def test_pages_of_texts_are_joined_if_each_ascends(pages, data):
+    pages = [sorted(set(texts)) if data.draw(st.booleans()) else texts for texts in pages]
+    nulls = [data.draw(st.booleans()) for _ in pages]
+    orders = [oracle.first_disorder(page[null:]) for page, null in zip(pages, nulls, strict=True)]
+    found = joined(pages, nulls)
+    assert (found is None) == any(order >= 0 for order in orders)
+    if found is not None:
+        offsets, content = text_parts([text for texts in pages for text in texts])
+        assert found[0].tolist() == offsets.tolist()
+        assert found[1].tobytes() == content.tobytes()
+
+
 @given(TEXTS)
 def test_front_coding_is_its_oracle(texts):
     offsets, content = text_parts(texts)
@@ -113,19 +141,22 @@ def test_front_coding_is_its_oracle(texts):
     assert left.tobytes() == oracle.suffixes(texts, prefixes.tolist())
     rests = [text[shared:] for text, shared in zip(texts, prefixes.tolist(), strict=True)]
     assert oracle.expand_prefixes(prefixes.tolist(), rests) == texts
-    found_offsets, found = expand_prefixes(prefixes, np.diff(offsets) - prefixes, left)
-    assert found_offsets.tolist() == offsets.tolist()
-    assert found.tobytes() == content.tobytes()
 
 
 @pytest.mark.parametrize(
     ("prefixes", "lengths"),
-    [([1], [2]), ([0, 3], [2, 0]), ([0, -1], [2, 0]), ([0], [3]), ([], [2])],
+    [([1], [2]), ([0, 3], [2, 0]), ([0, -1], [2, 0]), ([0], [3]), ([], [2]), ([], []), ([0], [-1])],
 )
 def test_front_coded_parts_that_do_not_fit_are_refused(prefixes, lengths):
     arrays = [np.array(part, np.int64) for part in (prefixes, lengths)]
     with pytest.raises(InvalidInputError):
-        expand_prefixes(*arrays, np.zeros(2, np.uint8))
+        join_texts(
+            np.zeros(2, np.uint8),
+            np.zeros(1, np.int64),
+            np.array([0, len(prefixes)]),
+            *arrays,
+            np.zeros(1, np.bool_),
+        )
 
 
 @pytest.mark.parametrize("offsets", [[0, 4], [-1, 2], [2, 1], []])

@@ -18,7 +18,14 @@ from golden_files import read_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import IS_NIGHTLY
-from segment_bytes import build_segment, open_segment, read_everything, same_bits
+from segment_bytes import (
+    assert_read_alike,
+    batch_of,
+    build_segment,
+    open_segment,
+    read_everything,
+    same_bits,
+)
 
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
 from projseg.segment_format.dictionaries.dictionary import Dictionary
@@ -356,6 +363,14 @@ def test_each_lie_of_a_footer_is_refused(lie):
         read_and_verify(content)
 
 
+@pytest.mark.parametrize("lie", FOOTER_LIES, ids=range(len(FOOTER_LIES)))
+def test_a_lie_beside_honest_footers_of_its_shape_is_not_read(lie):
+    honest = read_golden("projections")
+    assert assert_read_alike([honest, honest]) > 10
+    with contextlib.suppress(*REFUSED):
+        assert_read_alike([honest, refooted(honest, lie), honest])
+
+
 def test_a_table_of_rows_without_columns_is_refused():
     """Nothing would bound how many rows it claims: columns added later read as null in all."""
 
@@ -410,6 +425,23 @@ def bomb_files():
 def test_frames_that_lie_about_their_size_are_refused(case):
     with pytest.raises(REFUSED):
         read_everything(forge([case], ROWS))
+
+
+@pytest.mark.parametrize("column_type", ["string", "bigint"])
+def test_files_that_hold_little_and_claim_much_are_not_decoded_together(column_type):
+    if column_type == "string":
+        page = text_page(pa.array(["a" * 2**21]))
+        page = (zstd_frame(page[0]), page[1] | {"compression": 1, "raw_bytes": len(page[0])})
+        values, ids = ("string", 1, [page]), (struct.pack("<q", 0), bounded(0, 0, 1, 1))
+    else:
+        page = (struct.pack("<qqII", 0, 1, 0, 0), bounded(0, 65_535, 65_536, 5))
+        values, ids = ("bigint", 65_536, [page]), (struct.pack("<q", 0), bounded(0, 0, 1, 1))
+    content = forge([ids], 1, column_type=column_type, kind="ids", dictionary=values)
+    assert len(content) < 2000
+    assert assert_read_alike([content]) == 1
+    batch = batch_of([content] * 40)
+    assert batch.column(batch.files[:20], "__base", "base", "x") is not None
+    assert batch.column(batch.files, "__base", "base", "x") is None
 
 
 def test_an_honest_frame_is_read():

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
+from projseg.segment_format.file.file_batch import Ending, FileBatch, StackedIds
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.vectors.vectors import Ids
@@ -50,8 +51,12 @@ def open_segment(content, path="test.pseg"):
 
 
 def read_everything(content):
-    """Open a segment and decode all of it, as {(table, role, name): Arrow array}."""
+    """Open a segment and decode all of it, as {(table, role, name): Arrow array}.
+
+    What is read of it side by side with other files is compared with that.
+    """
     segment = open_segment(content)
+    assert_read_alike([content])
     return {
         (table.name, column.role, column.name): segment.column(
             table.name, column.role, column.name
@@ -59,6 +64,36 @@ def read_everything(content):
         for table in segment.tables
         for column in table.columns
     }
+
+
+def batch_of(contents):
+    """Open files in memory side by side."""
+    return FileBatch([Ending(one, len(one), "test.pseg", lambda *_: b"") for one in contents])
+
+
+def assert_read_alike(contents):
+    """Read files side by side: a column is as it is in the file alone, or is not decoded."""
+    batch, decoded = batch_of(contents), 0
+    for content, file in zip(contents, batch.files, strict=True):
+        if file is None:
+            continue
+        segment = open_segment(content)
+        assert file.row_counts == [table.row_count for table in segment.tables]
+        for table in segment.tables:
+            for column in table.columns:
+                key = (table.name, column.role, column.name)
+                found = batch.column([file], *key)
+                if found is not None:
+                    decoded += 1
+                    assert same_bits(as_arrow(found), segment.column(*key).to_arrow()), key
+    return decoded
+
+
+def as_arrow(found):
+    """Return the values of a column that was decoded side by side."""
+    if isinstance(found, StackedIds):
+        return found.values.take(pa.array(found.ids))
+    return found.to_arrow()
 
 
 def same_bits(left, right):
