@@ -107,6 +107,8 @@ class IndexKind(NamedTuple):
         As statements and definitions call it.
     section : str
         Of SPEC.md.
+    finds : str
+        What it finds, for messages.
     takes : callable
         Whether a column of this type may be indexed.
     wanted : str
@@ -121,6 +123,7 @@ class IndexKind(NamedTuple):
 
     name: str
     section: str
+    finds: str
     takes: Callable[[pa.DataType], bool]
     wanted: str
     keys: Callable[[Vector], NDArray[np.uint64]]
@@ -158,13 +161,31 @@ def _of_texts(
 
 
 BLOOM: Final = IndexKind(
-    "bloom", "15", _is_plain, "numbers, dates, times, strings or binary", _values, are_values=True
+    "bloom",
+    "15",
+    "equal values",
+    _is_plain,
+    "numbers, dates, times, strings or binary",
+    _values,
+    are_values=True,
 )
 TOKEN: Final = IndexKind(
-    "token", "16", pa.types.is_string, "strings", _of_texts(word_hashes), unicode=UNICODE
+    "token",
+    "16",
+    "words of texts",
+    pa.types.is_string,
+    "strings",
+    _of_texts(word_hashes),
+    unicode=UNICODE,
 )
 NGRAM: Final = IndexKind(
-    "ngram", "16", pa.types.is_string, "strings", _of_texts(gram_hashes), unicode=UNICODE
+    "ngram",
+    "16",
+    "parts of texts",
+    pa.types.is_string,
+    "strings",
+    _of_texts(gram_hashes),
+    unicode=UNICODE,
 )
 
 KINDS: Final[dict[str, IndexKind]] = {kind.name: kind for kind in (BLOOM, TOKEN, NGRAM)}

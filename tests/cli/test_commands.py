@@ -13,6 +13,7 @@ import pytest
 
 import projseg
 from projseg.cli import main
+from projseg.segment_format.indexes.index_kinds import KINDS
 
 ROWS = [
     {"time": "2015-09-12T00:47:08.770Z", "channel": "#en", "added": 10},
@@ -388,6 +389,48 @@ def test_errors_are_told_as_json_where_asked(shell, location):
     assert json.loads(shell.error)["code"] == "PROJSEG_UNKNOWN_COLUMN"
     shell("query", location, "-g", "absent", exits=1)
     assert shell.error.startswith("[PROJSEG_UNKNOWN_COLUMN]")
+    for words in (["query"], ["query", location, "--no-such"], ["no-such"], ["--no-such"], ["tag"]):
+        for form in (["--errors", "json"], ["--errors=json"]):
+            shell(*form, *words, exits=2)
+            told = json.loads(shell.error)
+            assert told["code"] == "PROJSEG_BAD_ARGUMENT"
+            assert "no-such" in told["message"] or "Missing argument" in told["message"]
+        shell(*words, exits=2)
+        assert not shell.error.startswith("{")
+    assert shell("--errors", "json", "schema", location)
+    shell("--errors", "json", "import", location, "absent.csv", exits=1)
+    assert json.loads(shell.error)["code"].startswith("PROJSEG_")
+    shell("--errors", "json", "--help")
+    shell("--errors", "json", "verify", location)
+
+
+def test_views_are_steered_as_in_python(shell, location):
+    table = projseg.Table(location)
+    table.create_view("v", "SELECT channel, count(*) AS r FROM t GROUP BY channel")
+    asked = ("query", location, "-g", "channel", "-a", "count(*) AS r")
+    answer = shell(*asked)
+    explained = ("explain", *asked[1:], "-o", "json")
+    assert {line["source"] for line in shell(*explained)} == {"view:v"}
+    for options in (["--use-view", "v"], ["--force-views"]):
+        assert shell(*asked, *options) == answer
+    for options in (["--no-views"], ["--exclude-views", "v, v"]):
+        assert shell(*asked, *options) == answer
+        statement = "SELECT channel, count(*) AS r FROM t GROUP BY channel"
+        told = shell("sql", location, statement, "--explain", "-o", "json", *options)
+        assert "view:v" not in {line["source"] for line in told}
+        assert "view:v" not in {line["source"] for line in shell(*explained, *options)}
+    shell(*asked, "--exclude-views", "v", "--force-views", exits=1)
+    assert "PROJSEG_VIEW_NOT_USABLE" in shell.error
+    shell(*asked, "--use-view", "w", exits=1)
+    assert "PROJSEG_UNKNOWN_VIEW" in shell.error
+
+
+def test_help_of_an_index_names_every_kind(shell, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["projseg", "add-index", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    printed = capsys.readouterr().out
+    assert [kind for kind in KINDS if kind not in printed] == []
 
 
 def test_a_version_is_chosen_by_time(shell, location):

@@ -14,9 +14,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from contextvars import ContextVar
 from enum import Enum
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -34,7 +33,12 @@ from projseg.cli import (
     viewing,
 )
 from projseg.cli.shared_arguments import declared
-from projseg.errors import ProjsegError, one_line
+from projseg.errors import (
+    InvalidInputError,
+    ProjsegError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 
 __all__ = ["app", "main"]
 
@@ -54,7 +58,8 @@ class _ErrorForm(Enum):
     JSON = "json"
 
 
-_error_form: Final = ContextVar("error_form", default=_ErrorForm.TEXT)
+# typer brings the classes of click, from its own package or from click's by release.
+_CommandLineError: Final = cast("type[Exception]", typer.BadParameter.__mro__[2])
 
 
 def _print_version(is_asked: bool) -> None:
@@ -76,7 +81,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    _error_form.set(errors)
+    pass  # they are used by then
 
 
 _VERBS: Final[dict[str, Callable[..., object]]] = {
@@ -143,21 +148,27 @@ def bench(context: typer.Context) -> None:
 
 def main() -> None:
     """Run the command line and exit; a deliberate error is one line on standard error."""
+    is_json = "--errors=json" in sys.argv[1:2] or sys.argv[1:3] == ["--errors", "json"]
     try:
-        app(prog_name="projseg")
+        raise SystemExit(app(prog_name="projseg", standalone_mode=not is_json))
     except ProjsegError as error:
-        _fail(error.to_json() if _error_form.get() is _ErrorForm.JSON else str(error))
+        _fail(error, is_json=is_json)
+    except _CommandLineError as error:
+        said = getattr(error, "format_message", error.__str__)()
+        _fail(InvalidInputError("PROJSEG_BAD_ARGUMENT", said), exit_code=2, is_json=is_json)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): stop quietly, and keep Python from
         # complaining again when it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except (OSError, ModuleNotFoundError) as error:
-        _fail(f"{type(error).__name__}: {error}")
+    except OSError as error:
+        _fail(StorageError("PROJSEG_STORAGE_FAILED", str(error), error.errno), is_json=is_json)
+    except ModuleNotFoundError as error:
+        _fail(UnsupportedFeatureError("PROJSEG_MISSING_PACKAGE", str(error)), is_json=is_json)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
-def _fail(message: str) -> None:
-    sys.stderr.write(one_line(" ".join(message.splitlines())) + "\n")
-    raise SystemExit(1)
+def _fail(error: ProjsegError, *, is_json: bool, exit_code: int = 1) -> None:
+    sys.stderr.write((error.to_json() if is_json else str(error)) + "\n")
+    raise SystemExit(exit_code)

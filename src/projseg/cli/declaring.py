@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,10 +17,12 @@ from projseg.cli.shared_arguments import (
     open_table,
 )
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.indexes.index_kinds import KINDS
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table_layer.metadata.index_declaration import find_index
 
 _Column = Annotated[str, "The column."]
+_KINDS: Final = "What it finds: " + "; ".join(f"{k.name}, {k.finds}" for k in KINDS.values()) + "."
 
 
 def add_projection(
@@ -84,7 +86,7 @@ def add_index(
     name: Annotated[str, "The index's name."],
     *,
     column: Annotated[list[str], "A column; repeat it for more, one by one."],
-    kind: Annotated[str, "bloom: which segments may hold a value."] = "bloom",
+    kind: Annotated[str, _KINDS] = "bloom",
     fpp: Annotated[float, "Share of segments that may be read without need."] = 0.001,
     postings: Annotated[
         bool | None,

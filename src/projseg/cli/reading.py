@@ -18,13 +18,11 @@ from projseg.cli.output import (
 from projseg.cli.shared_arguments import (
     Args,
     At,
+    GivenContext,
     GivenQuery,
     Location,
-    MaxStaleness,
     OtherTables,
     Output,
-    Threads,
-    Timezone,
     content_of,
     open_table,
     tables_named,
@@ -45,18 +43,15 @@ def sql(
     args: Args = None,
     table: OtherTables = None,
     explain: Annotated[bool, "Say how it would be answered instead."] = False,
-    max_staleness: MaxStaleness = None,
-    timezone: Timezone = None,
-    threads: Threads = None,
+    context: GivenContext,
     at: At,
     output: Output = None,
 ) -> None:
     """Answer a SELECT over the table, which every name after FROM means but those of --table."""
     fact = open_table(location, **at)
     tables = tables_named(table)
-    context = {"maxStaleness": max_staleness, "timezone": timezone, "threads": threads}
     text = content_of(statement, "the statement")
-    values = arguments_of_texts(args or (), timezone or "UTC")
+    values = arguments_of_texts(args or (), context["timezone"] or "UTC")
     if explain:
         explained = fact.sql(text, context=context, args=values, tables=tables, explain=True)
         _print_explain(explained, output)

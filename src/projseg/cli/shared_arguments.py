@@ -40,9 +40,6 @@ Args = Annotated[
     ),
 ]
 Filter = Annotated[str | None, "Rows for which this Spark SQL is true."]
-Timezone = Annotated[str | None, "Session time zone; default UTC."]
-MaxStaleness = Annotated[str | None, "How old the answer of a view may be: '15 minutes'."]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to work with.")]
 SegmentInterval = Annotated[str | None, "Only segments with rows in START/END or START/PERIOD."]
 
 
@@ -149,11 +146,17 @@ _CONTEXT: Final[dict[str, Any]] = {
     "force_projections": Annotated[bool, "Fail where a segment has no matching one."],
     "no_projections": Annotated[bool, "Answer from base rows alone."],
     "exclude_projections": Annotated[list[str] | None, "Names not to be used."],
+    "use_view": Annotated[str | None, "Answer groups only from this view."],
+    "force_views": Annotated[bool, "Fail where no view stands for all segments."],
+    "no_views": Annotated[bool, "Answer groups from no view."],
+    "exclude_views": Annotated[list[str] | None, "Views that must not answer."],
     "no_indexes": Annotated[bool, "Leave out no segment by an index."],
     "exclude_indexes": Annotated[list[str] | None, "Indexes not to be asked."],
-    "max_staleness": MaxStaleness,
-    "timezone": Timezone,
-    "threads": Threads,
+    "max_staleness": Annotated[str | None, "How old the answer of a view may be: '15 minutes'."],
+    "timezone": Annotated[str | None, "Session time zone; default UTC."],
+    "threads": Annotated[
+        int | None, typer.Option("--threads", min=1, help="Threads to work with.")
+    ],
 }
 _WHOLE: Final = Annotated[
     str | None, typer.Option("--query", help="The whole query as JSON, or @FILE that holds it.")
@@ -163,8 +166,6 @@ _TEXT_LISTS: Final = (
     "aggregators",
     "order_by",
     "columns",
-    "exclude_projections",
-    "exclude_indexes",
 )
 
 
@@ -180,9 +181,14 @@ def _query(**given: Any) -> Query:
             )
         return query_of(Query.from_json(content_of(whole, f"--query {whole}")), args=args)
     given |= {name: sql_list(given[name]) or None for name in _TEXT_LISTS}
-    context = {_context_key(name): given[name] or None for name in _CONTEXT}
+    context = _context(**{name: given[name] for name in _CONTEXT})
     parts = {name: given[name] for name in _PARTS if given[name] is not None}
     return Query(**parts, context=context, args=args)
+
+
+def _context(**given: Any) -> dict[str, Any]:
+    lists = {name: sql_list(value) for name, value in given.items() if isinstance(value, list)}
+    return {_context_key(name): value or None for name, value in (given | lists).items()}
 
 
 def _context_key(name: str) -> str:
@@ -198,6 +204,8 @@ Condition = Annotated[dict[str, Any], OptionGroup(_CONDITION, _condition, {"time
 """What else than a filter says which rows are changed, as methods of `Table` take it."""
 Scope = Annotated[dict[str, Any], OptionGroup(_SCOPE, _as_given, {"build": "immediate"})]
 """Which segments a projection or an index is built for, and when."""
+GivenContext = Annotated[dict[str, Any], OptionGroup(_CONTEXT, _context)]
+"""The context of a statement."""
 GivenQuery = Annotated[
     Query, OptionGroup({**_PARTS, "args": Args, **_CONTEXT, "whole": _WHOLE}, _query)
 ]
