@@ -207,7 +207,7 @@ AGGREGATES = {
     "percentile": "`percentile(x, p)`, `percentile_cont(p) WITHIN GROUP (ORDER BY x)`: exactly, between the two values next to the place p (n - 1); for `array(p, …)` an array. From base rows, or from x as a grouping column with a stored count.",
     "percentile_disc": "`percentile_disc(p) WITHIN GROUP (ORDER BY x)`: the least value that a share p of all is at most as great as, exactly.",
     "median": "`percentile(x, 0.5)`.",
-    "any_value": "Some value: the least.",
+    "any_value": "The least value, so that the answer is the same from rows and from projections.",
     "collect_set": "The distinct values as an array, ascending.",
     "collect_list": "All values as an array, ascending, NaN last: the same array from every source. Of x as a grouping column with a stored count, or of base rows. With DISTINCT it is `collect_set`.",
     "listagg": "`listagg(x[, separator])`: all values as one text, ascending as texts, with a constant between them; null of none. Of x as a grouping column with a stored count, or of base rows. With DISTINCT each once.",
@@ -218,7 +218,7 @@ AGGREGATES = {
     "skewness": "The third moment in standard deviations. From base rows.",
     "kurtosis": "The fourth moment in standard deviations, less 3. From base rows.",
     "mode": "`mode(x)`, `mode() WITHIN GROUP (ORDER BY x)`: the most frequent value, of several the least. Of x as a grouping column with a stored count, or of base rows.",
-    "count_distinct": "`count(DISTINCT x)`: how many distinct values, exactly; of `count(DISTINCT x, y, …)` how many distinct rows of them without a null. Projections that group by all of them serve that; its state is not stored.",
+    "count_distinct": "`count(DISTINCT x)`: how many distinct values, exactly; a projection stores the values of each group. `count(DISTINCT x, y, …)`: how many distinct combinations without a null; no projection stores these, but one that groups by all of them answers.",
     "sum_distinct": "`sum(DISTINCT x)`: the sum of distinct values.",
     "avg_distinct": "`avg(DISTINCT x)`: the mean of distinct values.",
 }  # fmt: skip
