@@ -18,6 +18,7 @@ from projseg.projection import Index
 from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import runner_of
 from projseg.table import Table
+from projseg.table.declaration_commits import telling_of_declaration
 from projseg.table.projection_edits import bounds_of
 from projseg.table_layer.metadata.commit_info import NO_NOTE
 from projseg.table_layer.metadata.index_declaration import bad_index, find_index
@@ -52,7 +53,8 @@ def _create_index(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     version = table.add_index(declaration, **scope)
     made = 0
     if scope.get("build") != "deferred" and not request["deferred"]:
-        version, made = _built(table, {**request, "interval": None}, run_job)
+        with telling_of_declaration(f"index '{name}'"):
+            version, made = _built(table, {**request, "interval": None}, run_job)
     shown = f"{', '.join(ignored)}: without effect" if ignored else None
     return rows([{"version": version, "filters": made, "ignored": shown}], _CREATED)
 

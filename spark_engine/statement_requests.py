@@ -24,7 +24,14 @@ from projseg.spark_engine.replies import (
 )
 from projseg.spark_engine.warehouse import options_of
 from projseg.table import Table
-from projseg.table.declaration_commits import adding, change_columns, dropping, renaming, widening
+from projseg.table.declaration_commits import (
+    adding,
+    change_columns,
+    dropping,
+    renaming,
+    telling_of_declaration,
+    widening,
+)
 from projseg.table.projection_edits import bounds_of
 from projseg.table_layer.columns.column_changes import ColumnChanges
 from projseg.table_layer.commits.version_diff import effect_of
@@ -100,7 +107,8 @@ def _add_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply
     declaration = {"name": request["name"], "sql": request["sql"]}
     version = table.add_projection(declaration, build=request["build"])
     if request["materialize"]:
-        version = materialized(table, request, run_job)[0].version
+        with telling_of_declaration("the projection"):
+            version = materialized(table, request, run_job)[0].version
     return _written(version)
 
 

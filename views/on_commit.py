@@ -54,7 +54,7 @@ def refresh_after_commit(snapshot: Snapshot, note: CommitNote = NO_NOTE) -> Stor
         store = open_store(snapshot)
         views = [] if store is None else list(store.views.values())
     except (ProjsegError, OSError) as error:
-        _warn(snapshot, "the store", error)
+        _warn(snapshot, "its views", error)
         return None
     for view in views:
         if _follows(view) and store is not None:
@@ -66,7 +66,7 @@ def _refresh_linked(fact: Snapshot, view: ViewEntry, note: CommitNote) -> None:
     try:
         store = open_store(fact)
     except (ProjsegError, OSError) as error:
-        _warn(fact, "the store", error)
+        _warn(fact, "its views", error)
         return
     if store is not None:
         _refreshed(fact, store, view, note)
@@ -125,7 +125,8 @@ def _newest(snapshot: Snapshot, store: StoreVersion) -> StoreVersion:
 
 def _warn(snapshot: Snapshot, what: str, error: Exception) -> None:
     LOGGER.warning(
-        "version %d of %s was committed; the refresh of %s failed: %s",
+        "version %d of %s was committed; the refresh of %s failed, and answers come from segments "
+        "until View.refresh, or the next commit, has done it: %s",
         snapshot.version,
         without_secrets(snapshot.storage.location),
         what,

@@ -212,7 +212,7 @@ class Query:
         try:
             content = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
-            raise _bad(f"text is not JSON: {error}") from error
+            raise _bad(f"text is not JSON: {error}; write it as Query.to_json does") from error
         version = content.pop(_VERSION_KEY, None) if isinstance(content, dict) else None
         if version is True or version != _VERSION:
             raise _bad(f"JSON must be an object with '{_VERSION_KEY}': {_VERSION}")

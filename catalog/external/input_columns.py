@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Self, TextIO
 
 import pyarrow as pa
 
 from projseg.algebra.expressions.text.type_text import parse_type
-from projseg.errors import InvalidInputError, StorageError, did_you_mean
+from projseg.errors import InvalidInputError, ProjsegError, StorageError, did_you_mean
 from projseg.segment_format.layout.logical_types import TIMESTAMP, normal_type, type_name
 
 FAIL: Final = "fail"
 SKIP: Final = "skip"
 _ADVICE: Final = "nothing was imported: mend it, or leave such lines out with --on-error"
+_ROW_NUMBER: Final = re.compile(r"(in )?[Rr]ow #?\d+:? ?")
 _SHOWN: Final = 80  # characters of a line in a message
 
 
@@ -143,8 +145,9 @@ def _asked_type(text: str, found: pa.Schema) -> tuple[str, pa.DataType]:
     if not mark or name not in found.names:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_COLUMN",
-            f"--type '{text}' must be column=type with a column of the file"
-            f"{did_you_mean(name, found.names)}",
+            f"--type '{text}' is not COLUMN=TYPE with a column of the file"
+            f"{did_you_mean(name, found.names) if mark else ''}; its columns are "
+            f"{', '.join(found.names[:12])}{', ...' if len(found.names) > 12 else ''}",
         )
     return name, parse_type(type_text)
 
@@ -201,7 +204,18 @@ def _cast_column(path: str, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         ) from error
 
 
-def bad_file(path: str, error: pa.ArrowInvalid | OSError) -> InvalidInputError:
+def bad_file(path: str, error: Exception) -> InvalidInputError:
     """Return the error for a file that cannot be read."""
-    problem = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    problem = read_problem(path, error)
+    if isinstance(error, FileNotFoundError):
+        problem = "there is no such file; check the path"
+    elif isinstance(error, UnicodeDecodeError):
+        problem = "it is not text in UTF-8; convert it, or say its format"
     return InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{path} cannot be read: {problem}")
+
+
+def read_problem(path: str, error: Exception) -> str:
+    """Return what a reader of a file says, without its path and its own numbers of rows."""
+    text = error.message if isinstance(error, ProjsegError) else str(error)
+    first = getattr(error, "strerror", None) or (text.splitlines() or [type(error).__name__])[0]
+    return _ROW_NUMBER.sub("", first.removeprefix(f"{path}: "))

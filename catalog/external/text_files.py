@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from projseg.catalog.external.input_columns import BadLines, cast_batches, check_columns
+from projseg.catalog.external.input_columns import (
+    BadLines,
+    bad_file,
+    cast_batches,
+    check_columns,
+    read_problem,
+)
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -24,7 +29,6 @@ STDIN: Final = "-"
 BLOCK_BYTES: Final = 16 * 2**20  # types of columns are guessed from the first block
 _HAS_ZONE: Final = r"[T ].*([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _BOM: Final = b"\xef\xbb\xbf"
-_ROW_NUMBER: Final = re.compile(r"(in )?[Rr]ow #?\d+:? ?")
 _READ_ERRORS: Final = (pa.ArrowException, ProjsegError, OSError, ValueError)
 _TIMES: Final = (TIMESTAMP, TIMESTAMP_NTZ)
 
@@ -114,7 +118,9 @@ class TextFile:
                 self._first = _lines_of_array(self._first + b"".join(self._blocks))
                 self._blocks = iter(())
             if not self._first.strip():
-                raise _bad_file(path, "it is empty")
+                raise InvalidInputError(
+                    "PROJSEG_BAD_INPUT_FILE", f"{path} is empty; give a file with rows"
+                )
             self._reader: _Reader
             if kind == "csv":
                 header, rest = _split_header(self._first, form)
@@ -158,7 +164,7 @@ class TextFile:
             batches = list(cast_batches(self.path, reader, target))
         except _READ_ERRORS as error:
             if len(lines) == 1:
-                bad.add(self.path, number, lines[0], _reason(error, self.path))
+                bad.add(self.path, number, lines[0], read_problem(self.path, error))
                 return
             half = len(lines) // 2
             yield from self._good_rows(lines[:half], number, target, bad)
@@ -381,15 +387,4 @@ def _naming(path: str) -> Iterator[None]:
     except InvalidInputError:
         raise
     except _READ_ERRORS as error:
-        raise _bad_file(path, _reason(error, path)) from error
-
-
-def _reason(error: Exception, path: str) -> str:
-    text = error.message if isinstance(error, ProjsegError) else str(error)
-    first = (getattr(error, "strerror", None) or text.splitlines() or [type(error).__name__])[0]
-    first = getattr(error, "strerror", None) or first
-    return _ROW_NUMBER.sub("", first.removeprefix(f"{path}: "))
-
-
-def _bad_file(path: str, problem: str) -> InvalidInputError:
-    return InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{path} cannot be read: {problem}")
+        raise bad_file(path, error) from error

@@ -86,7 +86,8 @@ def find_column(properties: TableProperties, given: str) -> str:
             return name
     raise InvalidInputError(
         "PROJSEG_UNKNOWN_COLUMN",
-        f"'{given}' is not a column of the table{did_you_mean(str(given), names)}",
+        f"'{given}' is not a column of the table{did_you_mean(str(given), names)}; its columns are "
+        f"{', '.join(names[:12])}{', ...' if len(names) > 12 else ''}",
     )
 
 

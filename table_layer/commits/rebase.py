@@ -184,7 +184,7 @@ def _retained(
         return replace_fields(_unchanged(current), bloom_files=_relisted(change, current))
     for version in change.add.values():
         _require_kept(current, version)
-    tags = changed_tags(base.tags, current.tags, change.add, change.drop)
+    tags = changed_tags(base.tags, current.tags, change.add, change.drop, current.storage.location)
     return replace_fields(_unchanged(current), tags=tags)
 
 
@@ -350,9 +350,11 @@ def _check_droppable(name: str, base: TableProperties, current: TableProperties)
     before = next((p for p in base.projections if p.name == name), None)
     now = next((p for p in current.projections if p.name == name), None)
     if before is None:
-        near = did_you_mean(name, (p.name for p in base.projections))
+        names = [p.name for p in base.projections]
         raise InvalidInputError(
-            "PROJSEG_UNKNOWN_PROJECTION", f"projection '{name}' is not declared{near}"
+            "PROJSEG_UNKNOWN_PROJECTION",
+            f"projection '{name}' is not declared{did_you_mean(name, names)}; the table's "
+            f"projections are {', '.join(names) or 'none'}",
         )
     if now != before:
         conflict(f"projection '{name}' was dropped or redefined by another commit")

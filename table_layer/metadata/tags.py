@@ -54,7 +54,8 @@ def tagged_version(tags: Mapping[str, int], name: str, location: str) -> int:
     if not isinstance(name, str) or name not in tags:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_TAG",
-            f"'{name}' is not a tag of table {location}{did_you_mean(str(name), tags)}",
+            f"'{name}' is not a tag of table {location}{did_you_mean(str(name), tags)}; its tags "
+            f"are {', '.join(list(tags)[:20]) or 'none'}",
         )
     return tags[name]
 
@@ -64,6 +65,7 @@ def changed_tags(
     current: Mapping[str, int],
     added: Mapping[str, int],
     dropped: Iterable[str],
+    location: str,
 ) -> dict[str, int]:
     """Return the tags after a change that was made for `base`, in the order of their names.
 
@@ -83,7 +85,7 @@ def changed_tags(
                 "the table and try again",
             )
     for name in dropped:
-        tagged_version(tags, name, "as it is")
+        tagged_version(tags, name, location)
         del tags[name]
     for name, version in added.items():
         if tags.setdefault(check_tag(name), version) != version:

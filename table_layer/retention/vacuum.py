@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.errors import InvalidInputError
+from projseg.errors import CommitError, InvalidInputError
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.next_version import now_us
@@ -88,6 +88,7 @@ class _Plan:
     versions: list[int]
     files: list[StoredFile]
     young: list[StoredFile]
+    unlisted: list[StoredFile]
 
 
 def vacuum(
@@ -126,15 +127,36 @@ def vacuum(
         "removed_files": len(plan.files),
         "removed_bytes": sum(file.size for file in plan.files),
     }
-    done = commit(
-        current.storage,
-        current,
-        Expire(plan.kept_from),
-        write_id=new_write_id(),
-        operation="vacuum",
-        metrics=metrics,
-        note=note.asking(retention_hours=f"{retention_hours:g}"),
-    )
+    note = note.asking(retention_hours=f"{retention_hours:g}")
+
+    def expired() -> Snapshot:
+        return commit(
+            current.storage,
+            current,
+            Expire(plan.kept_from),
+            write_id=new_write_id(),
+            operation="vacuum",
+            metrics=metrics,
+            note=note,
+        )
+
+    try:
+        done = expired()
+    except CommitError as error:
+        # What no kept version lists may go before the commit, which may then have room.
+        unlisted = _plan(current, current.kept_from, cutoff).unlisted
+        if error.code != "PROJSEG_STORAGE_FULL" or not unlisted:
+            raise
+        for file in unlisted:
+            current.storage.delete(file.name)
+        try:
+            done = expired()
+        except CommitError as again:
+            raise CommitError(
+                again.code,
+                f"{len(unlisted)} files that no version lists were removed from "
+                f"{current.storage.location}, and no version could be written: {again.message}",
+            ) from again
     # What others restored or tagged before this commit is needed; afterwards they cannot.
     plan = _plan(done, done.kept_from, cutoff)
     _keep_tagged(done)
@@ -218,7 +240,7 @@ def _plan(newest: Snapshot, kept_from: int, cutoff: int) -> _Plan:
     logs.sort(key=lambda file: file.name)
     others.sort(key=lambda file: not file.name.startswith(MANIFEST_PREFIX))
     gone = [version for version in expired if version not in tagged]
-    return _Plan(kept_from, gone, logs + others, young)
+    return _Plan(kept_from, gone, logs + others, young, others)
 
 
 def _still_stored(newest: Snapshot, plan: _Plan, why: str) -> pa.Table:

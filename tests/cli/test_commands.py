@@ -373,7 +373,7 @@ def test_a_statement_as_text_or_from_a_file(shell, location, tmp_path):
     shell("sql", location, "SELECT a FROM t JOIN u", exits=1)
     assert shell.error.startswith("[PROJSEG_UNSUPPORTED_SQL] SQL has a join at character 17")
     shell("sql", location, "@absent.sql", exits=1)
-    assert "the statement cannot be read: No such file" in shell.error
+    assert "the statement cannot be read: absent.sql: No such file" in shell.error
 
 
 def test_parts_beside_a_whole_query_are_refused(shell, location):

@@ -192,7 +192,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path, monkeypatch, capsys, existi
     if existing:
         assert run(monkeypatch, arguments(tmp_path / "t", good)) == 0
     for file, words in [
-        (tmp_path / "none.parquet", "No such file"),
+        (tmp_path / "none.parquet", "no such file; check the path"),
         (tmp_path, "is a directory"),
     ]:
         assert run(monkeypatch, ["projseg", "import", tmp_path / "t", good, file]) == 1

@@ -1,5 +1,6 @@
 """Vacuum removes what no kept version needs, and nothing else."""
 
+import errno
 import itertools
 import os
 import tempfile
@@ -12,10 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from race import CONTEXT
+from recorded_os import FailingOs
 
 import projseg
 from projseg.errors import (
     CommitConflictError,
+    CommitError,
     CorruptTableError,
     InvalidInputError,
     ProjsegError,
@@ -26,6 +29,7 @@ from projseg.table_layer.metadata.change import Restore
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.retention.vacuum import vacuum
+from projseg.table_layer.storage import local_storage
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import new_manifest_name, new_write_id, segment_name
 
@@ -236,6 +240,41 @@ def test_a_vacuum_that_fails_anywhere_leaves_readable_versions(tmp_path):
         if not storage.was_reached:
             break
     assert count > 40
+
+
+class _FullUntil(FailingOs):
+    """A disk without room until a file is gone."""
+
+    def __init__(self, file):
+        super().__init__(0)
+        self.file = file
+
+    def before(self, call):
+        if call in ("create", "write", "link") and self.file.exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.folder
+def test_a_vacuum_on_a_full_disk_removes_what_no_version_lists(table, tmp_path, monkeypatch):
+    orphan = tmp_path / "t" / segment_name(new_write_id(), 0, 0, 0)
+    orphan.write_bytes(b"left by a job that died")
+    os.utime(orphan, (LONG_AGO, LONG_AGO))
+    listed = tmp_path / "t" / table.snapshot.segments[0].file
+    with monkeypatch.context() as patch:
+        patch.setattr(local_storage, "os", _FullUntil(listed))
+        with pytest.raises(CommitError, match="1 files that no version lists were removed") as told:
+            removed_all(table)
+    assert told.value.code == "PROJSEG_STORAGE_FULL"
+    assert not orphan.exists()
+    assert projseg.Table(table.location, 0).verify() == []
+    orphan.write_bytes(b"left by another job that died")
+    os.utime(orphan, (LONG_AGO, LONG_AGO))
+    with monkeypatch.context() as patch:
+        patch.setattr(local_storage, "os", _FullUntil(orphan))
+        assert removed_all(projseg.Table(table.location)).versions == 3
+    newest = projseg.Table(table.location)
+    assert rows_of(newest) == [9]
+    assert newest.verify(deep=True) == []
 
 
 def _append_slowly(location, written, go_on):

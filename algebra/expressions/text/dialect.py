@@ -160,7 +160,9 @@ def _reason(error: Exception) -> str:
     """Return what sqlglot says, without the names of its classes and its line numbers."""
     first = (str(error).splitlines() or [""])[0]
     plain = re.sub(r"\s*(for <class '[^']*'>|Line \d+, Col: \d+)\.?", "", first).strip(" .")
-    return f": {plain}" if plain and "tokenizing" not in plain else ""
+    if "tokenizing" in plain:
+        return ": a quote, a backtick or a comment has no end"
+    return f": {plain}" if plain else ""
 
 
 def _place(error: Exception, sql: str) -> str:
@@ -226,5 +228,7 @@ def sql_tokens(sql: str) -> list[Token]:
     try:
         return SparkExpression().tokenize(sql)
     except SqlglotError as error:
-        reason = " ".join(str(error).split())
-        raise bad_expression(f"SQL that cannot be read: {reason}") from error
+        raise bad_expression(
+            f"a quote, a backtick or a comment that begins in {sql[:200]!r} has no end; close it, "
+            "and write a quote within a text as \\'"
+        ) from error

@@ -67,7 +67,8 @@ def drop_projection(
     if name not in known:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_PROJECTION",
-            f"projection '{name}' is not declared on {location}{did_you_mean(name, known)}",
+            f"projection '{name}' is not declared on {location}{did_you_mean(name, known)}; its "
+            f"projections are {', '.join(known) or 'none'}",
         )
     if is_preview:
         return previewed({"would_drop": name}, location)

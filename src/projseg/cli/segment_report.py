@@ -107,7 +107,10 @@ def opened(path: str) -> tuple[ReadRange, int]:
     try:
         file = pa.OSFile(path)
     except FileNotFoundError as error:
-        raise InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{path} does not exist") from error
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE",
+            f"{path} does not exist; give a segment file, such as `projseg segments` lists",
+        ) from error
     except OSError as error:
         raise storage_error(error, "read", path) from error
 

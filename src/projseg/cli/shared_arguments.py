@@ -323,5 +323,8 @@ def content_of(text: str, what: str) -> str:
         return Path(text[1:]).read_text("utf-8")
     except OSError as error:
         raise StorageError(
-            "PROJSEG_STORAGE_FAILED", f"{what} cannot be read: {error.strerror}", error.errno
+            "PROJSEG_STORAGE_FAILED",
+            f"{what} cannot be read: {text[1:]}: {error.strerror}; give the path of a file after "
+            "@, or the text itself",
+            error.errno,
         ) from error

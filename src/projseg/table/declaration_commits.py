@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ from projseg.declarations import (
     declared_index,
     schema_of,
 )
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, ProjsegError, one_line
 from projseg.table_layer.columns.column_changes import ColumnChanges, find_column
 from projseg.table_layer.columns.projection_names import stored_declaration
 from projseg.table_layer.commits.commit import commit
@@ -179,6 +181,21 @@ def add_projection(
     )
     note = note.asking(projection=spec.name, **stated)
     return _set_projections(base, change, "add projection", note), spec.name
+
+
+@contextmanager
+def telling_of_declaration(what: str) -> Iterator[None]:
+    """Say in an error of what follows a declaration that the declaration stands."""
+    try:
+        yield
+    except ProjsegError as error:
+        found = copy(error)
+        found.message = one_line(
+            f"{what} is declared, and building it for the segments that are there failed: "
+            f"{error.message}; build it later by materializing"
+        )
+        found.args = (found.code, found.message)
+        raise found from error
 
 
 def drop_projection(base: Snapshot, name: str, note: CommitNote) -> Snapshot:

@@ -64,7 +64,7 @@ class TableIndexes(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.table.declaration_commits import add_index
+        from projseg.table.declaration_commits import add_index, telling_of_declaration
 
         self._check_newest()
         self._snapshot, name = add_index(
@@ -77,7 +77,8 @@ class TableIndexes(WritableTable):
             note=self._note,
         )
         if materialize:
-            self.materialize_index(name)
+            with telling_of_declaration(f"index '{name}'"):
+                self.materialize_index(name)
         return self._snapshot.version
 
     def drop_index(self, name: str) -> Commit:

@@ -71,7 +71,7 @@ class TableProjections(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.table.declaration_commits import add_projection
+        from projseg.table.declaration_commits import add_projection, telling_of_declaration
 
         self._check_newest()
         self._snapshot, name = add_projection(
@@ -85,7 +85,8 @@ class TableProjections(WritableTable):
             note=self._note,
         )
         if materialize:
-            self.materialize_projection(name)
+            with telling_of_declaration(f"projection '{name}'"):
+                self.materialize_projection(name)
         return self._snapshot.version
 
     def drop_projection(self, name: str) -> int:

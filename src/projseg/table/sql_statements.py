@@ -263,7 +263,8 @@ def tables_by_name(tables: Mapping[str, TableInspection]) -> dict[str, ViewedVer
     if len(by_name) < len(known):
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT",
-            "tables takes names, which differ in more than case, and tables: {'edits': edits, ...}",
+            f"tables is {str(tables)[:200]}; give a dict of names, which differ in more than case, "
+            "and of tables, such as {'edits': edits}",
         )
     return by_name
 
