@@ -20,12 +20,16 @@ from projseg.segment_format.vectors.arrow_arrays import (
     primitive_array,
     primitive_values,
     scalar_of,
+    valid_values,
 )
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector, held_bytes
 
 
 def numbers_of_array(array: pa.Array) -> Numbers:
-    """Return the fixed-width form of an Arrow array."""
+    """Return the fixed-width form of an Arrow array; of booleans in bytes."""
+    if array.type == pa.bool_():
+        truths = filled_values(array, False).view(np.uint8)
+        return Numbers(truths, array.type, 0, valid_values(array) if array.null_count else None)
     values, validity = arrow_to_numbers(array)
     return Numbers(values, array.type, 0, validity)
 

@@ -1,4 +1,4 @@
-"""Find the texts that match a LIKE pattern, by one search through the bytes of all of them."""
+"""Find the texts that match a LIKE pattern, or are one text, by one search through their bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.texts.texts import checked_texts
+from projseg.kernels.texts.texts import checked_texts, word_at
 from projseg.memory.memory_pool import zeros
 
 ONE: Final = -1
@@ -47,6 +47,10 @@ def like_rows(
     codes = np.array(pattern, np.int16)
     found = zeros(len(offsets) - 1, np.bool_)
     needle = _longest_run(pattern)
+    if len(needle) == len(pattern):
+        tail = int.from_bytes(bytes(needle[-8:]), "little")
+        _match_equal(offsets, content, np.array(needle, np.uint8), np.uint64(tail), found)
+        return found
     if not needle or pattern[0] != ANY:
         _match_each(offsets, content, codes, found)
         return found
@@ -65,6 +69,37 @@ def _longest_run(pattern: Sequence[int]) -> list[int]:
         run = [*run, code] if code >= 0 else []
         longest = max(longest, run, key=len)
     return longest
+
+
+@kernel
+def _match_equal(
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+    wanted: NDArray[np.uint8],
+    tail: np.uint64,
+    found: NDArray[np.bool_],
+) -> None:
+    """Find the texts that are the one wanted, by their sizes, then by their last bytes.
+
+    `tail` is what is wanted of the last eight bytes. Texts have beginnings in common more often.
+
+    Shapes: offsets [n + 1]; content [bytes]; wanted [k]; found [n].
+    Oracle: tests/oracle/selecting.py::like.
+    """
+    size = len(wanted)
+    for row in range(len(found)):  # a loop that compilers turn into vectors
+        found[row] = offsets[row + 1] - offsets[row] == size
+    for row in range(len(found)):
+        if not found[row]:
+            continue
+        left = size
+        end = np.uint64(offsets[row + 1])
+        if size >= 8:
+            left = size - 8 if word_at(content, end - np.uint64(8)) == tail else -1
+        start = np.int64(offsets[row])
+        while left > 0 and content[start + left - 1] == wanted[left - 1]:
+            left -= 1
+        found[row] = left == 0
 
 
 @kernel

@@ -16,6 +16,7 @@ from scale import tries
 
 from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.functions.logic import comparison
 from projseg.algebra.expressions.functions.text import pattern_functions
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import type_name
@@ -265,12 +266,37 @@ def test_like_equals_duckdb(values, pattern):
     like = bind(f"s LIKE '{pattern}'", schema)
     found = evaluate(like, {"s": column}, len(values))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pattern_functions, "_SEARCHED_TEXTS_MIN", 0)
+        patch.setattr(pattern_functions, "SEARCHED_TEXTS_MIN", 0)
         assert evaluate(like, {"s": column}, len(values)).equals(found)
     with duckdb.connect() as connection:
         connection.register("held", pa.table({"s": column}))
         expected = connection.execute(f"SELECT s LIKE '{pattern}' FROM held").fetchall()
     assert found.to_pylist() == [row[0] for row in expected]
+
+
+LONG_TEXTS = st.sampled_from(["", "a", "abcdefg", "bbcdefgh", "abcdefgh", "12345678é", "€2345678é"])
+
+
+@given(st.lists(st.none() | LONG_TEXTS), LONG_TEXTS, st.lists(LONG_TEXTS, min_size=1, max_size=5))
+@settings(deadline=None, max_examples=tries(100))
+@pytest.mark.parametrize("kind", ["STRING", "BINARY"])
+def test_many_texts_are_compared_as_few_are(kind, values, value, options):
+    arrow_type = pa.string() if kind == "STRING" else pa.binary()
+    column = pa.array([None, *values], pa.string()).cast(arrow_type).slice(1)
+    schema = pa.schema([("s", arrow_type)])
+    listed = ", ".join(f"CAST('{option}' AS {kind})" for option in options)
+    wanted = f"CAST('{value}' AS {kind})"
+    for text, holds in (
+        (f"s = {wanted}", lambda one: one == value),
+        (f"{wanted} = s", lambda one: one == value),
+        (f"s <> {wanted}", lambda one: one != value),
+        (f"s IN ({listed})", lambda one: one in options),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(comparison, "SEARCHED_TEXTS_MIN", 0)
+            found = evaluate(bind(text, schema), {"s": column}, len(values))
+        expected = [None if one is None else holds(one) for one in values]
+        assert found.to_pylist() == expected, text
 
 
 def test_struct_fields():

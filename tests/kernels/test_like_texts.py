@@ -33,6 +33,14 @@ def test_texts_that_hold_a_part_are_found_wherever_they_lie(texts, part, shift):
     assert matched(texts, [ANY, *part, ANY]) == [part in text for text in texts]
 
 
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20))), st.integers(0, 20))
+def test_one_text_is_told_from_those_of_its_size_and_ending(places, size):
+    wanted = "abcdefghijklmnopqrst"[:size]
+    texts = [wanted, wanted[1:], "a" + wanted, *(wanted[:a] + "é" + wanted[b:] for a, b in places)]
+    texts += [wanted[:a] + "-" + wanted[a + 1 :] for a, _ in places]
+    assert matched(texts, wanted) == [text == wanted for text in texts]
+
+
 @pytest.mark.parametrize("offsets", [[0, 4], [-1, 2], [2, 1, 3], []])
 def test_texts_outside_their_content_are_refused(offsets):
     with pytest.raises(InvalidInputError, match="outside their content"):

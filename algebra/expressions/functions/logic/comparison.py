@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,10 +36,13 @@ from projseg.algebra.expressions.functions.scalar_function import (
     written_as_call,
     written_infix,
 )
+from projseg.algebra.expressions.functions.searched_texts import SEARCHED_TEXTS_MIN, searched
 from projseg.algebra.expressions.literals import TRUE, UNKNOWN, literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.segment_format.layout.logical_types import is_nested, type_name
+from projseg.segment_format.layout.logical_types import is_nested, is_text, type_name
 from projseg.segment_format.vectors.arrow_arrays import scalar_of
+
+_SEARCHED_OPTIONS_MAX: Final = 3  # a search of more takes longer than to hash every text
 
 OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 """The comparison that is true where the key is false; both are null together."""
@@ -113,10 +117,16 @@ def _comparable(datum: Datum) -> Datum:
 
 def equal(left: Datum, right: Datum) -> Any:
     """Return where the values are equal; null where one is null."""
+    if _are_searched(left) and isinstance(right, pa.Scalar) and right.is_valid:
+        return searched(left, list(right.as_buffer()))
     same = pc.equal(left, right)
     if is_floating(left.type) and _may_be_nan(left) and _may_be_nan(right):
         same = pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)))
     return same
+
+
+def _are_searched(datum: Datum) -> bool:
+    return isinstance(datum, pa.Array) and is_text(datum.type) and len(datum) >= SEARCHED_TEXTS_MIN
 
 
 def less(left: Datum, right: Datum) -> Any:
@@ -152,7 +162,10 @@ def evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Ar
     if is_floating(value.type):
         zero = scalar_of(0.0, value.type)
         value, option_values = pc.add(value, zero), pc.add(option_values, zero)
-    found = pc.is_in(value, value_set=option_values)
+    if 0 < len(options) <= _SEARCHED_OPTIONS_MAX and _are_searched(value):
+        found = reduce(pc.or_, (equal(value, option) for option in options))
+    else:
+        found = pc.is_in(value, value_set=option_values)
     if has_null:
         found = pc.or_kleene(found, scalar_of(None, pa.bool_()))
     return pc.if_else(pc.is_valid(value), found, scalar_of(None, pa.bool_()))

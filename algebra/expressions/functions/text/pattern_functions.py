@@ -22,6 +22,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
     unordered,
     written_infix,
 )
+from projseg.algebra.expressions.functions.searched_texts import SEARCHED_TEXTS_MIN, searched
 from projseg.algebra.expressions.functions.text.text_rows import by_row
 from projseg.algebra.expressions.patterns import (
     accepted_pattern,
@@ -34,10 +35,6 @@ from projseg.algebra.expressions.patterns import (
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, InvalidInputError
 from projseg.memory.forks import late_import
-from projseg.segment_format.vectors.arrow_arrays import primitive_array, text_buffers, valid_values
-
-# So many texts are searched in compiled code; fewer by Arrow, before that is loaded.
-_SEARCHED_TEXTS_MIN: Final = 1 << 16
 
 _ONE_CHARACTER: Final = r"(?s:.)"
 _ANY_CHARACTERS: Final = r"(?s:.*)"
@@ -135,7 +132,7 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     body = wanted.strip("%")
     if "%" not in body and "_" not in body and "\\" not in body:
         return _plain_like(text, wanted, body)
-    if len(text) >= _SEARCHED_TEXTS_MIN:
+    if len(text) >= SEARCHED_TEXTS_MIN:
         return _searched(text, wanted)
     try:
         return pc.match_substring_regex(text, _like_regex(wanted))
@@ -146,7 +143,7 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
 def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
     """Return LIKE of a pattern whose only wildcards are % at its ends."""
     opens, closes = pattern.startswith("%"), pattern.endswith("%")
-    if opens and closes and body and len(text) >= _SEARCHED_TEXTS_MIN:
+    if ((opens and closes and body) or not (opens or closes)) and len(text) >= SEARCHED_TEXTS_MIN:
         return _searched(text, pattern)
     if opens and closes:
         return pc.match_substring(text, body)
@@ -158,14 +155,13 @@ def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
 def _searched(text: pa.Array, pattern: str) -> pa.Array:
     """Return LIKE of many texts, in compiled code."""
     with late_import:
-        from projseg.kernels.texts.like_texts import ANY, ONE, like_rows
+        from projseg.kernels.texts.like_texts import ANY, ONE
     codes: list[int] = []
     for piece in like_pieces(pattern):
         for part in piece:
             codes.extend([ONE] if part is None else part.encode())
         codes.append(ANY)
-    found = like_rows(*text_buffers(text), codes[:-1])
-    return primitive_array(found, valid_values(text) if text.null_count else None)
+    return searched(text, codes[:-1])
 
 
 def _matches_like(text: str, pattern: str) -> bool:
