@@ -197,7 +197,8 @@ class _Substitution(msgspec.Struct, frozen=True):
             if isinstance(meaning, _OfRows):
                 raise InvalidInputError(
                     "PROJSEG_BAD_AGGREGATE",
-                    f"column '{tree.name}' is neither grouped by nor inside an aggregate",
+                    f"column '{tree.name}' is neither grouped by nor inside an aggregate; "
+                    "group by it, or take any_value of it",
                 )
             return meaning
         if isinstance(tree, Call):

@@ -258,7 +258,7 @@ def _scanned(
     if columns is not None and tuple(columns) != ("*",):
         if not columns:
             _refuse("columns is empty; leave it out to read all columns")
-        return tuple(bind_named(text, schema, timezone=zone) for text in columns)
+        return tuple(bind_of_rows(text, schema, zone) for text in columns)
     return tuple(NamedExpression(name, Column(type_, name)) for name, type_ in _fields(schema))
 
 
@@ -274,6 +274,13 @@ def _check_keys(keys: tuple[NamedExpression, ...]) -> None:
                 f"cannot group by '{to_sql(named.expression)}': its type is {found}; group by a "
                 "plain value, such as an item or a field of it"
             )
+
+
+def bind_of_rows(text: str, schema: pa.Schema, zone: str, what: str = "column") -> NamedExpression:
+    """Return an expression over rows; an aggregate in it is refused with what to do."""
+    instead = "group by the other columns (GROUP BY in SQL), and ask for the aggregate of groups"
+    with refusing_aggregates(what, text, instead):
+        return bind_named(text, schema, timezone=zone)
 
 
 def _check_names(names: Sequence[str]) -> None:

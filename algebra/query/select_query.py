@@ -22,6 +22,7 @@ from projseg.algebra.expressions.text.references import plain_name, references
 from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.projection.sql import is_aggregate
+from projseg.algebra.query.binding import bind_of_rows
 from projseg.algebra.query.context import context_options, parse_context
 from projseg.algebra.query.grouping_sets import Grouping, parse_grouping
 from projseg.algebra.query.request import Query
@@ -212,15 +213,14 @@ class _Translation:
 
     def _scanned(self) -> dict[str, Any]:
         """Return the parts of a row scan; columns that only ORDER BY has come after the others."""
-        columns = [self._aliased(output.text, output.name) for output in self._outputs]
+        columns, order_by = [self._aliased(one.text, one.name) for one in self._outputs], []
         names = {output.expression: output.name for output in reversed(self._outputs)}
-        order_by = []
         for term, direction in self._order_terms():
             if isinstance(term, _Output):
                 order_by.append(quoted_name(term.name) + direction)
                 continue
             text = self._names.aliases_first(term, self._texts)
-            expression = bind(text, self._schema, timezone=self._zone)
+            expression = bind_of_rows(text, self._schema, self._zone, "ORDER BY").expression
             if expression not in names:
                 names[expression] = self._free_name("order", names.values())
                 columns.append(self._aliased(text, names[expression]))

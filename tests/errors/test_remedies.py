@@ -15,6 +15,12 @@ from projseg.errors import CommitError, ProjsegError
 
 COUNT = "SELECT c, count(*) AS r FROM t GROUP BY c"
 DOORS = {
+    "aggregate of rows": ("'abs(sum(n))'", "group by the other columns"),
+    "order by an aggregate": ("'sum(n)'", "group by the other columns"),
+    "value of an aggregate": ("max(n)", "ask for the aggregate of groups"),
+    "column beside groups": ("'n'", "group by it, or take any_value of it"),
+    "unknown function": ("'nosuch'", "docs/functions.md lists"),
+    "unknown table": ("'v'", "they are t"),
     # door: (what was asked, what to do)
     "open quote": ("SELECT 'abc FROM t", "close it"),
     "open quote in a filter": ("c = 'x", "has no end"),
@@ -47,6 +53,12 @@ def doors(tmp_path, monkeypatch):
     table.tag("first")
     form = TextForm()
     return {
+        "aggregate of rows": lambda: table.query(columns=["abs(sum(n))"]),
+        "order by an aggregate": lambda: table.sql("SELECT c FROM t ORDER BY sum(n)"),
+        "value of an aggregate": lambda: table.update({"n": "max(n)"}),
+        "column beside groups": lambda: table.sql("SELECT c, n FROM t GROUP BY c"),
+        "unknown function": lambda: table.query("nosuch(c)"),
+        "unknown table": lambda: projseg.sql("SELECT c FROM v", {"t": table}),
         "open quote": lambda: table.sql("SELECT 'abc FROM t"),
         "open quote in a filter": lambda: table.query(filter="c = 'x"),
         "absent file": lambda: Sources(["absent.csv"], None, form).schema,

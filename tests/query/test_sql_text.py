@@ -85,7 +85,7 @@ def test_what_is_more_than_a_select_over_one_table_is_named(statement, what, tab
          "BAD_SQL", "means a column that has the name of another output"),
         ("SELECT min(added) AS channel FROM t GROUP BY robot ORDER BY t.channel",
          "BAD_SQL", "'t.channel' means a column that has the name of another output"),
-        ("SELECT 'x FROM t", "BAD_EXPRESSION", "SQL that cannot be read"),
+        ("SELECT 'x FROM t", "BAD_EXPRESSION", "has no end; close it"),
         ("SELECT added FROM t WHERE text_match('+')", "BAD_TEXT_QUERY", "+"),
         ("FROM t", "BAD_SQL", "a statement without SELECT"),
         ("WITH", "BAD_SQL", "a statement is not Spark SQL"),

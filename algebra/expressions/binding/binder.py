@@ -130,7 +130,8 @@ class Binder:
         if spelling is None:
             raise UnsupportedFeatureError(
                 "PROJSEG_UNSUPPORTED_FUNCTION",
-                f"function '{name}' is not supported in expressions{did_you_mean(name, SPELLINGS)}",
+                f"function '{name}' is not supported in expressions"
+                f"{did_you_mean(name, SPELLINGS) or '; docs/functions.md lists those that are'}",
             )
         if not spelling.fewest <= len(arguments) <= spelling.most:
             fewest, most = spelling.fewest, spelling.most

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as replace_fields
 from typing import Any, Final, TypeAlias
 
@@ -242,8 +242,16 @@ def table_named(name: str, tables: Mapping[str, TableInspection]) -> ViewedVersi
         raise bad_sql("the statement names none of several tables; write FROM and one of them")
     found = by_name.get(name.casefold())
     if found is None:
-        raise bad_sql(f"'{name}' is none of the tables given{did_you_mean(name, tables)}")
+        raise unknown_table(name, tables)
     return found
+
+
+def unknown_table(name: str, tables: Iterable[str]) -> InvalidInputError:
+    """Return the error of a name that no table is given by."""
+    known = ", ".join(list(tables)[:20]) or "none"
+    return bad_sql(
+        f"'{name}' is none of the tables given{did_you_mean(name, tables)}; they are {known}"
+    )
 
 
 def tables_by_name(tables: Mapping[str, TableInspection]) -> dict[str, ViewedVersion]:

@@ -31,7 +31,7 @@ from projseg.algebra.query.stars.star import (
 )
 from projseg.algebra.query.stars.star_names import StarScope, named_tables
 from projseg.algebra.query.unsupported_sql import bad_sql
-from projseg.errors import LimitExceededError, ProjsegError, did_you_mean
+from projseg.errors import LimitExceededError, ProjsegError
 from projseg.memory.cache import KEPT
 from projseg.memory.deadline import answered_within
 from projseg.reader.dimensions import TableDimension, bound_star, joined_table
@@ -45,6 +45,7 @@ from projseg.table.sql_statements import (
     snapshot_of,
     table_named,
     tables_by_name,
+    unknown_table,
 )
 from projseg.table.view_answers import ViewedVersion, telling_why_no_view
 
@@ -204,8 +205,7 @@ def bound_statement(
     def version_of(table: SelectedTable) -> ViewedVersion:
         found = by_name.get(table.written.casefold(), otherwise)
         if found is None:
-            known = did_you_mean(table.written, tables)
-            raise bad_sql(f"'{table.written}' is none of the tables given{known}")
+            raise unknown_table(table.written, tables)
         if not table.is_versioned:
             return found
         return found._at(snapshot_of(found, table, context))
