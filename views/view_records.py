@@ -43,7 +43,7 @@ GROUPS: Final = "groups"
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
-class TableReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TableReference(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A table that a view reads.
 
     Parameters
@@ -58,7 +58,7 @@ class TableReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     table_id: str
 
 
-class ViewDimension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ViewDimension(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A table that a view joins.
 
     Parameters
@@ -77,7 +77,7 @@ class ViewDimension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     columns: tuple[tuple[str, str], ...]
 
 
-class Refreshed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Refreshed(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """The version of a table that a refresh pinned."""
 
     version: Count
@@ -85,7 +85,9 @@ class Refreshed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     timestamp_us: Micros
 
 
-class FileReference(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class FileReference(
+    msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True
+):
     """A list of views or of parts: enough to check its bytes."""
 
     name: str
@@ -94,7 +96,7 @@ class FileReference(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     count: Count
 
 
-class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Failure(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Why the last refresh failed, and when."""
 
     code: str
@@ -102,7 +104,7 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timestamp_us: Micros
 
 
-class RefreshFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RefreshFigures(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What a refresh did with parts; rows read, and milliseconds."""
 
     kept: Count = 0
@@ -115,7 +117,7 @@ class RefreshFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     milliseconds: Count = 0
 
 
-class StoredResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StoredResult(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The rows of a view of grade `result`, which are a table of their own in the store.
 
     Parameters
@@ -133,7 +135,7 @@ class StoredResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_ordered: bool
 
 
-class ViewEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ViewEntry(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
     """A view as a list has it.
 
     Parameters
@@ -235,7 +237,7 @@ class ViewEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.options.get("refresh", "commit") == "commit"
 
 
-class PartCover(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PartCover(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """The segments that a part stands for.
 
     Parameters
@@ -255,7 +257,7 @@ class PartCover(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     file: str
 
 
-class PathState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PathState(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """The content of a dimension that a part was built with."""
 
     table_id: str
@@ -264,7 +266,7 @@ class PathState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     unmatched_row_count: Count
 
 
-class ViewPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class ViewPart(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """One part: all that planning needs to know without opening its file or its cover's.
 
     Parameters
@@ -344,7 +346,7 @@ def digest_of(segments: Sequence[str]) -> str:
 def reference_problem(references: Sequence[FileReference]) -> str | None:
     """Return why references cannot be a file's, or None if they can."""
     names = [reference.name for reference in references]
-    if len(set(names)) != len(names):
+    if len(names) > 1 and len(set(names)) != len(names):
         return "it lists a file twice"
     wrong = next((name for name in names if not is_manifest_name(name)), None)
     return None if wrong is None else f"{wrong[:200]!r} is not the name of a list"

@@ -118,6 +118,15 @@ class StoreVersion(msgspec.Struct, frozen=True):
         CorruptTableError
             If a list of parts is missing or damaged.
         """
+        listed = tuple((reference.name, reference.checksum) for reference in view.manifests)
+        found: tuple[ViewPart, ...] = KEPT.get_or_load(
+            ("parts of a view", self.storage.location, view.view_id, view.definition_hash, listed),
+            lambda: self._checked_parts(view),
+            lambda parts: 1024 + 64 * len(parts),  # the parts themselves are those of the lists
+        )
+        return found
+
+    def _checked_parts(self, view: ViewEntry) -> tuple[ViewPart, ...]:
         load = partial(_load, self.storage, _PARTS, "view_parts")
         each = side_by_side if self.storage.is_remote else map
         found: list[ViewPart] = []

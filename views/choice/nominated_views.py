@@ -6,6 +6,7 @@ version of the store.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -190,22 +191,29 @@ def listed_views(store: StoreVersion) -> ListedViews:
 
 def _made_ready(store: StoreVersion) -> ListedViews:
     views = sorted(store.views.values(), key=lambda view: (view.row_count, view.name))
-    groups: dict[str, Bits] = {}
-    states: dict[str, Bits] = {}
+    groups: dict[str, list[int]] = defaultdict(list)
+    states: dict[str, list[int]] = defaultdict(list)
     for place, view in enumerate(views):
         for name in view.group_columns:
-            for known in (groups, states):
-                _row(known, name, len(views))[place] = True
+            groups[name].append(place)
         for name in view.state_columns:
-            _row(states, name, len(views))[place] = True
+            states[name].append(place)
+    for name, places in groups.items():
+        states[name] += places
     is_empty = _bits(not view.is_built for view in views)
     is_disabled = _bits(not view.is_enabled for view in views)
     is_result = _bits(view.is_result for view in views)
-    return ListedViews(tuple(views), groups, states, is_empty, is_disabled, is_result)
+    return ListedViews(
+        tuple(views),
+        {name: _at(places, len(views)) for name, places in groups.items()},
+        {name: _at(places, len(views)) for name, places in states.items()},
+        is_empty,
+        is_disabled,
+        is_result,
+    )
 
 
-def _row(known: dict[str, Bits], name: str, size: int) -> Bits:
-    found = known.get(name)
-    if found is None:
-        found = known[name] = np.zeros(size, np.bool_)
+def _at(places: list[int], size: int) -> Bits:
+    found = np.zeros(size, np.bool_)
+    found[places] = True
     return found
