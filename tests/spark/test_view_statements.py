@@ -196,3 +196,27 @@ def test_time_series_of_the_guide_are_rolled_up(sql, unit, form):
     assert sorted(sql(text).collect()) == sorted(sql(plain).collect())
     source = "20 x agg_sales" if form else "view agg_sales: "
     assert source in plan_of(sql(text))
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT country, sum(quantity) AS quantity FROM known GROUP BY country",
+        pytest.param("SELECT * FROM known ORDER BY quantity LIMIT 3", marks=pytest.mark.slow),
+        pytest.param(
+            "SELECT s.country, count(*) FROM sales s JOIN known ON s.country = known.country "
+            "GROUP BY s.country",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_view_over_a_view_is_refused_in_words(sql, select):
+    sql(
+        "CREATE MATERIALIZED VIEW known AS SELECT country, sex, sum(quantity) AS quantity "
+        "FROM sales GROUP BY country, sex"
+    )
+    with pytest.raises(
+        IllegalArgumentException, match=r"PROJSEG_VIEW_TABLE.*`known` is a materialized view"
+    ):
+        sql(f"CREATE MATERIALIZED VIEW daily AS {select}")
+    assert [name for name, *_ in shown(sql)] == ["known"]
