@@ -24,6 +24,7 @@ from projseg.table_layer.storage.paths import (
     DATA_PREFIX,
     MANIFEST_PREFIX,
     METADATA_PREFIX,
+    RESULTS,
     VIEWS,
     check_name,
     check_prefix,
@@ -41,8 +42,6 @@ from projseg.table_layer.storage.storage_contract import (
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 _LINK_REFUSED: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK}
     | {errno.ENOENT, errno.ENOTSUP, errno.EXDEV}
@@ -198,6 +197,9 @@ class LocalStorage:
             os.unlink(base, dir_fd=folder)
             if self.is_durable:
                 os.fsync(folder)
+        with suppress(OSError):  # a result is a table of its own, whose folders go with it
+            while (name := name.rpartition("/")[0]).startswith(RESULTS):
+                os.rmdir(os.path.join(self.root, name))
 
     def check_writable(self) -> None:
         """Ask the system whether files can be made where the table keeps or will keep them.
