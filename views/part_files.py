@@ -364,12 +364,7 @@ def _embedded(piece: NewPart) -> tuple[StoredProjection, ...]:
             one.definition_hash,
             sum(listed[one.definition_hash].row_count for listed in by_hash),
             sum(listed[one.definition_hash].byte_count for listed in by_hash),
-            {
-                name: sum(
-                    listed[one.definition_hash].column_bytes.get(name, 0) for listed in by_hash
-                )
-                for name in one.column_bytes
-            },
+            _summed([listed[one.definition_hash].column_bytes for listed in by_hash]),
         )
         for one in several[0]
         if one.definition_hash in common

@@ -253,9 +253,3 @@ def alter_view(
 
     with store_write(store) as write:
         return write.commit(edited(view_id, change), "alter view", note)
-
-
-def expire(store: StoreVersion, kept_from: int, note: CommitNote) -> StoreVersion:
-    """Say that versions before one are no longer kept."""
-    with store_write(store) as write:
-        return write.commit(lambda views: views, "vacuum", note, kept_from=kept_from)
