@@ -7,6 +7,7 @@ is evaluated as `algebra.expressions.evaluate` does it, which raises.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -28,8 +29,9 @@ from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.rows import Rows
 from projseg.kernels.blocks.block_operations import Operation
 from projseg.kernels.blocks.block_program import BlockProgram
+from projseg.memory.cache import KEPT
 from projseg.memory.memory_pool import empty
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector, held_bytes
 from projseg.segment_format.vectors.wide_integers import WIDE
 
 BLOCK_ROWS_MIN: Final = 1 << 13
@@ -37,6 +39,7 @@ BLOCK_ROWS_MIN: Final = 1 << 13
 
 _CHUNK_ROWS: Final = 1 << 18  # how many rows are computed before they are folded
 _RANGE_MAX: Final = 1 << 16  # of numbers whose values are looked up
+_ROWS_A_VALUE: Final = 16  # a look-up pays for so many rows of each number
 _LONG: Final[np.dtype[Any]] = np.dtype(np.int64)
 _NO_LONGS: Final = (np.dtype(np.float32), np.dtype(object))
 
@@ -169,9 +172,11 @@ class _Leaves:
         if isinstance(expression, Column):
             return _loaded(vector, blocks)
         assert isinstance(expression, Call)
-        if has_form(expression):
-            return None
-        return _looked_up_by_value(expression, name, vector, blocks)
+        if not has_form(expression):
+            return _looked_up_by_value(expression, name, vector, blocks)
+        with suppress(NotInBlocksError):
+            return _looked_up_by_value(expression, name, vector, blocks, _ROWS_A_VALUE)
+        return None
 
 
 def _loaded(vector: Numbers, blocks: BlockBuilder) -> Value:
@@ -200,32 +205,68 @@ def _looked_up_by_id(expression: Expression, name: str, vector: Ids, blocks: Blo
 
 
 def _looked_up_by_value(
-    expression: Expression, name: str, vector: Numbers, blocks: BlockBuilder
+    expression: Expression, name: str, vector: Numbers, blocks: BlockBuilder, rows_a_value: int = 1
 ) -> Value:
-    """Evaluate an expression once for each number between the least and the greatest."""
-    if vector.validity is not None or vector.values.dtype.kind != "u":
-        raise NotInBlocksError("nulls, or wide numbers")
-    count = int(vector.values.max()) + 1
-    if count > min(_RANGE_MAX, len(vector)):
+    """Evaluate an expression once for each number up to the greatest, and for null.
+
+    There have to be so many rows of each number.
+    """
+    if vector.values.dtype.kind != "u":
+        raise NotInBlocksError("wide numbers")
+    row_count = len(vector)
+    if (
+        vector.bounds is not None
+        and rows_a_value > 1
+        and rows_a_value * vector.bounds[1] > row_count
+    ):
         raise NotInBlocksError("a wide range of numbers")
-    every = Numbers(np.arange(count, dtype=np.uint32), vector.type, vector.base)
-    try:
-        found = evaluate(expression, {name: every.to_arrow()}, count)
-    except (ArithmeticError, TextsTooLargeError) as error:
-        raise NotInBlocksError("a value that perhaps no row holds raises an error") from error
-    return _looked_up(vector.values, grouping_vector(found), blocks)
+    count = int(vector.values.max()) + 1
+    if count > _RANGE_MAX or rows_a_value * count > row_count:
+        raise NotInBlocksError("a wide range of numbers")
+    has_null = vector.validity is not None
+    key = ("values by number", expression, vector.type, vector.base, count, has_null)
+    found: Vector | None = KEPT.get(key)
+    if found is None:
+        numbers = np.arange(count + has_null, dtype=np.uint32) % np.uint32(count)
+        is_number = np.arange(count + 1) < count if has_null else None
+        every = Numbers(numbers, vector.type, vector.base, is_number)
+        try:
+            values = evaluate(expression, {name: every.to_arrow()}, len(every))
+        except (ArithmeticError, TextsTooLargeError) as error:
+            raise NotInBlocksError("a value that perhaps no row holds raises an error") from error
+        made = grouping_vector(values)
+        found = KEPT.put(key, made, held_bytes(made))
+    present = None if vector.validity is None else blocks.load(vector.validity)
+    return _looked_up(vector.values, found, blocks, present)
 
 
-def _looked_up(ids: NDArray[Any], by_id: Vector, blocks: BlockBuilder) -> Value:
+def _looked_up(
+    ids: NDArray[Any], by_id: Vector, blocks: BlockBuilder, present: int | None = None
+) -> Value:
+    """Return the values of ids; of rows that are not present, by a register, the last value."""
     if not isinstance(by_id, Numbers) or by_id.values.dtype in (
         np.dtype(np.float32),
         np.dtype(object),
     ):
         raise NotInBlocksError("texts, or numbers of another width")
     table, valid = by_id.wide(), by_id.validity
-    validity = None if valid is None else blocks.look_up(ids, valid.astype(np.int64))
+    own = valid if present is None or valid is None else valid[:-1]
+    validity = None
+    if valid is not None and own is not None and not own.all():
+        validity = blocks.look_up(ids, valid.astype(np.int64))
     low = high = 0
     held = table if valid is None else table[valid]
     if table.dtype == np.int64 and len(held):
         low, high = int(held.min()), int(held.max())
-    return Value(blocks.look_up(ids, table), low, high, validity)
+    register = blocks.look_up(ids, table)
+    if present is None:
+        return Value(register, low, high, validity)
+    if valid is not None and not valid[-1]:
+        return Value(register, low, high, blocks.both(validity, present))
+    of_null = table[-1].item()
+    last = blocks.constant(of_null) if table.dtype == np.int64 else blocks.double(of_null)
+    register = blocks.emit(Operation.SELECT, present, register, last.register)
+    if validity is not None:
+        one = blocks.constant(1).register
+        validity = blocks.emit(Operation.SELECT, present, validity, one)
+    return Value(register, low, high, validity)

@@ -88,6 +88,25 @@ def test_expressions_are_what_the_evaluator_says():
     assert len(computed) > IN_BLOCKS_MIN * len(seeds)
 
 
+def test_expressions_of_narrow_numbers_are_looked_up_by_value(monkeypatch):
+    monkeypatch.setattr(in_blocks, "_ROWS_A_VALUE", 0)
+    seeds = range(500, 500 + tries(160))
+    computed = [found for found in map(compared, seeds) if found is not None]
+    assert len(computed) > IN_BLOCKS_MIN * len(seeds)
+
+
+@pytest.mark.parametrize(
+    "text", ["x % 7", "coalesce(x, 3) * 2", "x IS NULL", "nullif(x, 5) / 2", "1 / (x - 4)"]
+)
+@pytest.mark.parametrize("has_null", [False, True])
+def test_what_fails_for_no_row_is_looked_up(text, has_null):
+    values = np.array([9, 0, 5, 5, 3] * 100, np.uint8)
+    validity = np.arange(500) % 3 > 0 if has_null else None
+    rows = rows_of(x=Numbers(values, pa.int32(), -2, validity))
+    expression = bind(text, pa.schema([("x", pa.int32())]))
+    assert is_same(evaluated_in_blocks(expression, rows), twin(expression, rows))
+
+
 @pytest.mark.slow
 def test_many_expressions_of_all_functions_are_what_the_evaluator_says():
     seeds = range(1000, 21_000)
