@@ -170,7 +170,7 @@ class EngineComparison:
                 values = self._values[query.name, engine.name] = {"ms": []}
                 if planned is not None and planned.is_applicable and not planned.failure:
                     values["plan ms"] = planned.milliseconds
-                values["first ms"] = reply.milliseconds
+                values |= {"first ms": reply.milliseconds, "first cpu ms": reply.cpu_milliseconds}
                 values |= worker.call("work", query).value or {}
                 peaks += [reply.peak_bytes] if reply.peak_bytes else []
             self._loading[engine.name]["queries' peak memory"] = max(peaks, default=None)

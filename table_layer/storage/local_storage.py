@@ -42,6 +42,10 @@ from projseg.table_layer.storage.storage_contract import (
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+<<<<<<< HEAD
+=======
+
+>>>>>>> 3069b30 (Measure first answers over small segments by the processor's time)
 _LINK_REFUSED: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK}
     | {errno.ENOENT, errno.ENOTSUP, errno.EXDEV}
@@ -310,7 +314,10 @@ def _parent(
     *folders, base = name.split("/")
     if create and not os.path.isdir(os.path.join(root, folders[0])):
         _make_durably(root, is_durable=is_durable)
-    descriptor = os.open(root, _FOLDER_FLAGS)
+    flags = _FOLDER_FLAGS
+    if folders and not create:  # one folder is entered at once: only it must be no link
+        root, flags = f"{root}/{folders.pop(0)}", flags | os.O_NOFOLLOW
+    descriptor = os.open(root, flags)
     try:
         for folder in folders:
             if create:
