@@ -42,10 +42,6 @@ from projseg.table_layer.storage.storage_contract import (
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-<<<<<<< HEAD
-=======
-
->>>>>>> 3069b30 (Measure first answers over small segments by the processor's time)
 _LINK_REFUSED: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK}
     | {errno.ENOENT, errno.ENOTSUP, errno.EXDEV}
