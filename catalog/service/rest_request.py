@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,6 +11,7 @@ import msgspec
 from projseg.catalog.store.access_store import Access, Caller
 from projseg.catalog.store.definition_store import DefinitionStore
 from projseg.catalog.store.kept_replies import KeptContent, KeptReply, RequestKey
+from projseg.catalog.store.rest_records import key_of_page, page_token
 from projseg.catalog.store.table_metadata import Name, TableMetadata, parse_name
 from projseg.errors import InvalidInputError, PermissionDeniedError
 
@@ -223,7 +222,7 @@ def definitions_of(request: RestRequest, most: int) -> tuple[list[TableMetadata]
 def _page(request: RestRequest, most: int) -> tuple[int, tuple[str, str], str | None]:
     """Return a page's size, the key before it, and the namespace that it is of."""
     size = max(1, min(request.number("pageSize") or _PAGE, most))
-    after, namespace = _key(request.query.get("pageToken")), request.path.get("ns")
+    after, namespace = key_of_page(request.query.get("pageToken")), request.path.get("ns")
     if namespace is not None:
         known = (one.casefold() for one in request.catalog.namespaces())
         if namespace.casefold() not in known:
@@ -237,8 +236,7 @@ def _paged(
     found: list[T] = []
     for row in rows:
         if len(found) == size:
-            last = json.dumps(name_of(found[-1]).folded).encode()
-            return found, base64.urlsafe_b64encode(last).decode()
+            return found, page_token(name_of(found[-1]).folded)
         found.append(row)
     return found, None
 
@@ -252,13 +250,3 @@ def _names(
         if len(names) < size:
             return
         after = names[-1].folded
-
-
-def _key(token: str | None) -> tuple[str, str]:
-    if not token:
-        return ("", "")
-    try:
-        namespace, name = json.loads(base64.urlsafe_b64decode(token.encode()))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "the pageToken is none of ours") from error
-    return str(namespace), str(name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -26,6 +26,7 @@ from projseg.catalog.store.table_metadata import (
 )
 from projseg.catalog.store.tenant_edits import (
     DEFINITIONS,
+    IS_ACTIVE,
     PAGE,
     ROW,
     Edit,
@@ -34,6 +35,8 @@ from projseg.catalog.store.tenant_edits import (
 )
 from projseg.catalog.store.trash import Trash
 from projseg.errors import InvalidInputError
+
+_KEY: Final = (DEFINITIONS.c.folded_namespace, DEFINITIONS.c.folded)
 
 
 class DefinitionStore(Namespaces, Trash, StagedDefinitions):
@@ -93,20 +96,11 @@ class DefinitionStore(Namespaces, Trash, StagedDefinitions):
         after : (str, str)
             Only those after this key, which `Name.folded` is.
         """
-        table = DEFINITIONS.c
         while True:
-            asked = (
-                sa.select(*ROW)
-                .where(table.tenant == self.tenant, table.state == ACTIVE)
-                .where(sa.tuple_(table.folded_namespace, table.folded) > sa.tuple_(*after))
-                .order_by(table.folded_namespace, table.folded)
-                .limit(page)
-            )
-            if namespace is not None:
-                asked = asked.where(table.folded_namespace == namespace.casefold())
+            asked = self._page(ROW, namespace, after, page)
             if type is not None:
-                asked = asked.where(table.type == type)
-            for column, wanted in zip((table.folded_namespace, table.folded), among, strict=True):
+                asked = asked.where(DEFINITIONS.c.type == type)
+            for column, wanted in zip(_KEY, among, strict=True):
                 if wanted is not None:
                     asked = asked.where(column.in_({one.casefold() for one in wanted}))
             with self.database.reading() as connection:
@@ -117,11 +111,23 @@ class DefinitionStore(Namespaces, Trash, StagedDefinitions):
                 return
             after = found[-1].full_name.folded
 
+    def _page(
+        self, columns: Sequence[Any], namespace: str | None, after: tuple[str, str], most: int
+    ) -> sa.Select[Any]:
+        """Select a page of definitions in the order of the index of names, which sorts none."""
+        asked = sa.select(*columns).where(DEFINITIONS.c.tenant == self.tenant, IS_ACTIVE)
+        if namespace is None:
+            return asked.where(sa.tuple_(*_KEY) > sa.tuple_(*after)).order_by(*_KEY).limit(most)
+        own, name = _KEY
+        last = after[1] if after[0] == namespace.casefold() else ""
+        asked = asked.where(own == namespace.casefold(), own >= after[0], name > last)
+        return asked.order_by(name).limit(most)
+
     def find_id(self, definition: str) -> TableMetadata | None:
         """Return the definition with an id, or None if it has no name now."""
         table = DEFINITIONS.c
         asked = sa.select(*ROW).where(
-            table.tenant == self.tenant, table.id == definition, table.state == ACTIVE
+            table.tenant == self.tenant, table.id == definition, IS_ACTIVE
         )
         with self.database.reading() as connection:
             row = connection.execute(asked).first()
@@ -129,16 +135,7 @@ class DefinitionStore(Namespaces, Trash, StagedDefinitions):
 
     def names(self, namespace: str | None, after: tuple[str, str], most: int) -> list[Name]:
         """Return names of definitions, in order, after a key that `Name.folded` is."""
-        table = DEFINITIONS.c
-        asked = (
-            sa.select(table.namespace, table.name)
-            .where(table.tenant == self.tenant, table.state == ACTIVE)
-            .where(sa.tuple_(table.folded_namespace, table.folded) > sa.tuple_(*after))
-            .order_by(table.folded_namespace, table.folded)
-            .limit(most)
-        )
-        if namespace is not None:
-            asked = asked.where(table.folded_namespace == namespace.casefold())
+        asked = self._page((DEFINITIONS.c.namespace, DEFINITIONS.c.name), namespace, after, most)
         with self.database.reading() as connection:
             return [Name(row.namespace, row.name) for row in connection.execute(asked)]
 

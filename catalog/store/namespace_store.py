@@ -8,9 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from projseg.catalog.store.table_metadata import ACTIVE, DEFAULT_NAMESPACE, DELETED, metadata_of
+from projseg.catalog.store.table_metadata import DEFAULT_NAMESPACE, DELETED, metadata_of
 from projseg.catalog.store.tenant_edits import (
     DEFINITIONS,
+    IS_ACTIVE,
     NAMESPACES,
     ROW,
     Edit,
@@ -88,7 +89,7 @@ class Namespaces(TenantEdits):
             present = self._namespace(edit.connection, name)
             inside = sa.and_(
                 table.tenant == self.tenant,
-                table.state == ACTIVE,
+                IS_ACTIVE,
                 table.folded_namespace == folded,
             )
             rows = edit.connection.execute(sa.select(*ROW).where(inside)).all()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping
 from typing import Any, Self
 
 import msgspec
 
 from projseg.catalog.store.table_metadata import TableStatus
+from projseg.errors import InvalidInputError
 
 
 class Change(msgspec.Struct):
@@ -75,3 +78,25 @@ class SeenTable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     stored_schema: dict[str, str]
     stored_version: int
     stored_status: TableStatus | None = None
+
+
+def page_token(key: tuple[str, str]) -> str:
+    """Return the token of the page after a key; `Name.folded` is one."""
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode()
+
+
+def key_of_page(token: str | None) -> tuple[str, str]:
+    """Return the key that a token is of.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    """
+    if not token:
+        return ("", "")
+    try:
+        namespace, name = json.loads(base64.urlsafe_b64decode(token.encode()))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "the pageToken is none of ours") from error
+    return str(namespace), str(name)

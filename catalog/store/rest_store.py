@@ -18,7 +18,13 @@ from projseg.catalog.store.rest_connection import (
     decoded,
     quoted,
 )
-from projseg.catalog.store.rest_records import Changes, DroppedTables, SeenTable, Tables
+from projseg.catalog.store.rest_records import (
+    Changes,
+    DroppedTables,
+    SeenTable,
+    Tables,
+    page_token,
+)
 from projseg.catalog.store.table_metadata import (
     Action,
     Name,
@@ -136,24 +142,21 @@ class RestStore:
         schemas, names = (
             None if some is None else {one.casefold() for one in some} for some in among
         )
-        for schema in sorted(found["name"].casefold() for found in self.namespaces()):
-            if schema < after[0] or (schemas is not None and schema not in schemas):
+        for schema, token in self._schemas(namespace, after):
+            if schemas is not None and schema.casefold() not in schemas:
                 continue
-            if namespace is not None and schema != namespace.casefold():
-                continue
-            for found in self._of_namespace(schema, names, page):
+            for found in self._of_namespace(schema, names, page, token):
                 is_after = found.full_name.folded > after
                 if is_after and (type is None or found.type == type):
                     yield found
 
     def _of_namespace(
-        self, schema: str, names: Collection[str] | None, page: int
+        self, schema: str, names: Collection[str] | None, page: int, token: str | None
     ) -> Iterator[TableMetadata]:
         if names is not None:
             loaded = (self.find(Name(schema, name)) for name in sorted(names))
             yield from (one for one in loaded if one is not None)
             return
-        token: str | None = ""
         while token is not None:
             query = {"pageSize": min(page, _SPECS), "pageToken": token}
             try:
@@ -170,19 +173,22 @@ class RestStore:
     def names(self, namespace: str | None, after: tuple[str, str], most: int) -> list[Name]:
         """Return names of definitions, in order, after a key that `Name.folded` is."""
         found: list[Name] = []
-        for schema in self.namespaces():
-            own = str(schema["name"])
-            if namespace is not None and own.casefold() != namespace.casefold():
-                continue
-            token: str | None = ""
-            while token is not None:
+        for schema, first in self._schemas(namespace, after):
+            token: str | None = first
+            while token is not None and len(found) < most:
                 query = {"pageSize": _NAMES, "pageToken": token}
-                page = self._ask("GET", f"/schemas{quoted(own)}/names", query=query).json()
-                found += [Name(own, name) for name in page["names"]]
+                page = self._ask("GET", f"/schemas{quoted(schema)}/names", query=query).json()
+                found += [Name(schema, name) for name in page["names"]]
                 token = page["nextPageToken"]
-        return [name for name in sorted(found, key=lambda one: one.folded) if name.folded > after][
-            :most
-        ]
+        return found[:most]
+
+    def _schemas(self, namespace: str | None, after: tuple[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the namespaces that have names after a key, and the token of each one's page."""
+        known = {str(found["name"]).casefold(): str(found["name"]) for found in self.namespaces()}
+        wanted = known if namespace is None else {namespace.casefold()} & known.keys()
+        for folded in sorted(wanted):
+            if folded >= after[0]:
+                yield known[folded], page_token(after) if folded == after[0] else ""
 
     def put(
         self,

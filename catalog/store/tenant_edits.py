@@ -61,9 +61,11 @@ CHANGES: Final = sa.table(
 )
 ROW: Final = tuple(DEFINITIONS.c[name] for name in COLUMNS)
 _NAME: Final = ("tenant", "folded_namespace", "folded")
+# A constant of the statement: no database looks for a bound value in its index of active names.
+IS_ACTIVE: Final = DEFINITIONS.c.state == sa.literal_column(f"'{ACTIVE}'")
 # Made once, as each statement by name reads it.
 _ACTIVE_ROW: Final = sa.select(*ROW).where(
-    DEFINITIONS.c.state == ACTIVE, *(DEFINITIONS.c[key] == sa.bindparam(key) for key in _NAME)
+    IS_ACTIVE, *(DEFINITIONS.c[key] == sa.bindparam(key) for key in _NAME)
 )
 
 
@@ -237,9 +239,7 @@ class TenantEdits:
 
     def _unknown(self, connection: sa.Connection, name: Name) -> InvalidInputError:
         table = DEFINITIONS.c
-        asked = sa.select(table.namespace, table.name).where(
-            table.tenant == self.tenant, table.state == ACTIVE
-        )
+        asked = sa.select(table.namespace, table.name).where(table.tenant == self.tenant, IS_ACTIVE)
         known = (f"{one.namespace}.{one.name}" for one in connection.execute(asked.limit(PAGE)))
         return InvalidInputError(
             "PROJSEG_UNKNOWN_TABLE",

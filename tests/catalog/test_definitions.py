@@ -240,6 +240,21 @@ def test_pages_neither_skip_nor_repeat(catalog):
     for size in (1, 2, 4, 9, 10):
         found = [one.name for one in catalog.store.listed(page=size)]
         assert found == sorted(names, key=str.casefold)
+    catalog.create_namespace("C")
+    catalog.create("C.own", {})
+    keys = [("c", "own"), *(("default", name) for name in sorted(map(str.casefold, names)))]
+    for place, key in enumerate([("", ""), *keys]):
+        for size in (1, 3, 20):
+            listed = catalog.store.listed(page=size, after=key)
+            assert [one.full_name.folded for one in listed] == keys[place:]
+            for namespace in ("c", "DEFAULT"):
+                left = [one for one in keys[place:] if one[0] == namespace.casefold()]
+                found = catalog.store.listed(namespace, page=size, after=key)
+                assert [one.full_name.folded for one in found] == left
+                first = catalog.store.names(namespace, key, size)
+                assert [one.folded for one in first] == left[:size]
+        assert [one.folded for one in catalog.store.names(None, key, 2)] == keys[place:][:2]
+    catalog.drop("C.own")
     catalog.create("w", {"type": "inline", "properties": {"data": "1", "format": "json"}})
     assert [one.name for one in catalog.tables(type="inline")] == ["w"]
     assert [one.name for one in catalog.tables(like="B*")] == ["B", "b2"]

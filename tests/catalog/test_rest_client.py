@@ -207,6 +207,16 @@ def test_what_did_not_change_is_not_sent_again(doors, client, wire):
     assert client.spec("t").columns == ()
 
 
+def test_a_list_goes_on_where_it_ended(doors, client, wire):
+    for number in range(4):
+        client.create(f"t{number}", COLUMNS)
+    wire.seen.clear()
+    key = ("default", "t2")
+    assert [one.name for one in client.store.listed(page=1, after=key)] == ["t3"]
+    assert [one.name for one in client.store.names("default", key, 9)] == ["t3"]
+    assert len([path for _, path, _ in wire.seen if "/schemas/default/" in path]) == 2
+
+
 def test_a_server_that_does_not_answer(doors, wire, port):
     options = {**doors.options(), "uri": wire.uri, "timeout": 0.3}
     catalog = projseg.Catalog(**options)
