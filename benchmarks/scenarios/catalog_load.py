@@ -9,9 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,11 +20,11 @@ import numpy as np
 import projseg
 from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.benchmarks.scenarios.catalog_peers import add_folders, add_iceberg, add_spark
+from projseg.benchmarks.scenarios.catalog_requests import add_requests, sender
 
 _WIDE_COLUMNS: Final = 1000
 _COLUMNS: Final = 91  # so that 10,000 definitions have a million
 _REPEATS: Final = 100
-_EDIT_EVERY: Final = 10
 _ROWS: Final = {"a": list(range(1000)), "b": ["x", "y"] * 500}
 _START_SECONDS: Final = 60
 
@@ -86,7 +84,8 @@ def _run_with(bench: Bench, database: str, uri: str) -> None:
         _add_selects(bench, catalog, database)
         token = _administrator(catalog)
         with _server(uri) as port:
-            _add_requests(bench, port, token, names, wide, database)
+            _add_wide(bench, port, token, wide, database)
+            add_requests(bench, port, token, names[len(wide) :], database)
             _add_cache(bench, port, token, names, database)
         _add_editors(bench, catalog, uri, database)
         if bench["spark"]:
@@ -134,13 +133,19 @@ def _add_editors(bench: Bench, catalog: projseg.Catalog, uri: str, database: str
     """Measure processes that all edit one definition: each edit is applied, or refused by code."""
     catalog.create("edited", {})
     bench.progress(f"{database}: {bench['clients']} processes edit one definition")
+    words, pipe = [sys.executable, "-c", _EDITOR, uri], subprocess.PIPE
+    running: list[Any] = [
+        subprocess.Popen([*words, str(client), str(bench["edits"])], stdin=pipe, stdout=pipe)  # noqa: S603
+        for client in range(bench["clients"])
+    ]
+    for one in running:
+        one.stdout.readline()  # it is ready
     with measured() as spent:
-        words = [sys.executable, "-c", _EDITOR, uri]
-        running = [
-            subprocess.Popen([*words, str(client), str(bench["edits"])], stdout=subprocess.PIPE)  # noqa: S603
-            for client in range(bench["clients"])
-        ]
-        counts = [json.loads(one.communicate()[0]) for one in running]
+        for one in running:
+            one.stdin.close()
+        counts = [json.loads(one.stdout.read()) for one in running]
+    for one in running:
+        one.wait()
     applied, refused = (sum(one[key] for one in counts) for key in ("applied", "refused"))
     _require(bench, applied + refused, bench["clients"] * bench["edits"], "edits of all processes")
     _require(bench, len(catalog.history("edited")), applied + 1, "history of what was edited")
@@ -157,6 +162,9 @@ from projseg.errors import CatalogError
 uri, client, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 found = {"applied": 0, "refused": 0}
 with projseg.Catalog(uri, timeout=60) as catalog:
+    catalog.spec("edited")
+    print("ready", flush=True)
+    sys.stdin.read()
     for number in range(count):
         text = {"properties": {"description": f"{client}: {number}"}}
         try:
@@ -233,60 +241,15 @@ def _add_selects(bench: Bench, catalog: projseg.Catalog, database: str) -> None:
         bench.add("SELECT", f"1,000 rows, {database}", way, _spread(several[1:]))
 
 
-def _add_requests(
-    bench: Bench, port: int, token: str, names: list[str], wide: list[str], database: str
-) -> None:
-    """Measure one client, then several that read and edit small definitions for some seconds."""
-    import urllib3  # optional: extra [catalog]
-
-    clients, head = bench["clients"], {"Authorization": f"Bearer {token}"}
-    pool = urllib3.HTTPConnectionPool("127.0.0.1", port, maxsize=clients, retries=False)
-
-    def send(verb: str, name: str, body: Any = None) -> Any:
-        content = None if body is None else json.dumps(body).encode()
-        path = f"/v1/catalog/tables/default/{name}"
-        reply = pool.request(verb, path, body=content, headers=head)
-        if reply.status != 200:
-            bench.problems.append(f"failed: {verb} {name}: {reply.status} {reply.data[:200]!r}")
-            return {}
-        return json.loads(reply.data)
+def _add_wide(bench: Bench, port: int, token: str, wide: list[str], database: str) -> None:
+    """Measure one definition with many columns, asked of a server."""
+    send = sender(bench, port, token)
 
     def columns(number: int) -> int:
         return len(send("GET", wide[number % len(wide)]).get("columns", ()))
 
     found = _times(bench, columns, _REPEATS, _WIDE_COLUMNS)
     bench.add("one definition", f"{_WIDE_COLUMNS:,} columns, {database}", "REST", found)
-    end = time.perf_counter() + bench["seconds"]
-
-    def ask(client: int) -> list[tuple[str, float]]:
-        drawn = np.random.default_rng(client)
-        spent: list[tuple[str, float]] = []
-        while (started := time.perf_counter()) < end:
-            name = names[int(drawn.integers(len(wide), len(names)))]
-            if len(spent) % _EDIT_EVERY:
-                kind, reply = "read", send("GET", name)
-            else:
-                description = {"description": f"{client}: {len(spent)}"}
-                kind, reply = "edit", send("PUT", name, {"properties": description})
-            spent.append((kind, (time.perf_counter() - started) * 1000))
-            if not reply:
-                break
-        return spent
-
-    bench.progress(f"{clients} clients")
-    with measured() as whole, ThreadPoolExecutor(clients) as threads:
-        requests = [one for spent in threads.map(ask, range(clients)) for one in spent]
-    case = f"{clients} clients, 1 edit in {_EDIT_EVERY}, {database}"
-    for kind in ("read", "edit"):
-        _add_rate(bench, case, kind, [taken for of, taken in requests if of == kind], whole["s"])
-    _add_rate(bench, case, "all", [taken for _, taken in requests], whole["s"])
-    pool.close()
-
-
-def _add_rate(bench: Bench, case: str, way: str, times: list[float], seconds: float) -> None:
-    """Add requests a second, and the clock of each; all clients share this process's processor."""
-    spread = {"ms": float(np.median(times)), "p99 ms": float(np.percentile(times, 99))}
-    bench.add("requests", case, way, {"a second": len(times) / seconds, **spread})
 
 
 def _administrator(catalog: projseg.Catalog) -> str:
@@ -360,6 +323,7 @@ CATALOG: Final = Scenario(
         "definitions": 10_000,
         "wide": 100,
         "clients": 8,
+        "rate": 200,
         "seconds": 60.0,
         "edits": 500,
         "postgres": 1,
@@ -371,6 +335,7 @@ CATALOG: Final = Scenario(
         "definitions": 30,
         "wide": 2,
         "clients": 2,
+        "rate": 50,
         "seconds": 1.0,
         "edits": 3,
         "postgres": 0,

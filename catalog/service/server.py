@@ -115,7 +115,9 @@ def application(catalog: Catalog) -> Starlette:
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_STORAGE if it is behind a server itself.
     """
-    _database(catalog)
+    database = _database(catalog)
+    database.close()
+    database.pool_size = _THREADS
     limiter: list[anyio.CapacityLimiter] = []
 
     async def run(function: Callable[..., Any], *given: Any) -> Any:

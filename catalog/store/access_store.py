@@ -42,6 +42,20 @@ _GRANTS: Final = sa.table(
     "grants",
     *map(sa.column, ("id", "tenant", "principal", "action", "pattern", "external_type")),
 )
+_OF_TOKEN: Final = sa.and_(
+    _PRINCIPALS.c.tenant == _TOKENS.c.tenant, _PRINCIPALS.c.name == _TOKENS.c.principal
+)
+# Made once, as each request asks them.
+_CALLER: Final = (
+    sa.select(_TOKENS, _PRINCIPALS.c.is_admin, _PRINCIPALS.c.since)
+    .add_columns(TENANTS.c.warehouse, TENANTS.c.roots)
+    .join_from(_TOKENS, _PRINCIPALS, _OF_TOKEN)
+    .outerjoin(TENANTS, TENANTS.c.tenant == _TOKENS.c.tenant)
+    .where(_TOKENS.c.id == sa.bindparam("id"))
+)
+_GRANTS_OF: Final = sa.select(_GRANTS.c.action, _GRANTS.c.pattern, _GRANTS.c.external_type).where(
+    _GRANTS.c.tenant == sa.bindparam("tenant"), _GRANTS.c.principal == sa.bindparam("principal")
+)
 
 
 @dataclass(frozen=True)
@@ -98,34 +112,27 @@ def caller_of(database: Database, token: str) -> Caller:
     id_, _, secret = token.partition(".")
     now = now_us()
     with database.reading() as connection:
-        found = connection.execute(sa.select(_TOKENS).where(_TOKENS.c.id == id_)).first()
+        found = connection.execute(_CALLER, {"id": id_}).first()
         digest = "" if found is None else found.digest
         is_right = hmac.compare_digest(digest, _digest(secret))
         if found is None or not is_right or (found.expires_us or now + 1) <= now:
             raise PermissionDeniedError(
                 "PROJSEG_BAD_TOKEN", "the token is unknown, expired or revoked; ask for another"
             )
-        own = (_PRINCIPALS.c.tenant == found.tenant, _PRINCIPALS.c.name == found.principal)
-        principal = connection.execute(sa.select(_PRINCIPALS).where(*own)).one()
         grants = connection.execute(
-            sa.select(_GRANTS.c.action, _GRANTS.c.pattern, _GRANTS.c.external_type).where(
-                _GRANTS.c.tenant == found.tenant, _GRANTS.c.principal == found.principal
-            )
+            _GRANTS_OF, {"tenant": found.tenant, "principal": found.principal}
         ).all()
-        place = connection.execute(
-            sa.select(TENANTS).where(TENANTS.c.tenant == found.tenant)
-        ).first()
     if now - (found.used_us or 0) > _USED_AFTER_US:
         used = _TOKENS.update().where(_TOKENS.c.id == id_).values(used_us=now)
         database.edit(lambda connection: connection.execute(used), lambda _: True)
     return Caller(
         tenant=found.tenant,
         principal=found.principal,
-        is_admin=bool(principal.is_admin),
-        since=int(principal.since),
+        is_admin=bool(found.is_admin),
+        since=int(found.since),
         grants=tuple((one.action, one.pattern, one.external_type) for one in grants),
-        warehouse=None if place is None else place.warehouse,
-        roots=() if place is None else tuple(json.loads(place.roots or "[]")),
+        warehouse=found.warehouse,
+        roots=tuple(json.loads(found.roots or "[]")),
     )
 
 

@@ -18,6 +18,10 @@ IMMEDIATE: Final = "projseg_immediate"
 """The execution option of connections whose transactions write: SQLite lets none become one."""
 
 
+POOL_SIZE: Final = 2
+"""Connections that a process keeps: few, so that many processes share a server."""
+
+
 def sqlite_path(uri: str) -> Path | None:
     """Return the file of a catalog; None if a server has it."""
     scheme, found, rest = uri.partition("://")
@@ -33,7 +37,7 @@ def sqlite_path(uri: str) -> Path | None:
     )
 
 
-def sqlite_engine(path: Path, timeout: float) -> sa.Engine:
+def sqlite_engine(path: Path, timeout: float, pool_size: int) -> sa.Engine:
     """Return the engine of a file: a write-ahead log, and each commit on the disk."""
     address = f"file:{quote(str(path))}?mode=rw"
 
@@ -50,7 +54,9 @@ def sqlite_engine(path: Path, timeout: float) -> sa.Engine:
             raise
         return made
 
-    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool, pool_size=2)
+    engine = sa.create_engine(
+        "sqlite://", creator=connect, poolclass=sa.QueuePool, pool_size=pool_size
+    )
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
@@ -60,13 +66,13 @@ def sqlite_engine(path: Path, timeout: float) -> sa.Engine:
     return engine
 
 
-def postgres_engine(uri: str, timeout: float) -> sa.Engine:
-    """Return the engine of a server: few connections, since many processes share it."""
+def postgres_engine(uri: str, timeout: float, pool_size: int) -> sa.Engine:
+    """Return the engine of a server."""
     require("psycopg", "a catalog in PostgreSQL")
     address = "postgresql+psycopg://" + uri.partition("://")[2]
     return sa.create_engine(
         address,
-        pool_size=2,
+        pool_size=pool_size,
         pool_pre_ping=True,
         connect_args={
             "connect_timeout": max(1, round(timeout)),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from alembic import command
@@ -20,6 +21,7 @@ from alembic.script import ScriptDirectory
 
 from projseg.catalog.store.connections import (
     IMMEDIATE,
+    POOL_SIZE,
     plain_connection,
     postgres_engine,
     sqlite_engine,
@@ -43,6 +45,14 @@ _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 LandedLookup = Callable[[sa.Connection], bool]
 
 
+class _Opened(NamedTuple):
+    """A process's connections, and the turn of its threads to write."""
+
+    process: int
+    engine: sa.Engine
+    turn: threading.Lock
+
+
 class Database:
     """A catalog's database; picklable, without its connections.
 
@@ -63,11 +73,12 @@ class Database:
         self.uri = str(uri)
         self.timeout = timeout
         self.path = sqlite_path(self.uri)
-        self._engine: tuple[int, sa.Engine] | None = None
+        self.pool_size = POOL_SIZE
+        self._opened: _Opened | None = None
         self._is_checked = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None, "_is_checked": False}
+        return {**self.__dict__, "_opened": None, "_is_checked": False}
 
     def __repr__(self) -> str:
         return without_secrets(self.uri)
@@ -79,9 +90,9 @@ class Database:
 
     def close(self) -> None:
         """Close all connections; the next use opens others."""
-        if self._engine is not None and self._engine[0] == os.getpid():
-            self._engine[1].dispose()
-        self._engine = None
+        if self._opened is not None and self._opened.process == os.getpid():
+            self._opened.engine.dispose()
+        self._opened = None
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -122,7 +133,7 @@ class Database:
         while True:
             is_committing = False
             try:
-                with self._connected(is_edit=True) as connection:
+                with self._turn(deadline), self._connected(is_edit=True) as connection:
                     result = work(connection)
                     is_committing = True
                     connection.commit()
@@ -269,22 +280,36 @@ class Database:
 
     @contextmanager
     def _begun(self, *, is_edit: bool = False) -> Iterator[sa.Connection]:
-        engine = self._own_engine()
+        engine = self._own().engine
         if is_edit:
             engine = engine.execution_options(**{IMMEDIATE: True})
         with engine.connect() as connection:
             yield connection
 
-    def _own_engine(self) -> sa.Engine:
-        """Return this process's engine: a connection is nothing that a forked child may use."""
-        if self._engine is None or self._engine[0] != os.getpid():
+    @contextmanager
+    def _turn(self, deadline: float) -> Iterator[None]:
+        """Wait for the edits of this process's other threads.
+
+        Else they would ask for a file's lock at growing intervals, and the last wait the longest.
+        """
+        turn, left = self._own().turn, max(0, deadline - time.monotonic())
+        is_own = self.path is not None and turn.acquire(timeout=left)
+        try:
+            yield
+        finally:
+            if is_own:
+                turn.release()
+
+    def _own(self) -> _Opened:
+        """Return this process's connections: they are nothing that a forked child may use."""
+        if self._opened is None or self._opened.process != os.getpid():
             made = (
-                sqlite_engine(self.path, self.timeout)
+                sqlite_engine(self.path, self.timeout, self.pool_size)
                 if self.path
-                else postgres_engine(self.uri, self.timeout)
+                else postgres_engine(self.uri, self.timeout, self.pool_size)
             )
-            self._engine = (os.getpid(), made)
-        return self._engine[1]
+            self._opened = _Opened(os.getpid(), made, threading.Lock())
+        return self._opened
 
     def _check(self, revision: str | None, *, allows_older: bool = False) -> None:
         if revision is None:
