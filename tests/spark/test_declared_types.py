@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -42,6 +44,7 @@ VALUES = {
 }
 
 
+CLASS = "org.apache.spark.sql.projseg.ProjsegCatalog"
 OUTSIDE = "a time that projseg does not keep: outside years 1 to 9999"
 
 
@@ -87,53 +90,95 @@ def oracle(spark, path, own):
     return found
 
 
-@pytest.mark.parametrize("own", VALUES)
-def test_each_pair_is_sparks_cast(spark, house, tmp_path, own):
+def declared(spark, house, folder, own):
+    """Yield the name of a table of each other type with and without a projection, and its pair
+    with what Spark makes of each row."""
     texts = [*VALUES[own], "NULL"]
     listed = ", ".join(f"({i}, CAST({text} AS {own}))" for i, text in enumerate(texts))
     spark.sql(f"SELECT * FROM VALUES {listed} AS v (i, c)").coalesce(1).write.parquet(
-        str(tmp_path / "rows")
+        str(folder / "rows")
     )
-    rows = pq.read_table(tmp_path / "rows")
+    rows = pq.read_table(folder / "rows")
     if own.startswith("timestamp"):  # which Spark writes without its zone
         kind = pa.timestamp("us", "UTC" if own == "timestamp" else None)
         rows = rows.set_column(1, "c", rows["c"].cast(kind))
-    name = "t" + str(list(VALUES).index(own))
+    name = folder.name + str(list(VALUES).index(own))
     by_value = {"name": "p", "sql": "SELECT c, count(*) AS n GROUP BY ALL"}
-    plain = projseg.Table.create(tmp_path / "plain", rows.schema)
-    summed = projseg.Table.create(tmp_path / "summed", rows.schema, projections=[by_value])
+    plain = projseg.Table.create(folder / "plain", rows.schema)
+    summed = projseg.Table.create(folder / "summed", rows.schema, projections=[by_value])
     for start in range(0, rows.num_rows, 3):  # several segments, of which some cannot be cast
         plain.append(rows.slice(start, 3))
         summed.append(rows.slice(start, 3))
-    wanted_rows = oracle(spark, str(tmp_path / "rows"), own)
-    for number, (wanted, expected) in enumerate(wanted_rows.items()):
+    for number, (wanted, expected) in enumerate(oracle(spark, str(folder / "rows"), own).items()):
         for place in ("plain", "summed"):
             full = f"{name}_{number}_{place}"
-            house.register(
-                full, tmp_path / place,
-                {"columns": [{"name": "i"}, {"name": "c", "sqlType": wanted}]},
-            )  # fmt: skip
-            pair = (own, wanted, place)
-            if expected is None:
-                with pytest.raises(ProjsegError, match="PROJSEG_DECLARED_TYPE"):
-                    house.sql(f"SELECT c FROM {full}")
+            columns = [{"name": "i"}, {"name": "c", "sqlType": wanted}]
+            house.register(full, folder / place, {"columns": columns})
+            yield full, (own, wanted, place), expected
+
+
+@pytest.mark.parametrize("own", VALUES)
+def test_each_pair_is_sparks_cast(spark, house, tmp_path, own):
+    for full, pair, expected in declared(spark, house, tmp_path, own):
+        if expected is None:
+            with pytest.raises(ProjsegError, match="PROJSEG_DECLARED_TYPE"):
+                house.sql(f"SELECT c FROM {full}")
+            continue
+        good = [i for i, text in expected.items() if text not in ("ERROR", OUTSIDE)]
+        ids, key = ", ".join(map(str, good)), shown("c", pair[1])
+        found = house.sql(f"SELECT i, {key} AS t FROM {full} WHERE i IN ({ids})")
+        assert {row["i"]: repr(row["t"]) for row in found.to_pylist()} == {
+            i: expected[i] for i in good
+        }, pair
+        for bad in set(expected) - set(good):
+            with pytest.raises(EvaluationError):
+                house.sql(f"SELECT c FROM {full} WHERE i = {bad}")
+        if len(good) < len(expected):
+            with pytest.raises(EvaluationError):
+                house.sql(f"SELECT c, count(*) AS n FROM {full} GROUP BY c")
+        else:
+            groups = house.sql(f"SELECT {key} AS t, count(*) AS n FROM {full} GROUP BY {key}")
+            found = {repr(row["t"]): row["n"] for row in groups.to_pylist()}
+            assert found == Counter(expected.values()), pair
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("own", VALUES)
+def test_each_pair_is_the_same_through_every_door(spark, house, tmp_path, own):
+    """Spark by name, from its rows and from answers, and DuckDB; the shell asks `Catalog.sql`."""
+    spark.conf.set("spark.sql.catalog.types", CLASS)
+    spark.conf.set("spark.sql.catalog.types.uri", str(house.store.database.path))
+    for full, pair, expected in declared(spark, house, tmp_path, own):
+        named = f"types.default.{full}"
+        if expected is None:
+            with pytest.raises(Exception, match=r"DATATYPE_MISMATCH|PROJSEG_DECLARED_TYPE"):
+                spark.sql(f"SELECT c FROM {named}").collect()
+            with pytest.raises(Exception, match="PROJSEG_DECLARED_TYPE"):
+                house.duckdb([full]).execute(f'SELECT c FROM "default".{full}').fetchall()
+            continue
+        good = [i for i, text in expected.items() if text not in ("ERROR", OUTSIDE)]
+        ids, key = ", ".join(map(str, good)), shown("c", pair[1])
+        for is_enabled in ("true", "false"):
+            spark.conf.set("spark.projseg.enabled", is_enabled)
+            found = spark.sql(f"SELECT i, {key} AS t FROM {named} WHERE i IN ({ids})").collect()
+            assert {row.i: repr(row.t) for row in found} == {i: expected[i] for i in good}, pair
+            groups = f"SELECT {key} AS t, count(*) AS n FROM {named} GROUP BY 1"
+            if len(good) == len(expected):
+                counts = {repr(row.t): row.n for row in spark.sql(groups).collect()}
+                assert counts == Counter(expected.values()), pair
                 continue
-            good = [i for i, text in expected.items() if text not in ("ERROR", OUTSIDE)]
-            ids = ", ".join(map(str, good))
-            found = house.sql(f"SELECT i, {shown('c', wanted)} AS t FROM {full} WHERE i IN ({ids})")
-            assert {row["i"]: repr(row["t"]) for row in found.to_pylist()} == {
-                i: expected[i] for i in good
-            }, pair
-            for bad in set(expected) - set(good):
-                with pytest.raises(EvaluationError):
-                    house.sql(f"SELECT c FROM {full} WHERE i = {bad}")
-            if len(good) < len(expected):
-                with pytest.raises(EvaluationError):
-                    house.sql(f"SELECT c, count(*) AS n FROM {full} GROUP BY c")
-            else:
-                key = shown("c", wanted)
-                groups = house.sql(f"SELECT {key} AS t, count(*) AS n FROM {full} GROUP BY {key}")
-                counts = {}
-                for text in expected.values():
-                    counts[text] = counts.get(text, 0) + 1
-                assert {repr(row["t"]): row["n"] for row in groups.to_pylist()} == counts, pair
+            for text in (groups, f"SELECT c FROM {named}"):
+                with pytest.raises(Exception, match=r"CAST_|OVERFLOW|NUMERIC|PROJSEG_|DATETIME"):
+                    spark.sql(text).collect()
+        opened = house.duckdb([full])
+        if len(good) == len(expected):
+            wanted = house.sql(f"SELECT i, c FROM {full}")
+            found = opened.sql(f'SELECT i, c FROM "default".{full} ORDER BY i').to_arrow_table()
+            found, wanted = found.cast(wanted.schema), wanted.sort_by("i")
+            assert repr(found.to_pylist()) == repr(wanted.to_pylist()), pair
+        else:
+            with pytest.raises(Exception, match="PROJSEG_"):
+                opened.execute(f'SELECT c FROM "default".{full}').fetchall()
+        opened.close()
+    spark.conf.set("spark.projseg.enabled", "false")
