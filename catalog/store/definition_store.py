@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.access_store import Access
+from projseg.catalog.store.nameless import NamelessDefinitions
 from projseg.catalog.store.namespace_store import Namespaces
-from projseg.catalog.store.staged import StagedDefinitions
 from projseg.catalog.store.table_metadata import (
     ACTIVE,
     Action,
@@ -33,13 +33,12 @@ from projseg.catalog.store.tenant_edits import (
     check_version,
     name_values,
 )
-from projseg.catalog.store.trash import Trash
 from projseg.errors import InvalidInputError
 
 _KEY: Final = (DEFINITIONS.c.folded_namespace, DEFINITIONS.c.folded)
 
 
-class DefinitionStore(Namespaces, Trash, StagedDefinitions):
+class DefinitionStore(Namespaces, NamelessDefinitions):
     """The definitions of a tenant in a database."""
 
     warehouse: ClassVar[str | None] = None  # whoever opens the catalog says where tables lie

@@ -1,0 +1,212 @@
+"""Definitions without a name: those being made with their first rows, and those in the trash.
+
+A dropped definition waits until it is due, may be brought back, and then goes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.table_metadata import (
+    ACTIVE,
+    DELETED,
+    DELETING,
+    STAGED,
+    Name,
+    TableMetadata,
+    metadata_of,
+)
+from projseg.catalog.store.tenant_edits import (
+    CHANGES,
+    DEFINITIONS,
+    ROW,
+    TENANTS,
+    Edit,
+    TenantEdits,
+    check_version,
+)
+from projseg.errors import InvalidInputError
+
+
+class NamelessDefinitions(TenantEdits):
+    """The staged and the dropped definitions of a tenant."""
+
+    def stage(
+        self, name: Name, spec: TableSpec, location: Callable[[str], str | None]
+    ) -> TableMetadata:
+        """Make a definition without a name, and return it.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_NAMESPACE.
+        """
+
+        def work(edit: Edit) -> TableMetadata:
+            id_, state = uuid.uuid4().hex, {"state": STAGED, "version": 0, "managed": 1}
+            own = self._named(edit, name)
+            self._add(edit, own, spec, id=id_, location=location(id_), **state)
+            return self._require_staged(edit, id_)
+
+        return self.edit(work)
+
+    def publish(self, definition: str, due_us: int, *, replace: bool) -> int:
+        """Give a staged definition its name; one that it replaces goes to the trash with its files.
+
+        Returns the version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_TABLE_EXISTS unless it replaces; PROJSEG_UNKNOWN_TABLE if it is gone.
+        """
+
+        def work(edit: Edit) -> int:
+            found = self._require_staged(edit, definition)
+            present = self._active(edit.connection, found.full_name)
+            if present is not None and not replace:
+                raise InvalidInputError(
+                    "PROJSEG_TABLE_EXISTS", f"'{present.full_name}' is defined already"
+                )
+            version = edit.note("create", str(found.full_name), found.id, found.spec.to_json())
+            if present is not None:
+                self._bury(edit, present, version, due_us, removes_files=True)
+            self._set(edit, found.id, version, state=ACTIVE)
+            return version
+
+        return self.edit(work)
+
+    def discard(self, definition: str) -> None:
+        """Forget a staged definition whose files are gone."""
+        asked = DEFINITIONS.delete().where(self._in(STAGED), DEFINITIONS.c.id == definition)
+        self.edit(lambda edit: edit.connection.execute(asked).close())
+
+    def staged(self, before_us: int | None = None) -> list[TableMetadata]:
+        """Return the staged definitions, or those that were staged before a time."""
+        asked = sa.select(*ROW).where(self._in(STAGED))
+        if before_us is not None:
+            asked = asked.where(DEFINITIONS.c.created_us < before_us)
+        with self.database.reading() as connection:
+            return [metadata_of(row) for row in connection.execute(asked)]
+
+    def _require_staged(self, edit: Edit, definition: str) -> TableMetadata:
+        asked = sa.select(*ROW).where(self._in(STAGED), DEFINITIONS.c.id == definition)
+        row = edit.connection.execute(asked).first()
+        if row is None:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_TABLE", "the definition that was being made is gone; make it again"
+            )
+        return metadata_of(row)
+
+    def remove(
+        self, name: Name, due_us: int, *, removes_files: bool, version: int | None = None
+    ) -> TableMetadata:
+        """Put a definition into the trash, and return it as it was.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE.
+        """
+
+        def work(edit: Edit) -> TableMetadata:
+            present = self._require(edit.connection, name)
+            check_version(present, version)
+            made = edit.note("drop", str(present.full_name), present.id, None)
+            self._bury(edit, present, made, due_us, removes_files)
+            return present
+
+        return self.edit(work)
+
+    def bring_back(self, name: Name, definition: str | None = None) -> int:
+        """Bring the newest dropped definition of a name back, or one by its id.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, PROJSEG_TABLE_EXISTS.
+        """
+        table = DEFINITIONS.c
+
+        def work(edit: Edit) -> int:
+            namespace, folded = name.folded
+            own: Any = table.id == definition
+            if definition is None:
+                own = sa.and_(table.folded_namespace == namespace, table.folded == folded)
+            asked = sa.select(*ROW).where(self._in(DELETED), own).order_by(table.version.desc())
+            row = edit.connection.execute(asked.limit(1)).first()
+            if row is None:
+                raise InvalidInputError(
+                    "PROJSEG_UNKNOWN_TABLE",
+                    f"the trash holds no definition '{definition or name}'; it may have been due",
+                )
+            found = metadata_of(row)
+            if self._active(edit.connection, found.full_name) is not None:
+                raise InvalidInputError(
+                    "PROJSEG_TABLE_EXISTS",
+                    f"'{found.full_name}' is defined anew; rename that one first",
+                )
+            version = edit.note("undrop", str(found.full_name), found.id, found.spec.to_json())
+            self._set(edit, found.id, version, state=ACTIVE, due_us=None, removes_files=0)
+            return version
+
+        return self.edit(work)
+
+    def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
+        """Return dropped definitions, when they are due, and whether their files go then."""
+        table = DEFINITIONS.c
+        asked = (
+            sa.select(*ROW, table.due_us, table.removes_files)
+            .where(self._in(DELETED, DELETING))
+            .order_by(table.version)
+        )
+        if due_us is not None:
+            asked = asked.where(table.due_us <= due_us)
+        with self.database.reading() as connection:
+            rows = connection.execute(asked).all()
+        return [(metadata_of(row[:-2]), int(row[-2] or 0), bool(row[-1])) for row in rows]
+
+    def begin_removal(self, definition: str) -> bool:
+        """Mark a definition in the trash whose files are going; False if it was brought back."""
+        own = (self._in(DELETED, DELETING), DEFINITIONS.c.id == definition)
+        asked = DEFINITIONS.update().where(*own).values(state=DELETING)
+        return self.edit(lambda edit: bool(edit.connection.execute(asked).rowcount))
+
+    def forget(self, definition: str) -> None:
+        """Remove the row of a definition whose files are gone, or stay."""
+        asked = DEFINITIONS.delete().where(self._in(DELETING), DEFINITIONS.c.id == definition)
+        self.edit(lambda edit: edit.connection.execute(asked).close())
+
+    def prune_changes(self, before_us: int) -> None:
+        """Forget changes that are older; the feed then begins after them."""
+        changes = CHANGES.c
+
+        def work(edit: Edit) -> None:
+            old = sa.and_(changes.tenant == self.tenant, changes.at_us < before_us)
+            newest = edit.connection.execute(
+                sa.select(sa.func.max(changes.version)).where(old)
+            ).scalar()
+            if newest is None:
+                return
+            edit.connection.execute(CHANGES.delete().where(old, changes.version <= newest))
+            edit.connection.execute(
+                TENANTS.update().where(TENANTS.c.tenant == self.tenant).values(kept_from=newest)
+            )
+
+        self.edit(work)
+
+    def _in(self, *states: str) -> sa.ColumnElement[bool]:
+        """Return the condition of the tenant's definitions in some states."""
+        return sa.and_(DEFINITIONS.c.tenant == self.tenant, DEFINITIONS.c.state.in_(states))
+
+    def _bury(
+        self, edit: Edit, found: TableMetadata, version: int, due_us: int, removes_files: bool
+    ) -> None:
+        """Put a definition into the trash; the files of a registered table stay."""
+        removes = int(removes_files and found.managed)
+        self._set(edit, found.id, version, state=DELETED, due_us=due_us, removes_files=removes)
