@@ -10,7 +10,6 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, SubqueryExpression}
-import org.apache.spark.sql.catalyst.normalizer.NormalizeCTEIds
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
@@ -78,7 +77,7 @@ object ResultPlan {
     }
     // Columns of grouping sets are qualified by the table's name, which may be any.
     val named = plain.transformAllExpressionsWithSubqueries { case one: Alias => Alias(one.child, one.name)(one.exprId) }
-    NormalizeCTEIds(named).canonicalized
+    NumberedCtes(named).canonicalized
   }
 
   /** Hash of a plan's tables and operators, without such as only name columns; None if a table's version was chosen. */
