@@ -79,8 +79,7 @@ class LocalStorage:
 
     def size(self, name: str) -> int:
         """Return the size in bytes of a regular file."""
-        with self._explained("read", name), _parent(self.root, check_name(name)) as found:
-            folder, base = found
+        with self._explained("read", name), _parent(self.root, check_name(name)) as (folder, base):
             return _regular_size(os.stat(base, dir_fd=folder, follow_symlinks=False))
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
@@ -310,10 +309,9 @@ def _parent(
     *folders, base = name.split("/")
     if create and not os.path.isdir(os.path.join(root, folders[0])):
         _make_durably(root, is_durable=is_durable)
-    flags = _FOLDER_FLAGS
-    if folders and not create:  # one folder is entered at once: only it must be no link
-        root, flags = f"{root}/{folders.pop(0)}", flags | os.O_NOFOLLOW
-    descriptor = os.open(root, flags)
+    # Unless it may be made, one folder is entered at once: it alone must be no link.
+    first = "" if create or not folders else f"/{folders.pop(0)}"
+    descriptor = os.open(root + first, _FOLDER_FLAGS | (os.O_NOFOLLOW if first else 0))
     try:
         for folder in folders:
             if create:
@@ -353,11 +351,10 @@ def _make_durably(root: str, *, is_durable: bool) -> None:
 
 
 def _exists(base: str, folder: int) -> bool:
-    try:
+    with suppress(FileNotFoundError):
         os.stat(base, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _regular_size(status: os.stat_result) -> int:
