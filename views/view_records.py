@@ -229,7 +229,7 @@ class ViewEntry(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unkn
     @property
     def part_count(self) -> int:
         """How many parts it has."""
-        return sum(reference.count for reference in self.manifests)
+        return sum([reference.count for reference in self.manifests])
 
     @property
     def is_on_commit(self) -> bool:
@@ -348,8 +348,8 @@ def reference_problem(references: Sequence[FileReference]) -> str | None:
     names = [reference.name for reference in references]
     if len(names) > 1 and len(set(names)) != len(names):
         return "it lists a file twice"
-    wrong = next((name for name in names if not is_manifest_name(name)), None)
-    return None if wrong is None else f"{wrong[:200]!r} is not the name of a list"
+    wrong = [name for name in names if not is_manifest_name(name)]  # thousands of short lists
+    return f"{wrong[0][:200]!r} is not the name of a list" if wrong else None
 
 
 def view_problem(view: ViewEntry) -> str | None:
