@@ -25,6 +25,8 @@ DEPTH_MAX: Final = 100
 """The most nodes from an expression to its deepest operand: `v + v + v` has three, `v` one."""
 WRITTEN_DEPTH_MAX: Final = 4 * DEPTH_MAX
 """The same for parsed text, with its brackets; a chain of ANDs, ORs or || counts as one node."""
+TYPE_DEPTH_MAX: Final = 50
+"""The most arrays, maps and structs inside each other in a written type, and the innermost."""
 JSON_DEPTH_MAX: Final = 100
 """The most arrays and objects inside each other in a declaration."""
 

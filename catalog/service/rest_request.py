@@ -155,8 +155,8 @@ class RestRequest:
                 "PROJSEG_PERMISSION_DENIED", f"'{self.caller.principal}' is no admin of the tenant"
             )
 
-    def may_read(self, name: Name) -> bool:
-        """Whether the caller may see a definition."""
+    def may_read(self, name: Name | str) -> bool:
+        """Whether the caller may see a definition, by its name or that as text."""
         return self.caller.may("READ", name)
 
     def readable(self, name: Name) -> TableMetadata:

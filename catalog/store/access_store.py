@@ -86,7 +86,7 @@ class Caller:
     warehouse: str | None
     roots: tuple[str, ...]
 
-    def may(self, action: str, name: Name, external_type: str | None = None) -> bool:
+    def may(self, action: str, name: Name | str, external_type: str | None = None) -> bool:
         """Whether an action on a definition is granted, whether it exists or not."""
         if self.is_admin:
             return True

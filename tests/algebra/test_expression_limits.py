@@ -3,6 +3,7 @@
 import json
 import pickle
 import sys
+import time
 
 import pyarrow as pa
 import pytest
@@ -14,8 +15,10 @@ from projseg.algebra.expressions.expression_limits import (
     DEPTH_MAX,
     JSON_DEPTH_MAX,
     TEXT_CHARACTERS_MAX,
+    TYPE_DEPTH_MAX,
 )
 from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.text.type_text import parse_type
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
@@ -245,6 +248,18 @@ def test_a_declaration_that_holds_itself_is_refused():
 def test_hostile_druid_expressions_are_refused(text):
     with pytest.raises(ProjsegError):
         translate_expression(text, {})
+
+
+@pytest.mark.parametrize("start", ["array<", "struct<a: ", "map<int, "])
+def test_deeply_nested_types_are_refused_before_they_take_long(start):
+    bind(f"CAST(NULL AS {nested(start, 'int', '>', TYPE_DEPTH_MAX)})", ROWS.schema)
+    deep = nested(start, "int", ">", 3000)
+    began = time.process_time()
+    with pytest.raises(ProjsegError, match="PROJSEG_BAD_TYPE_NAME"):
+        parse_type(deep)
+    with pytest.raises(ProjsegError, match="PROJSEG_EXPRESSION_TOO_LONG"):
+        bind(f"CAST(NULL AS {deep})", ROWS.schema)
+    assert time.process_time() - began < 10
 
 
 def test_virtual_columns_that_multiply_are_refused_before_they_fill_memory():

@@ -387,3 +387,14 @@ def test_another_host_needs_tls(tmp_path):
     catalog = projseg.Catalog(tmp_path / "house.db")
     with pytest.raises(InvalidInputError, match="insecure"):
         serve(catalog, "0.0.0.0")
+
+
+def test_names_with_dots_are_in_the_feeds(client):
+    root, ada = client("root", admin=True), client("ada", ("READ", r"default\.a\..*"))
+    for name in ("a.b", "c.d"):
+        root("POST", f"/tables/default/{name}", SPEC, 201)
+        root("PUT", f"/tables/default/{name}", {"properties": {"sealed": True}})
+    changed = [row["name"] for row in root("GET", "/changes")["changes"]]
+    assert changed == ["default.a.b", "default.a.b", "default.c.d", "default.c.d"]
+    assert {row["name"] for row in ada("GET", "/changes")["changes"]} == {"default.a.b"}
+    assert len(ada("GET", "/tables/default/a.b/history")["changes"]) == 2

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
 
+from projseg.algebra.expressions.expression_limits import TYPE_DEPTH_MAX, too_deep
 from projseg.algebra.expressions.parameters.parameter_places import parameter_places
 
 
@@ -76,6 +77,21 @@ class SparkExpression(Spark):
 
         def _is_end_of_list(self, sep: TokenType) -> bool:
             return self._curr is None or self._curr.token_type != sep
+
+        def _parse_types(self, *args: Any, **named: Any) -> Any:
+            """Refuse types nested so deeply that sqlglot's copies of their parts take long."""
+            self._type_depth += 1
+            try:
+                if self._type_depth > TYPE_DEPTH_MAX:
+                    raise too_deep()
+                return super()._parse_types(*args, **named)
+            finally:
+                self._type_depth -= 1
+
+        def reset(self) -> None:
+            """Forget what was parsed, and how deep."""
+            super().reset()
+            self._type_depth = 0
 
         def _parse_interval(self, *args: Any, **named: Any) -> Any:
             """Keep the parts of `INTERVAL 1 MONTH 2 DAYS` together, as their text has to be."""
