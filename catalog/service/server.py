@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -149,7 +150,7 @@ def application(catalog: Catalog) -> Starlette:
 
     routes = [Route(f"{BASE}/health", health, methods=["GET"])]
     routes += [Route(BASE + path, endpoint(found), methods=[verb]) for verb, path, found in _ROUTES]
-    return Starlette(routes=routes)
+    return Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
 
 
 def serve(
@@ -301,6 +302,13 @@ def _version_of(error: ProjsegError, request: RestRequest | None) -> int | None:
         return None
     found = request.catalog.store.find(request.name)
     return None if found is None else found.version
+
+
+async def _unknown(http: HttpRequest, error: Exception) -> Response:
+    """Return the reply to a request that is none of the routes."""
+    asked, known = f"{http.method} {http.url.path}", "docs/catalog-rest.json lists all"
+    refused = InvalidInputError("PROJSEG_BAD_ARGUMENT", f"there is no {asked}; {known}")
+    return _error(refused, getattr(error, "status_code", 404))
 
 
 def _error(error: ProjsegError, status: int | None = None, version: int | None = None) -> Response:

@@ -398,3 +398,18 @@ def test_names_with_dots_are_in_the_feeds(client):
     assert changed == ["default.a.b", "default.a.b", "default.c.d", "default.c.d"]
     assert {row["name"] for row in ada("GET", "/changes")["changes"]} == {"default.a.b"}
     assert len(ada("GET", "/tables/default/a.b/history")["changes"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "status"),
+    [("GET", "/nope", 404), ("PATCH", "/tables/default/t", 405), ("GET", "/tables/a%2Fb/t", 404)],
+)
+def test_unknown_requests_are_errors_of_the_documented_form(port, verb, path, status):
+    reply = urllib3.request(verb, f"http://127.0.0.1:{port}/v1/catalog{path}")
+    found = json.loads(reply.data)["error"]
+    assert (reply.status, found["status"], found["code"]) == (
+        status,
+        status,
+        "PROJSEG_BAD_ARGUMENT",
+    )
+    assert f"{verb} /v1/catalog" in found["message"]
