@@ -112,8 +112,7 @@ class InformationSchema(TableVerbs):
         ProjsegError
             As of `Table.sql` and `table`.
         """
-        name = table_of(text, args)
-        parts = name.split(".") if isinstance(name, str) else list(name)
+        parts = table_of(text, args)
         if parts[0].casefold() != RESERVED_NAMESPACE or len(parts) != 2:
             return super().sql(text, context=context, args=args, explain=explain)
         if explain:

@@ -33,6 +33,7 @@ _DESCRIBED: Final = re.compile(
     r"\s*(?:DESCRIBE|DESC|SHOW\s+\w+\s+(?:FROM|IN|ON))\s+(?:TABLE\s+)?(?P<name>(?:`[^`]+`|[\w.])+)\s*;?\s*",
     re.IGNORECASE,
 )
+_PART: Final = re.compile(r"`([^`]+)`|([^`.]+)")
 
 
 class TableVerbs:
@@ -316,7 +317,7 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def table_of(text: str, args: ArgumentsLike | None) -> str | tuple[str, ...]:
+def table_of(text: str, args: ArgumentsLike | None) -> tuple[str, ...]:
     """Return the name after a statement's innermost FROM.
 
     Raises
@@ -326,8 +327,8 @@ def table_of(text: str, args: ArgumentsLike | None) -> str | tuple[str, ...]:
     """
     described = _DESCRIBED.fullmatch(text) if isinstance(text, str) else None
     if described is not None:
-        return tuple(described["name"].replace("`", "").split("."))
-    return tuple(innermost_select(text, args).table.written.split("."))
+        return tuple(quoted or plain for quoted, plain in _PART.findall(described["name"]))
+    return innermost_select(text, args).table.parts
 
 
 def innermost_select(text: str, args: ArgumentsLike | None) -> SelectStatement:

@@ -45,15 +45,20 @@ class SelectedTable(msgspec.Struct, frozen=True):
         The version asked for by tag.
     timestamp : str or None
         The instant whose version is asked for.
-    written : str
-        Its name as FROM has it, dots included; empty for a subquery.
+    parts : tuple of str
+        Its name as FROM has it, each of which may hold dots; empty for a subquery.
     """
 
     names: tuple[str, ...]
     version: int | None = None
     tag: str | None = None
     timestamp: str | None = None
-    written: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> str:
+        """Its name as FROM has it, dots included; empty for a subquery."""
+        return ".".join(self.parts)
 
     @property
     def is_versioned(self) -> bool:
@@ -139,7 +144,7 @@ def parse_table(sql: str, tree: exp.Expression) -> SelectedTable:
     check_parts(sql, tree, "this", "db", "catalog", "version", "alias")
     names = tuple(one.name for one in tree.parts)
     alias = _alias(sql, tree)
-    return SelectedTable(alias or names, **_version(sql, tree), written=".".join(names))
+    return SelectedTable(alias or names, **_version(sql, tree), parts=names)
 
 
 def parse_source(sql: str, tree: exp.Subquery) -> SelectedTable:

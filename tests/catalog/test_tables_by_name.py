@@ -579,6 +579,18 @@ def test_every_door_reads_declared_columns(edits):
     assert "PROJSEG_EVALUATION_BAD_CAST" in told
 
 
+def test_names_with_dots_are_quoted_in_sql(house):
+    for number, name in enumerate(("a.b", "b")):
+        house.create_namespace(name)
+        house.create((name, "c.d"), {"columns": [{"name": "n", "sqlType": "int"}]})
+        house.table((name, "c.d")).append([{"n": number}])
+        for text in ("SELECT n FROM {}", "SELECT x.n FROM (SELECT n FROM {} y) x"):
+            assert house.sql(text.format(f"`{name}`.`c.d`")).to_pylist() == [{"n": number}]
+        assert house.sql(f"DESCRIBE `{name}`.`c.d`").num_rows == 1
+    with code("PROJSEG_BAD_NAME"):
+        house.sql("SELECT n FROM a.b.c.d")
+
+
 def test_projections_are_in_the_definition_and_in_the_table(edits):
     def declared():
         return [one["name"] for one in edits.spec("edits").layout.projections]

@@ -36,7 +36,7 @@ _STATEMENT: Final = re.compile(
     r"(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_NAME: Final = r"(?:`[^`]+`|[\w.]+)"
+_NAME: Final = r"(?:`[^`]+`|[\w.])+"
 _DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?(?P<table>{_NAME})\s*;?\s*", re.IGNORECASE)
 _SHOW: Final = re.compile(
     rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+(?P<table>{_NAME}))?\s*;?\s*",
@@ -224,7 +224,7 @@ def described_table(text: str) -> str | None:
     rest = found["rest"] if found else ""
     named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None
     named = named or _SHOW.fullmatch(rest)
-    return None if named is None else (named["table"] or "").strip("`")
+    return None if named is None else (named["table"] or "").replace("`", "")
 
 
 def table_named(name: str, tables: Mapping[str, TableInspection]) -> ViewedVersion:
