@@ -98,10 +98,14 @@ class ProjsegDataSource(DataSource):
     @in_one_line
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of a table's rows as they are committed."""
-        from projseg.spark_datasource.reads.stream_reader import ProjsegStreamReader
+        from projseg.errors import ProjsegError
+        from projseg.spark_datasource.reads.stream_reader import ProjsegStreamReader, RefusedStream
         from projseg.spark_datasource.reads.stream_request import parse_stream_request
 
-        return ProjsegStreamReader(parse_stream_request(self.options), schema)
+        try:
+            return ProjsegStreamReader(parse_stream_request(self.options), schema)
+        except ProjsegError as error:
+            return RefusedStream(error)
 
     @in_one_line
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, ProjsegError
 from projseg.spark_datasource.reads.batch_reader import ProjsegReader
 from projseg.spark_datasource.reads.scan import Scan, moment
 from projseg.spark_datasource.reads.stream_request import LATEST, StreamRequest
@@ -60,6 +60,33 @@ class StreamPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     at: Position
     origin: Position | None = None
+
+
+class RefusedStream(DataSourceStreamReader):
+    """A stream that ends with an error at once.
+
+    Spark shows an error of making a reader as one of its own, of a reader that it never had.
+
+    Parameters
+    ----------
+    error : ProjsegError
+        Why there is no stream.
+    """
+
+    def __init__(self, error: ProjsegError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> Offset:
+        """Raise the error where a query begins."""
+        raise self._error
+
+    def latestOffset(self, *_: Any) -> Offset:
+        """Raise the error where a query goes on."""
+        raise self._error
+
+    def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise the error."""
+        raise self._error
 
 
 class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

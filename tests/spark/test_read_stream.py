@@ -71,6 +71,23 @@ def test_rows_come_once_over_restarts_and_compactions(spark, table, tmp_path):
         run(spark, table, tmp_path / "checkpoint")
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "code"),
+    [
+        ("groupBy", "s", "PROJSEG_BAD_OPTION"),
+        ("startingVersion", "999", "PROJSEG_UNKNOWN_VERSION"),
+    ],
+)
+def test_a_stream_that_cannot_be_says_why(spark, table, tmp_path, option, value, code):
+    table.append(rows(1))
+    frame = spark.readStream.format("projseg").option(option, value).load(table.location)
+    sink = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = sink.foreachBatch(lambda *_: None).trigger(availableNow=True).start()
+    with pytest.raises(Exception, match=code) as stopped:
+        query.awaitTermination()
+    assert "UnboundLocalError" not in str(stopped.value)
+
+
 @pytest.mark.slow
 def test_the_extension_leaves_streams_alone(spark, table, tmp_path):
     table.append(rows(1, 2, 3))
