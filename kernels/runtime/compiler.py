@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 import numpy as np
+import numpy.ma  # by Numba at its first call otherwise, when a fork may happen
 from numba import njit, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.compiler_lock import global_compiler_lock

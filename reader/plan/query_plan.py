@@ -22,7 +22,7 @@ from projseg.algebra.query.request import Query
 from projseg.errors import ProjectionNotUsableError
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.deadline import check_deadline
-from projseg.memory.forks import cached_property
+from projseg.memory.forks import cached_property, late_import
 from projseg.reader.plan.bind_template import (
     PLAN_BYTES,
     SEGMENT_PLAN_BYTES,
@@ -292,7 +292,8 @@ def _plan_of_candidates(
     segment_count = len(snapshot.segments)
     if snapshot.properties.declared_indexes:
         # Imported here, so that tables without an index are asked without it.
-        from projseg.reader.plan.index_pruning import pruned_by_indexes
+        with late_import:
+            from projseg.reader.plan.index_pruning import pruned_by_indexes
 
         pruned = pruned_by_indexes(snapshot, query, keys)
         if pruned is not None:

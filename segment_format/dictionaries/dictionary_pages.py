@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError
 from projseg.kernels.rows.sorting import plain_doubles
 from projseg.kernels.sketches.value_hash import hash_bytes, hash_int64
+from projseg.memory.forks import late_import
 from projseg.segment_format.dictionaries.dictionary import Dictionary, order_problem
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.layout.format_limits import (
@@ -37,7 +38,8 @@ def dictionary_pages(dictionary: Dictionary) -> Iterator[EncodedPage]:
         If there are too many.
     """
     # Imported here, so that a process that only reads starts without it.
-    from projseg.segment_format.pages.column_writer import vector_pages
+    with late_import:
+        from projseg.segment_format.pages.column_writer import vector_pages
 
     values = dictionary.values
     require_limit("number of values of a dictionary", len(values), DICTIONARY_VALUES_MAX)

@@ -125,6 +125,41 @@ print(in_child(answer))
 other.join()
 """
 
+# Prints the modules that queries import while another thread could fork.
+FREE_IMPORTS = """
+import importlib.abc
+from projseg.kernels.runtime.kernel import _loading
+from projseg.memory.forks import late_import
+
+class Watch(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        compiler = sys.modules.get("numba.core.compiler_lock")
+        compiles = compiler is not None and compiler.global_compiler_lock.is_locked()
+        if not (compiles or late_import._is_owned() or _loading._is_owned()):
+            free.add(name)
+
+free = set()
+table = projseg.Table(location)
+sys.meta_path.insert(0, Watch())
+ask(location)
+for aggregators in (
+    "approx_count_distinct(name) AS n", "median(v) AS n", "percentile_approx(v, 0.5) AS n",
+    "stddev(v) AS n, corr(v, v) AS m", "max_by(name, v) AS n", "count(DISTINCT v % 7) AS n",
+):
+    table.query(aggregators=aggregators)
+    table.query(group_by="name", aggregators=aggregators, filter="name LIKE '%5%'")
+for condition in (
+    "name RLIKE '5$'", "name IN ('name 1', 'name 2')", "v IN (1, 2, 3)", "name > 'name 5'",
+    "CASE WHEN v > 5 THEN name ELSE 'none' END = 'none'", "v = NULL",
+):
+    table.query(
+        columns="upper(name) AS u, v / 3 AS w, 'constant' AS c, NULL AS d, TIMESTAMP '2020-01-01'",
+        filter=condition, order_by="u", limit=3,
+    )
+table.sql("SELECT name, sum(v) FROM t WHERE v IN (1, 2) GROUP BY name ORDER BY 2 LIMIT 3")
+print(sorted(free))
+"""
+
 
 @pytest.fixture(scope="module")
 def location(tmp_path_factory):
@@ -197,3 +232,10 @@ def test_the_most_threads_are_accepted(location):
 
 def test_a_child_forked_during_a_late_import_can_import_it_too(location, tmp_path):
     assert answer_of(DURING_AN_IMPORT, location, folder=tmp_path) == "1"
+
+
+@pytest.mark.parametrize("kept", ["stored", "nothing"])
+def test_queries_import_nothing_while_another_thread_may_fork(kept, location, tmp_path):
+    """With nothing kept on disk, Numba compiles every kernel."""
+    folders = {} if kept == "stored" else {"PROJSEG_CACHE_DIR": str(tmp_path / "empty")}
+    assert answer_of(FREE_IMPORTS, location, folder=tmp_path, **folders) == "[]"

@@ -306,7 +306,7 @@ def _named(root: PatternPart, names: dict[int, str], *, has_ends: bool = False) 
 def _checked(text: str, found: str) -> str:
     """Return RE2's form of a pattern, which RE2 refuses if it is too large."""
     try:
-        pc.match_substring_regex(pa.array([""]), found)
+        pc.match_substring_regex(pa.nulls(1, pa.string()), found)
     except pa.ArrowInvalid as error:
         raise unsupported(
             text, "more parts than RE2 takes, as often as they are repeated"

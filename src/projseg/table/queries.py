@@ -21,6 +21,7 @@ from projseg.algebra.query.query_parts import (
 from projseg.algebra.query.request import Expressions, IntervalLike, Query, is_described, is_select
 from projseg.errors import InvalidInputError
 from projseg.memory.deadline import answered_within
+from projseg.memory.forks import late_import
 from projseg.reader.plan.bind_template import bind_asked
 from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.scan.row_scan import scan
@@ -205,7 +206,8 @@ class TableVersion(AgedVersion):
                 if not text.lstrip().upper().startswith("EXPLAIN"):
                     with_arguments("", args)
                 # Imported here, so that a process that only asks starts without it.
-                from projseg.table.sql_statements import described
+                with late_import:
+                    from projseg.table.sql_statements import described
 
                 return described(
                     self,
@@ -227,15 +229,17 @@ class TableVersion(AgedVersion):
     ) -> BoundSelect | PlainSelect:
         """Return a SELECT, bound to the version of this table that it reads."""
         # Imported here, so that a process that only asks otherwise starts without it.
-        from projseg.algebra.query.select_names import warn_of_names
-        from projseg.algebra.query.select_query import select_query
-        from projseg.algebra.query.select_statement import parse_select
+        with late_import:
+            from projseg.algebra.query.select_names import warn_of_names
+            from projseg.algebra.query.select_query import select_query
+            from projseg.algebra.query.select_statement import parse_select
 
         named, arguments = with_arguments(text, args)
         statement = parse_select(named, with_joins=tables is not None)
         warn_of_names(statement.quoted, self.schema)
         if statement.source is not None or tables is not None:
-            from projseg.table.star_statements import bound_statement
+            with late_import:
+                from projseg.table.star_statements import bound_statement
 
             return bound_statement(statement, tables or {}, self, context, arguments)
         version = self._version_of(statement.table, context)
@@ -246,7 +250,8 @@ class TableVersion(AgedVersion):
         """Return the version of this table that a statement reads."""
         if not table.is_versioned:
             return self
-        from projseg.table.sql_statements import snapshot_of
+        with late_import:
+            from projseg.table.sql_statements import snapshot_of
 
         version = TableVersion(self._storage, snapshot_of(self, table, context))
         version._columns_of = self._columns_of
@@ -348,7 +353,8 @@ class TableVersion(AgedVersion):
             As of `query`; about values only with `analyze`.
         """
         # Imported here, so that a process that only asks starts without it.
-        from projseg.explain import explain_plan
+        with late_import:
+            from projseg.explain import explain_plan
 
         if is_select(group_by):
             options = statement_options(aggregators=aggregators, filter=filter, **parts)

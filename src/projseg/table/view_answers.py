@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.errors import CorruptionError, InvalidInputError, ProjsegError, StorageError
+from projseg.memory.forks import late_import
 from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
 from projseg.table.inspection import TableInspection
@@ -34,7 +35,8 @@ def telling_why_no_view(tables: Iterable[Snapshot]) -> Iterator[None]:
         yield
     except ProjsegError as error:
         # Imported here: statements that can be answered need it not.
-        from projseg.views.choice.refused_stars import reasons_of_views
+        with late_import:
+            from projseg.views.choice.refused_stars import reasons_of_views
 
         found = reasons_of_views(tables, error)
         if not found:
@@ -84,15 +86,17 @@ class ViewedVersion(TableInspection):
         StorageError, CorruptTableError
             If the store of views cannot be read.
         """
-        from projseg.views.view_tables import views_table
+        with late_import:
+            from projseg.views.view_tables import views_table
 
         return views_table(self._snapshot, self._view_store())
 
     def _findings_of_views(self, *, deep: bool) -> list[Finding]:
         if not self._has_views:
             return []
-        from projseg.maintenance.verification.findings import Finding
-        from projseg.views.verify_views import verify_views
+        with late_import:
+            from projseg.maintenance.verification.findings import Finding
+            from projseg.views.verify_views import verify_views
 
         try:
             store = self._view_store()
@@ -105,7 +109,8 @@ class ViewedVersion(TableInspection):
         if not self._has_views:
             return None
         if self._store is UNSET or self._store is None:
-            from projseg.views.view_store import open_store
+            with late_import:
+                from projseg.views.view_store import open_store
 
             self._store = open_store(self._snapshot)
         return self._store
@@ -114,14 +119,16 @@ class ViewedVersion(TableInspection):
         """Return the table's views, as sources of answers."""
         if not self._has_views:
             return None
-        from projseg.views.choose_view import readable_sources
+        with late_import:
+            from projseg.views.choose_view import readable_sources
 
         return readable_sources(self._view_store)
 
     def _plan(self, query: Query) -> QueryPlan:
         if query.joins:
             # Imported here, so that a process that joins nothing starts without it.
-            from projseg.reader.dimensions import bound_star
+            with late_import:
+                from projseg.reader.dimensions import bound_star
 
             joined = [join._source for join in query.joins if join._source is not None]
             with telling_why_no_view([self._snapshot, *joined]):
