@@ -24,11 +24,10 @@ from projseg.benchmarks.peers.projseg_engine import declared, query_arguments
 from projseg.benchmarks.runner.scenario import Bench, Scenario
 from projseg.benchmarks.runner.staging import RowsToStage
 from projseg.benchmarks.runner.turn import take_turn
-from projseg.benchmarks.workloads.edit_queries import EDITS
-from projseg.benchmarks.workloads.lineitem_queries import LINEITEM
 from projseg.benchmarks.workloads.lineitem_rows import LineitemRows
-from projseg.benchmarks.workloads.question import Question, Rollup, Workload
+from projseg.benchmarks.workloads.question import Question, Workload
 from projseg.benchmarks.workloads.random_questions import random_questions, random_table
+from projseg.benchmarks.workloads.written import EDITS, LINEITEM
 from projseg.errors import ProjectionNotUsableError
 from projseg.reader.plan.query_plan import plan_asked
 
@@ -39,32 +38,6 @@ _SECONDS: Final = 0.6  # of the processor, after which no more than the least ro
 _NANOSECONDS: Final = 1e6  # in a millisecond
 _HOPELESS: Final = 4.0  # a source that takes so many times the least is not timed again
 _QUESTIONS_A_TABLE: Final = 10
-_EDITS: Final = ("sum(added) AS total_added", "sum(deleted) AS total_deleted", "count(*) AS edits")
-_LINES: Final = ("sum(l_quantity) AS quantity", "count(*) AS lines")
-_TEMPTING: Final[dict[str, tuple[Rollup, ...]]] = {
-    "edits": (
-        Rollup("by_user", ("user",), _EDITS),
-        Rollup("by_hour_page", ("date_trunc('HOUR', time) AS hour", "page"), _EDITS),
-        Rollup("by_minute_device", ("date_trunc('MINUTE', time) AS minute", "device"), _EDITS),
-        Rollup("by_channel_country_device", ("channel", "country", "device"), _EDITS),
-        Rollup("users_by_country_device", ("country", "device"), ("approx_count_distinct(user)",)),
-    ),
-    "lineitem": (
-        Rollup(
-            "daily_discounts",
-            ("l_shipdate", "l_discount", "l_quantity"),
-            ("sum(l_extendedprice * l_discount) AS discounts", "count(*) AS lines"),
-        ),
-        Rollup("by_order", ("l_orderkey",), _LINES),
-        Rollup("by_part", ("l_partkey",), _LINES),
-        Rollup("by_part_supplier", ("l_partkey", "l_suppkey"), _LINES),
-        Rollup(
-            "by_dates",
-            ("l_shipmode", "l_shipdate", "l_commitdate", "l_receiptdate"),
-            _LINES,
-        ),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -130,7 +103,7 @@ def load_tempting(workload: Workload, rows: RowsToStage, folder: Path) -> projse
         folder,
         workload.schema,
         time_column=workload.time_column,
-        projections=declared(workload.projections + _TEMPTING[workload.name]),
+        projections=declared(workload.projections + workload.tempting),
     )
     table.append(rows.batches())
     return table

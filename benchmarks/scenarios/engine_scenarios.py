@@ -7,11 +7,10 @@ from typing import Final
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.runner.engine_comparison import EngineComparison
 from projseg.benchmarks.runner.scenario import Bench, Scenario
-from projseg.benchmarks.workloads.edit_queries import EDITS, HOURLY_EDITS
-from projseg.benchmarks.workloads.lineitem_queries import LINEITEM
 from projseg.benchmarks.workloads.lineitem_rows import LineitemRows
 from projseg.benchmarks.workloads.question import Workload
 from projseg.benchmarks.workloads.sweep_tables import SweepTable
+from projseg.benchmarks.workloads.written import EDITS, HOURLY_EDITS, LINEITEM
 
 _HOUR_US: Final = 3_600_000_000
 _EMBEDDED: Final = "projseg,projseg-base,duckdb,duckdb-parquet,clickhouse,clickhouse-projections"

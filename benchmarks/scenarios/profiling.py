@@ -25,7 +25,7 @@ from projseg.benchmarks.peers.registry import select_engines
 from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms
 from projseg.benchmarks.runner.staging import stage
 from projseg.benchmarks.scenarios.table_life import HOURLY
-from projseg.benchmarks.workloads.edit_queries import EDITS
+from projseg.benchmarks.workloads.written import EDITS
 from projseg.kernels.runtime.kernel import interpreter
 
 # How long a new process takes from its start to its first answer, or to the end of a first load; on

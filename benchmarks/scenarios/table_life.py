@@ -21,7 +21,7 @@ from projseg.benchmarks.peers.engine import stored_bytes
 from projseg.benchmarks.peers.projseg_engine import declared, query_arguments
 from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
 from projseg.benchmarks.runner.turn import take_turn
-from projseg.benchmarks.workloads.edit_queries import EDITS
+from projseg.benchmarks.workloads.written import EDITS
 from projseg.memory.cache import KEPT
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.spark_engine.warehouse import set_properties

@@ -121,6 +121,8 @@ class Workload:
         In the order of the report.
     granularity : str or None
         Of projseg's segments.
+    tempting : tuple of Rollup
+        Projections that fit some query, but hold nearly as many rows as the table.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Workload:
     projections: tuple[Rollup, ...]
     queries: tuple[Question, ...]
     granularity: str | None = None
+    tempting: tuple[Rollup, ...] = ()
 
     def select(self, names: Iterable[str]) -> tuple[Question, ...]:
         """Return the queries of these names in the list's order; all of them for no name.

@@ -12,7 +12,7 @@ from projseg.benchmarks.runner.machine import peak_memory, processor_seconds
 from projseg.benchmarks.runner.scenario import run_scenario
 from projseg.benchmarks.runner.staging import stage
 from projseg.benchmarks.scenarios import SCENARIOS
-from projseg.benchmarks.workloads.edit_queries import EDITS
+from projseg.benchmarks.workloads.written import EDITS
 
 pytest.importorskip("duckdb")
 pytest.importorskip("psutil")

@@ -12,8 +12,8 @@ import pytest
 from projseg.benchmarks.peers.registry import select_engines
 from projseg.benchmarks.runner.answers import find_difference, normalised
 from projseg.benchmarks.runner.staging import stage
-from projseg.benchmarks.workloads.lineitem_queries import LINEITEM
 from projseg.benchmarks.workloads.lineitem_rows import SCHEMA, LineitemRows
+from projseg.benchmarks.workloads.written import LINEITEM
 from projseg.errors import MissingPackageError
 
 pytest.importorskip("duckdb")

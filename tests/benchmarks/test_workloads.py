@@ -12,8 +12,7 @@ from projseg.benchmarks.peers.statements import (
     spark_statement,
     statement,
 )
-from projseg.benchmarks.workloads.edit_queries import EDITS, HOURLY_EDITS
-from projseg.benchmarks.workloads.lineitem_queries import LINEITEM
+from projseg.benchmarks.workloads.written import EDITS, HOURLY_EDITS, LINEITEM
 from projseg.errors import InvalidInputError
 
 WORKLOADS = [EDITS, LINEITEM, HOURLY_EDITS]
