@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -36,41 +37,49 @@ class Scenario:
         What, in a sentence.
     arguments : mapping
         Defaults by name; a value that is given has the default's type.
-    run : callable
-        Adds its figures to the `Bench` that it gets.
-    small : mapping
+    function : str
+        The module and the name of what adds its figures to the `Bench` that it gets.
+    small : dict
         Arguments with which it takes seconds, for tests.
     """
 
     name: str
     measures: str
     arguments: Mapping[str, Any]
-    run: Callable[[Bench], None]
-    small: Mapping[str, Any] = field(default_factory=dict)
+    function: str
+    small: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, bench: Bench) -> None:
+        """Import what measures it, with the libraries of its peers, and let it add figures."""
+        module, _, name = self.function.rpartition(".")
+        getattr(import_module(module), name)(bench)
 
     def with_arguments(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the arguments with those that `NAME=VALUE` words give.
+        """Return the arguments with those that `NAME=VALUE` words give."""
+        return {**self.arguments, **self.given(words)}
+
+    def given(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the arguments that `NAME=VALUE` words give.
 
         Raises
         ------
         InvalidInputError
             For a name that the scenario lacks, or a value of another type.
         """
-        found = dict(self.arguments)
-        for word in words:
-            name, _, text = word.partition("=")
-            if name not in found:
+        found: dict[str, Any] = {}
+        for name, _, text in (word.partition("=") for word in words):
+            if name not in self.arguments:
                 raise InvalidInputError(
                     "PROJSEG_BAD_ARGUMENT",
-                    f"'{name}' is not an argument of {self.name}{did_you_mean(name, found)};"
-                    f" there are {', '.join(found)}",
+                    f"'{name}' is not an argument of {self.name}"
+                    f"{did_you_mean(name, self.arguments)}; there are {', '.join(self.arguments)}",
                 )
+            kind = type(self.arguments[name])
             try:
-                found[name] = type(found[name])(text)
+                found[name] = kind(text)
             except ValueError:
-                kind = type(found[name]).__name__
                 raise InvalidInputError(
-                    "PROJSEG_BAD_ARGUMENT", f"'{word}': give {name} as {kind}"
+                    "PROJSEG_BAD_ARGUMENT", f"'{name}={text}': give {name} as {kind.__name__}"
                 ) from None
         return found
 

@@ -1,46 +1,34 @@
-"""The closed list of scenarios: what is measured, each a record with its arguments."""
+"""Scenarios, listed in scenarios.toml, with the modules of their functions."""
 
 from __future__ import annotations
 
-from typing import Final
+import tomllib
+from pathlib import Path
+from typing import Any, Final
 
 from projseg.benchmarks.runner.scenario import Scenario
-from projseg.benchmarks.scenarios.catalog_load import CATALOG
-from projseg.benchmarks.scenarios.choices import CHOICES
-from projseg.benchmarks.scenarios.engine_scenarios import ENGINE_SCENARIOS
-from projseg.benchmarks.scenarios.index_lookups import INDEXES
-from projseg.benchmarks.scenarios.many_segments import MANY_SEGMENTS
-from projseg.benchmarks.scenarios.many_views import MANY_VIEWS
-from projseg.benchmarks.scenarios.new_values import NEW_VALUES
-from projseg.benchmarks.scenarios.object_stores import OBJECT_STORES
-from projseg.benchmarks.scenarios.profiling import FIRST_ANSWER, PROFILE
-from projseg.benchmarks.scenarios.star_queries import STAR_QUERIES
-from projseg.benchmarks.scenarios.star_views import STAR_VIEWS
-from projseg.benchmarks.scenarios.sweep import SWEEP
-from projseg.benchmarks.scenarios.table_life import LIFE_SCENARIOS
-from projseg.benchmarks.scenarios.view_questions import VIEWS
 from projseg.errors import InvalidInputError, did_you_mean
 
-SCENARIOS: Final[dict[str, Scenario]] = {
-    scenario.name: scenario
-    for scenario in (
-        *ENGINE_SCENARIOS,
-        SWEEP,
-        FIRST_ANSWER,
-        STAR_QUERIES,
-        STAR_VIEWS,
-        NEW_VALUES,
-        *LIFE_SCENARIOS,
-        OBJECT_STORES,
-        MANY_SEGMENTS,
-        VIEWS,
-        MANY_VIEWS,
-        INDEXES,
-        CATALOG,
-        CHOICES,
-        PROFILE,
-    )
-}
+
+def _scenario(name: str, measures: str, run: str, arguments: str, small: str = "") -> Scenario:
+    words = (word.partition("=") for word in arguments.split())
+    defaults = {argument: _value(text) for argument, _, text in words}
+    scenario = Scenario(name, measures, defaults, f"{__name__}.{run}")
+    scenario.small.update(scenario.given(small.split()))
+    return scenario
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+_FILE: Final = Path(__file__).with_name("scenarios.toml").read_text(encoding="utf-8")
+SCENARIOS: Final = {name: _scenario(name, **one) for name, one in tomllib.loads(_FILE).items()}
 
 
 def scenario_named(name: str) -> Scenario:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.benchmarks.scenarios.catalog_peers import add_folders, add_iceberg, add_spark
 from projseg.benchmarks.scenarios.catalog_requests import add_requests, sender
 
@@ -29,7 +29,7 @@ _ROWS: Final = {"a": list(range(1000)), "b": ["x", "y"] * 500}
 _START_SECONDS: Final = 60
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
     """Fill a catalog in a SQLite file, and one in PostgreSQL, and ask them."""
     _run_with(bench, "SQLite", str(bench.folder / "house.db"))
     if bench["peers"]:
@@ -314,31 +314,3 @@ def _spread(times: list[tuple[float, float]]) -> dict[str, float]:
 
 def _length(rows: Any) -> int:
     return int(rows.num_rows)
-
-
-CATALOG: Final = Scenario(
-    "catalog",
-    "A catalog of many definitions in SQLite and PostgreSQL: lists, SELECT by name, REST, editors.",
-    {
-        "definitions": 10_000,
-        "wide": 100,
-        "clients": 8,
-        "rate": 200,
-        "seconds": 60.0,
-        "edits": 500,
-        "postgres": 1,
-        "peers": 1,
-        "spark": 1,
-    },
-    _run,
-    {
-        "definitions": 30,
-        "wide": 2,
-        "clients": 2,
-        "rate": 50,
-        "seconds": 1.0,
-        "edits": 3,
-        "postgres": 0,
-        "spark": 0,
-    },
-)

@@ -21,7 +21,7 @@ import projseg
 from projseg.algebra.query.request import Query
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.peers.projseg_engine import declared, query_arguments
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench
 from projseg.benchmarks.runner.staging import RowsToStage
 from projseg.benchmarks.runner.turn import take_turn
 from projseg.benchmarks.workloads.lineitem_rows import LineitemRows
@@ -53,7 +53,8 @@ class _Way:
 _Choice: TypeAlias = tuple[Question, str, list[_Way]]  # with the chosen source, and all
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
+    """Time every source of each query."""
     if bench["workload"] == "random":
         found = _random_choices(bench.folder, bench["seed"], bench["questions"])
     else:
@@ -155,19 +156,3 @@ def _timed(ways: Sequence[_Way]) -> dict[str, float]:
             turn = take_turn(partial(way.table.query, **way.arguments))
             least[way.source] = min(least[way.source], turn.cpu_milliseconds)
     return least
-
-
-CHOICES: Final = Scenario(
-    "choices",
-    "Whether the source that planning chooses is the quickest of those that could answer.",
-    {
-        "workload": "random",
-        "questions": 100,
-        "seed": 2015,
-        "rows": 2_000_000,
-        "scale": 1.0,
-        "queries": "",
-    },
-    _run,
-    {"workload": "edits", "rows": 3000, "queries": "total,filter_hours,by_user_device"},
-)

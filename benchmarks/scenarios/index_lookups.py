@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import projseg
 from projseg.benchmarks.peers.lookup_peers import ClickHouseTable, ParquetFiles
-from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.benchmarks.scenarios.text_lookups import add_answers, add_texts
 
 _HOUR_US: Final = 3_600_000_000
@@ -23,7 +23,7 @@ _MERGED: Final = 100
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
     """Measure what is wanted: lookups of keys, and conditions on texts."""
     if "keys" in bench.names("parts"):
         _add_keys(bench)
@@ -193,19 +193,3 @@ def _clickhouse(bench: Bench, count: int, rows: int) -> Callable[[str], int]:
 
 
 _PEERS: Final = {"duckdb-parquet": _duckdb, "clickhouse": _clickhouse}
-
-INDEXES: Final = Scenario(
-    name="indexes",
-    measures="a key's rows of many segments and conditions on texts, beside other engines",
-    arguments={
-        "segments": 10_000,
-        "rows": 2000,
-        "absent": 1000,
-        "text_segments": 100,
-        "text_rows": 20_000,
-        "parts": "keys,texts",
-        "peers": "duckdb-parquet",
-    },
-    run=_run,
-    small={"segments": 30, "rows": 50, "absent": 20, "text_segments": 2, "text_rows": 20_000},
-)

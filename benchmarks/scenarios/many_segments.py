@@ -20,7 +20,7 @@ from msgspec.structs import replace
 import projseg
 from projseg.algebra.time.interval import Interval
 from projseg.benchmarks.generator import DAY_US, SCHEMA, EditStream
-from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.benchmarks.scenarios.table_life import BY_COUNTRY, HOURLY
 from projseg.table_layer.commits import publish as publishing
 from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file
@@ -63,7 +63,8 @@ _CASES: Final = {
 }
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
+    """Commit entries of many segments, then run each case in a new process."""
     location, count = bench.folder / "edits", bench["segments"]
     table, rows = _one_day(location)
     (template,) = open_snapshot(open_storage(location)).segments
@@ -169,12 +170,3 @@ def _committed(location: Path, rows: pa.Table) -> dict[str, float]:
         table.append(rows)
     written = set(location.glob("_projseg/**/*.json")) - before.keys()
     return {"s": spent["s"], "metadata bytes": sum(path.stat().st_size for path in written)}
-
-
-MANY_SEGMENTS: Final = Scenario(
-    "many-segments",
-    "What metadata of a million segments costs: opening, planning, one day's answer, a commit.",
-    {"segments": 1_000_000},
-    _run,
-    {"segments": 5000},
-)

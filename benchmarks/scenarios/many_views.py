@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms
+from projseg.benchmarks.runner.scenario import Bench, cpu_ms
 from projseg.memory.cache import KEPT
 from projseg.table_layer.metadata.commit_info import NO_NOTE
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -36,7 +36,8 @@ _QUESTIONS: Final = {
 }
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
+    """Plan queries of a table with many views, and of one with none."""
     plain = _made(bench.folder / "plain", bench["rows"])
     viewed = _made(bench.folder / "viewed", bench["rows"])
     bench.progress(f"making {bench['views']:,} views")
@@ -82,12 +83,3 @@ def _planning_ms(location: Path, text: str) -> tuple[float, float]:
     table = projseg.Table(location)
     taken = [cpu_ms(partial(table.sql, text.format(value))) for value in range(-_RUNS, 0)]
     return taken[0], float(np.median(taken[1:]))
-
-
-MANY_VIEWS: Final = Scenario(
-    name="many-views",
-    measures="planning of a query of a table with thousands of views, and with none",
-    arguments={"views": 5_000, "rows": 1_000},
-    run=_run,
-    small={"views": 5, "rows": 20},
-)

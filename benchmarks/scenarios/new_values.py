@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+from projseg.benchmarks.runner.scenario import Bench, measured
 
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _COUNTRIES: Final = 400
@@ -64,7 +64,8 @@ _QUESTIONS: Final[dict[str, tuple[_Given, Callable[[int], dict[str, Any]]]]] = {
 }
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
+    """Ask tables of several sizes."""
     for count in bench.numbers("rows"):
         rows = _rows(count)
         countries = projseg.Projection(
@@ -116,12 +117,3 @@ def _rows(row_count: int) -> pa.Table:
             "added": rng.integers(0, 1000, row_count),
         }
     )
-
-
-NEW_VALUES: Final = Scenario(
-    "new-values",
-    "Questions with a new value each time, beside the same questions asked again.",
-    {"rows": "20000,1000000", "rounds": 5},
-    _run,
-    {"rows": "2000", "rounds": 1},
-)

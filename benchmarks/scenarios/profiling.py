@@ -22,16 +22,11 @@ import projseg
 from projseg import errors
 from projseg.benchmarks.generator import SCHEMA, EditStream
 from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms
+from projseg.benchmarks.runner.scenario import Bench, cpu_ms
 from projseg.benchmarks.runner.staging import stage
 from projseg.benchmarks.scenarios.table_life import HOURLY
 from projseg.benchmarks.workloads.written import EDITS
 from projseg.kernels.runtime.kernel import interpreter
-
-# How long a new process takes from its start to its first answer, or to the end of a first load; on
-# a machine that has run projseg before, and with an empty folder of kernels, as on a fresh one.
-#
-# On a machine that does other work as well, only the processor's time says what a question costs.
 
 _ASK: Final = "import projseg; projseg.Table({location!r}).query({question})"
 _LOAD: Final = (
@@ -48,7 +43,12 @@ _QUESTIONS: Final = {
 }
 
 
-def _run_first_answers(bench: Bench) -> None:
+def run_first_answers(bench: Bench) -> None:
+    """Measure new processes to their first answer, or to the end of a first load.
+
+    On a machine that has run projseg before, and with an empty folder of kernels, as on a fresh
+    one. On a machine that does other work as well, only the processor's time tells the cost.
+    """
     location = str(bench.folder / "edits")
     table = projseg.Table.create(
         location, SCHEMA, time_column="time", segment_granularity="day", projections=[HOURLY]
@@ -69,20 +69,12 @@ def _run_first_answers(bench: Bench) -> None:
         bench.add("processes", name, "", {"s": seconds, "cpu s": [one.cpu_seconds for one in done]})
 
 
-FIRST_ANSWER: Final = Scenario(
-    "first-answer",
-    "From the start of a process to its first answer or load, on a fresh machine too.",
-    {"rows": 50_000, "rounds": 11},
-    _run_first_answers,
-    {"rows": 1000, "rounds": 1},
-)
-
-
 _REPEATS: Final = 5
 _PACKAGE: Final = Path(errors.__file__).parent
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
+    """Profile each query."""
     source = stage(EditStream(bench["rows"]), bench.folder / "source", with_parquet=False)
     (engine_kind,) = select_engines([bench["engine"]])
     engine = engine_kind(bench.folder, 1, EDITS)
@@ -145,12 +137,3 @@ def _submit_inline(
     except Exception as error:  # noqa: BLE001  as in a pool, the caller gets it from the future
         done.set_exception(error)
     return done
-
-
-PROFILE: Final = Scenario(
-    "profile",
-    "Where projseg's own time goes, in one thread: processor time and dearest functions.",
-    {"rows": 2_000_000, "engine": "projseg", "queries": "", "functions": 12},
-    _run,
-    {"rows": 3000, "queries": "users_by_channel,rows_of_day"},
-)

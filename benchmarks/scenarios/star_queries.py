@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import projseg
 from projseg.benchmarks.peers.spark_peer import local_session
-from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.scenario import Bench
 from projseg.benchmarks.workloads.lineitem_rows import generate_tpch
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def ask_star_queries(bench: Bench, spark: SparkSession) -> None:
                 _ask(bench, spark, f"{name} {query}", text, folder / name)
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
+    """Ask in a session of Spark of its own."""
     spark = local_session(bench.folder / "spark", bench["threads"], projseg.configure)
     try:
         ask_star_queries(bench, spark)
@@ -164,12 +165,3 @@ def _is_same(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> b
         else one == other and (not isinstance(one, Decimal) or str(one) == str(other))
         for one, other in pairs
     )
-
-
-STAR_QUERIES: Final = Scenario(
-    "star-queries",
-    "TPC-H's and the star-schema benchmark's queries in plain Spark SQL, beside Parquet.",
-    {"scale": 0.1, "rounds": 2, "threads": 2},
-    _run,
-    {"scale": 0.001, "rounds": 1},
-)

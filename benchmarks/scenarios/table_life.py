@@ -19,7 +19,7 @@ import projseg
 from projseg.benchmarks.generator import DAY_US, SCHEMA, EditStream
 from projseg.benchmarks.peers.engine import stored_bytes
 from projseg.benchmarks.peers.projseg_engine import declared, query_arguments
-from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.benchmarks.runner.turn import take_turn
 from projseg.benchmarks.workloads.written import EDITS
 from projseg.memory.cache import KEPT
@@ -61,7 +61,7 @@ _OF_EDITS: Final = {query.name: query_arguments(query) for query in EDITS.querie
 _ONE_IN_A_HUNDRED: Final = "unix_seconds(time) % 100 = 37"
 
 
-def _late_projections(bench: Bench) -> None:
+def late_projections(bench: Bench) -> None:
     """Add two projections to a table of half-day segments: one day, then all; then write anew."""
     options: dict[str, Any] = {"segment_granularity": "PT12H", "cluster_by": ["channel"]}
     rows = EditStream(bench["rows"])
@@ -89,7 +89,7 @@ def _late_projections(bench: Bench) -> None:
     bench.add("steps", "of each load, generating rows", "", spent)
 
 
-def _compaction(bench: Bench) -> None:
+def compaction(bench: Bench) -> None:
     """Append micro-batches, or tasks that each hold rows of all days, and compact."""
     size, days = bench["rows_a_segment"], bench["days"]
     few = EditStream(bench["batches"] * size).table()
@@ -120,7 +120,7 @@ def _compacted(bench: Bench, name: str, batches: Iterator[pa.Table]) -> None:
     _ask(bench, table, _LIFE, f"{name}, after")
 
 
-def _scattered_delete(bench: Bench) -> None:
+def scattered_delete(bench: Bench) -> None:
     """Delete one row of a hundred from all segments: by vectors, and by writing segments anew."""
     table = _made(
         bench.folder / "t",
@@ -195,28 +195,3 @@ def _base_parts(table: projseg.Table) -> dict[tuple[int | None, str], list[bytes
                 for record in records
             ]
     return parts
-
-
-LIFE_SCENARIOS: Final = (
-    Scenario(
-        "late-projections",
-        "Two projections added to a table of 60 segments, beside writing it anew with them.",
-        {"rows": 5_000_000},
-        _late_projections,
-        {"rows": 6000},
-    ),
-    Scenario(
-        "compaction",
-        "Many micro-batches, and a load whose tasks each held rows of all days, compacted.",
-        {"batches": 500, "tasks": 200, "days": 47, "rows_a_segment": 400},
-        _compaction,
-        {"batches": 12, "tasks": 4, "days": 3, "rows_a_segment": 20},
-    ),
-    Scenario(
-        "scattered-delete",
-        "One row of a hundred deleted from all segments, and the queries after it.",
-        {"rows": 2_000_000},
-        _scattered_delete,
-        {"rows": 30_000},
-    ),
-)

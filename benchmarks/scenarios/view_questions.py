@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, Scenario, cpu_ms, measured
+from projseg.benchmarks.runner.scenario import Bench, cpu_ms, measured
 from projseg.memory.cache import KEPT
 
 _HOUR_US: Final = 3_600_000_000
@@ -36,7 +36,7 @@ _WARM_RUNS: Final = 15
 _COLD_RUNS: Final = 3
 
 
-def _run(bench: Bench) -> None:
+def run(bench: Bench) -> None:
     """Ask tables of several numbers of segments; those of many more only through the view."""
     compared = 0
     for count in bench.numbers("segments"):
@@ -231,12 +231,3 @@ def _cold_ms(location: Path, context: dict[str, Any]) -> float:
     KEPT.clear()
     table = projseg.Table(location)
     return cpu_ms(lambda: _ask(table, context))
-
-
-VIEWS: Final = Scenario(
-    name="views",
-    measures="a group-by that a view covers, over many segments, and refreshing the view",
-    arguments={"segments": "100,1000,10000", "rows": 2000, "chunk": "P14D", "compared": 10_000},
-    run=_run,
-    small={"segments": "24,48", "rows": 20, "chunk": "day", "compared": 24},
-)

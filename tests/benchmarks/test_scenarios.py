@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections import Counter
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -182,6 +183,8 @@ def test_arguments_are_those_of_the_scenario():
         scenario_named("edit")
     for one in SCENARIOS.values():
         assert one.small.keys() <= one.arguments.keys(), one.name
+        module, _, function = one.function.rpartition(".")
+        assert callable(getattr(import_module(module), function)), one.name
 
 
 def test_the_command_runs_prints_and_keeps(tmp_path):
