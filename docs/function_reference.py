@@ -1,21 +1,11 @@
-"""The page docs/functions.md: registries of the code, notes on them, and examples worked out."""
+"""Parts of docs/functions.md: registries of the code, notes on them, and examples worked out."""
 
 from collections.abc import Iterable
+from itertools import starmap
 
 import pyarrow as pa
-from function_notes import (
-    AGGREGATES,
-    DIFFERENCES,
-    FUNCTIONS,
-    OWN_FUNCTIONS,
-    QUANTILES,
-    REGEX_DIFFERENCES,
-    REGEX_HEAD,
-    SYNTAX,
-    TIME_PATTERNS,
-    TIME_ZONES,
-)
-from regions import cell, code, row
+from function_notes import AGGREGATES, FUNCTIONS, OWN_FUNCTIONS, REGEX_DIFFERENCES, SYNTAX
+from regions import cell, code, table
 
 from projseg.algebra.aggregates import aggregate_functions as aggregate_registry
 from projseg.algebra.aggregates.primitive import PRIMITIVES
@@ -34,8 +24,8 @@ def text_of(example: str) -> str:
     return "NULL" if written is None else written
 
 
-def functions_page() -> str:
-    """Return the reference of functions and aggregates.
+def function_parts() -> dict[str, str]:
+    """Return the parts of the page by name.
 
     Raises
     ------
@@ -43,69 +33,17 @@ def functions_page() -> str:
         If a function has no note, or a note no function.
     """
     written = {spelling.name for spelling in SPELLINGS.values()} | {"in_zone"}
-    _check("functions", written, [note[0] for notes in _all_notes() for note in notes])
+    families = {**FUNCTIONS, "Functions that Spark lacks": OWN_FUNCTIONS}
+    _check("functions", written, [note[0] for notes in families.values() for note in notes])
     _check("aggregates", aggregate_registry.AGGREGATES, AGGREGATES)
-    return "\n".join(
-        [
-            "# Functions and aggregates",
-            "",
-            "Made by `python docs/make_reference.py` from the registries of the code. Every value "
-            "is worked out by projseg, and a test compares it with Spark's. Expressions are Spark "
-            "SQL in ANSI mode, over the columns of one table, in any case of letters.",
-            "",
-            "- [Functions](#functions)",
-            "- [Aggregates](#aggregates)",
-            "- [Time zones](#time-zones)",
-            "- [Patterns of times](#patterns-of-times)",
-            "- [Regular expressions](#regular-expressions)",
-            "- [Differences from Spark](#differences-from-spark)",
-            "",
-            "## Functions",
-            "",
-            "| syntax | meaning | example | value |",
-            "|---|---|---|---|",
-            *(_syntax_row(*row) for row in SYNTAX),
-            "",
-            *(line for family, notes in FUNCTIONS.items() for line in _family(family, notes)),
-            *_family("Functions that Spark lacks", OWN_FUNCTIONS),
-            "## Aggregates",
-            "",
-            "Each takes `FILTER (WHERE condition)`. Nulls are passed over, except as values of "
-            "first, last, min_by and max_by. Over no rows counts are 0, sketches empty and all "
-            "others null. An output may be an expression over aggregates: `sum(a) / count(*)`. "
-            "The last column is what a projection must store to serve the aggregate.",
-            "",
-            "| aggregate | takes | gives | meaning | stored |",
-            "|---|---|---|---|---|",
-            *(_aggregate_row(name) for name in AGGREGATES),
-            "",
-            "### Quantiles",
-            "",
-            QUANTILES,
-            "## Time zones",
-            "",
-            TIME_ZONES,
-            "## Patterns of times",
-            "",
-            TIME_PATTERNS,
-            "## Regular expressions",
-            "",
-            REGEX_HEAD,
-            "| pattern | here | for example |",
-            "|---|---|---|",
-            *(_regex_row(*row) for row in REGEX_DIFFERENCES),
-            "",
-            "## Differences from Spark",
-            "",
-            *(f"- {name}: {text}" for name, text in DIFFERENCES),
-            "- regular expressions: the table above.",
-            "",
-        ]
-    )
-
-
-def _all_notes() -> Iterable[list]:
-    return [*FUNCTIONS.values(), OWN_FUNCTIONS]
+    syntax = table(("syntax", "meaning", "example", "value"), starmap(_syntax_cells, SYNTAX))
+    head = ("aggregate", "takes", "gives", "meaning", "stored")
+    patterns = ("pattern", "here", "for example")
+    return {
+        "functions": "\n\n".join([syntax, *starmap(_family, families.items())]),
+        "aggregates": table(head, map(_aggregate_cells, AGGREGATES)),
+        "regular-expressions": table(patterns, starmap(_regex_cells, REGEX_DIFFERENCES)),
+    }
 
 
 def _check(what: str, registry: Iterable[str], notes: Iterable[str]) -> None:
@@ -115,38 +53,31 @@ def _check(what: str, registry: Iterable[str], notes: Iterable[str]) -> None:
         raise SystemExit(f"docs/function_notes.py: {what} without a note {missing}, beside {extra}")
 
 
-def _family(family: str, notes: list) -> list[str]:
+def _family(family: str, notes: list) -> str:
     rows = []
     for name, syntax, meaning, example in notes:
         others = SPELLINGS[name].aliases if name in SPELLINGS else ()
         also = f" Also {', '.join(map(code, others))}." if others else ""
-        rows.append(row(code(syntax), cell(meaning) + also, *_worked_out(example)))
-    return [
-        f"### {family}",
-        "",
-        "| function | meaning | example | value |",
-        "|---|---|---|---|",
-        *rows,
-        "",
-    ]
+        rows.append((code(syntax), cell(meaning) + also, *_worked_out(example)))
+    return f"### {family}\n\n{table(('function', 'meaning', 'example', 'value'), rows)}"
 
 
-def _syntax_row(syntax: str, meaning: str, example: str | None) -> str:
-    return row(code(syntax), cell(meaning), *(_worked_out(example) if example else ("", "")))
+def _syntax_cells(syntax: str, meaning: str, example: str | None) -> tuple[str, ...]:
+    return code(syntax), cell(meaning), *(_worked_out(example) if example else ("", ""))
 
 
 def _worked_out(example: str) -> tuple[str, str]:
     return code(example), code(text_of(example))
 
 
-def _aggregate_row(name: str) -> str:
+def _aggregate_cells(name: str) -> tuple[str, ...]:
     function = aggregate_registry.AGGREGATES[name]
     also = f" Also {', '.join(map(code, function.aliases))}." if function.aliases else ""
     takes = ", ".join(kind.name for kind in function.arguments)
     filtered = " with the condition as FILTER" if name == "count_if" else ""
     storable = [name for name in function.primitives if not PRIMITIVES[name].not_stored]
     stored = " and ".join(map(code, storable)) + filtered if storable else "nothing"
-    return row(code(name), takes, _results(function), cell(AGGREGATES[name]) + also, stored)
+    return code(name), takes, _results(function), cell(AGGREGATES[name]) + also, stored
 
 
 _SAMPLES = (pa.int64(), pa.float64(), pa.decimal128(10, 2), pa.string(), pa.bool_())
@@ -166,11 +97,11 @@ def _results(function: aggregate_registry.AggregateFunction) -> str:
     return ", ".join(f"{r} for {s}" for r, s in zip(results, sources, strict=True))
 
 
-def _regex_row(what: str, how: str, example: str | None) -> str:
+def _regex_cells(what: str, how: str, example: str | None) -> tuple[str, ...]:
     shown = f"`{example}`" if example and len(example) < 40 else ""
     if how == "refused":
         _check_refused(example)
-    return row(cell(what), how, cell(shown))
+    return cell(what), how, cell(shown)
 
 
 def _check_refused(pattern: str) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from api_reference import api_parts
 from command_reference import command_parts
-from function_reference import functions_page
-from regions import filled
+from function_reference import function_parts
+from regions import code, filled, table
 from rest_reference import rest_page
 
 from projseg import errors
@@ -17,65 +17,39 @@ from projseg.spark_datasource.reads.stream_options import OF_STREAMS
 HERE = Path(__file__).parent
 
 
-def errors_page() -> str:
-    """Return the error reference."""
+def error_parts() -> dict[str, str]:
+    """Return the parts of the error reference."""
     tree = (errors.__doc__ or "").split("\n\n")[1]
-    rows = [f"| `{code}` | {CODES[code]} |" for code in sorted(CODES)]
-    return "\n".join(
-        [
-            "# Errors",
-            "",
-            "Made by `python docs/make_reference.py`. Every error is one line: "
-            "`[CODE] what was asked, what was found, what to do`.",
-            "",
-            "```",
-            tree,
-            "```",
-            "",
-            "| code | meaning |",
-            "|---|---|",
-            *rows,
-            "",
-        ]
-    )
+    rows = ((code(name), CODES[name]) for name in sorted(CODES))
+    return {"tree": f"```\n{tree}\n```", "codes": table(("code", "meaning"), rows)}
 
 
-def options_page() -> str:
-    """Return the option reference."""
-    rows = [
-        f"| `{option.name}` | {option.kind.value} | {'x' if option.is_for_read else ''} | "
-        f"{'x' if option.is_for_write else ''} | {'x' if option.name in OF_STREAMS else ''} | "
-        f"{option.meaning} |"
-        for option in OPTIONS
-    ]
-    return "\n".join(
-        [
-            '# Options of `format("projseg")`',
-            "",
-            "Made by `python docs/make_reference.py`. Names are read without regard to case. Lists "
-            "are comma-separated SQL or JSON arrays. The column *stream* is of `readStream`; what "
-            "`writeStream` takes is in [streams](streams.md). Options that begin with `storage.` "
-            "are those of an [object store](object-stores.md), by its own keys.",
-            "",
-            "| option | takes | read | write | stream | meaning |",
-            "|---|---|---|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
+def option_parts() -> dict[str, str]:
+    """Return the part of the option reference."""
+    head = ("option", "takes", "read", "write", "stream", "meaning")
+    rows = []
+    for one in OPTIONS:
+        marks = (one.is_for_read, one.is_for_write, one.name in OF_STREAMS)
+        crosses = ("x" if mark else "" for mark in marks)
+        rows.append((code(one.name), one.kind.value, *crosses, one.meaning))
+    return {"options": table(head, rows)}
+
+
+PARTS = {
+    "command-line.md": command_parts,
+    "errors.md": error_parts,
+    "functions.md": function_parts,
+    "options.md": option_parts,
+    "python-api.md": api_parts,
+}
 
 
 def main() -> int:
     """Write the pages, or print which differ."""
-    command_line, python_api = HERE / "command-line.md", HERE / "python-api.md"
     pages = {
-        command_line: filled(command_line.read_text(), command_parts()),
-        python_api: filled(python_api.read_text(), api_parts()),
-        HERE / "errors.md": errors_page(),
-        HERE / "options.md": options_page(),
-        HERE / "functions.md": functions_page(),
-        HERE / "catalog-rest.json": rest_page(),
+        HERE / name: filled((HERE / name).read_text(), parts()) for name, parts in PARTS.items()
     }
+    pages[HERE / "catalog-rest.json"] = rest_page()
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv[1:]:
         for path in stale:
