@@ -15,8 +15,8 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from projseg import cli
 from projseg.benchmarks.cli import app as bench_app
+from projseg.cli.catalog_verbs import app as catalog_app
 from projseg.cli.doctor import extension as extension_app
-from projseg.cli.hosting import app as catalog_app
 
 _HEAD = ("argument or option", "meaning")
 _VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH", bool: ""}

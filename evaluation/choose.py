@@ -19,7 +19,7 @@ from projseg.algebra.expressions.functions.text.text_rows import (
     texts_too_large,
 )
 from projseg.algebra.expressions.tree import Call, Column, Expression
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.concat import concat_vectors
 from projseg.evaluation.dimension_rows import POSITION

@@ -13,7 +13,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.planning.source_plan import Reason, SourceChoice, SourcePlan, SubtractedRows
+from projseg.algebra.planning.source_plan import SourceChoice, SourcePlan, SubtractedRows
+from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.reader.answer import answer
 from projseg.reader.plan.plan_columns import columns_read

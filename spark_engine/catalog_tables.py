@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError
 from projseg.spark_engine.replies import Reply
 from projseg.spark_engine.statement_requests import apply_column_changes

@@ -19,7 +19,6 @@ from projseg.algebra.time.time_zones import zone_name, zone_rules
 from projseg.errors import ProjsegError
 from projseg.spark_engine.catalog_tables import TABLES
 from projseg.spark_engine.definition_requests import DEFINITIONS
-from projseg.spark_engine.earlier_replies import answered
 from projseg.spark_engine.index_requests import INDEX_BUILDS, INDEXES
 from projseg.spark_engine.query_replies import (
     scanned,
@@ -29,6 +28,7 @@ from projseg.spark_engine.query_replies import (
 )
 from projseg.spark_engine.replies import Reply
 from projseg.spark_engine.result_replies import nominations_of, results_of, stored_rows
+from projseg.spark_engine.stale_replies import answered
 from projseg.spark_engine.star_replies import star_answered
 from projseg.spark_engine.statement_requests import REWRITES, STATEMENTS
 from projseg.spark_engine.view_requests import VIEW_BUILDS, VIEWS

@@ -11,7 +11,6 @@ from projseg.algebra.query.request import Query
 from projseg.algebra.query.select_table import SelectedTable, WrittenJoin
 from projseg.errors import LimitExceededError, ProjsegError
 from projseg.reader.dimensions import bound_star
-from projseg.spark_engine.earlier_replies import earlier_answered
 from projseg.spark_engine.query_replies import (
     answered_groups,
     query_of,
@@ -20,6 +19,7 @@ from projseg.spark_engine.query_replies import (
     stored_types,
 )
 from projseg.spark_engine.replies import Reply
+from projseg.spark_engine.stale_replies import earlier_answered
 from projseg.table.star_statements import oriented
 from projseg.table.view_answers import ViewedVersion
 from projseg.table_layer.metadata.snapshot import Snapshot

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.planning.interval_cover import share_of
 from projseg.algebra.planning.planner import Planner
-from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.interval import Interval

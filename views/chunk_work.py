@@ -8,7 +8,7 @@ from typing import Final
 
 from projseg.segment_format.layout.format_limits import SEGMENT_ROWS_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.views.changes.part_fates import RewrittenParts
+from projseg.views.changes.classify_parts import RewrittenParts
 from projseg.views.part_files import PART_GROUPS_MAX, Folder, NewPart
 from projseg.views.view_records import COVER_SEGMENTS_MAX
 

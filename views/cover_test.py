@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.interval import Interval
 from projseg.memory.cache import KEPT

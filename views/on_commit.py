@@ -18,7 +18,7 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.refresh_view import REASON_CHARACTERS_MAX, Refresher
 from projseg.views.refresh_work import Work
 from projseg.views.view_commits import edited, store_write
-from projseg.views.view_links import linked_views
+from projseg.views.view_dependencies import linked_views
 from projseg.views.view_records import Failure, ViewEntry
 from projseg.views.view_store import (
     StoreVersion,

@@ -22,7 +22,7 @@ from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
-from projseg.views.changes.part_fates import PartFates, RewrittenParts, fates_of_parts
+from projseg.views.changes.classify_parts import PartFates, RewrittenParts, fates_of_parts
 from projseg.views.changes.subtracted_parts import rewritten_part
 from projseg.views.chunk_work import Chunk, ChunkWork, by_chunk, rewritten_counts, settled
 from projseg.views.cover_test import listed_segments

@@ -19,8 +19,8 @@ from projseg.views.definitions.select_checks import bad_view
 from projseg.views.refresh_view import refresher_of
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.view_commits import Views, edited, store_write, with_store
+from projseg.views.view_dependencies import mark_dimensions
 from projseg.views.view_dimensions import FACT
-from projseg.views.view_links import mark_dimensions
 from projseg.views.view_options import check_result_options, default_chunk, read_options, scope_of
 from projseg.views.view_records import TableReference, ViewEntry
 from projseg.views.view_store import StoreVersion, newest_store, no_store, store_of, unknown_view

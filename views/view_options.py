@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.metadata.manifest import NO_TIME_MIN

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.table_layer.commits.cleanup import remove
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_properties import TableProperties

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.logical_types import MICROS_A_DAY, arrow_to_numbers
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
 

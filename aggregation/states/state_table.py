@@ -55,7 +55,7 @@ def _kll() -> StateClass:
 
 def _tuples() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.tuples import TuplesState
+        from projseg.aggregation.states.distinct_tuples import TuplesState
     return TuplesState
 
 

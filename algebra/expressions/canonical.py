@@ -26,9 +26,9 @@ from projseg.algebra.expressions.parameters.arguments import Argument
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.time.bucket_order import always_refines
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, WEEK
 from projseg.algebra.time.time_zones import is_fixed, zone_table
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, is_nested
 

@@ -19,8 +19,8 @@ from projseg.algebra.expressions.functions.scalar_function import Lazy, without_
 from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError, texts_too_large
 from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.time_zones import is_fixed
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
 
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.canonical import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.planning.direct_feeds import counts_values, sum_by_columns
 from projseg.algebra.planning.interval_cover import (
     Cover,
     cover,
@@ -19,19 +18,19 @@ from projseg.algebra.planning.interval_cover import (
 from projseg.algebra.planning.match_projections import Fitting
 from projseg.algebra.planning.part_match import not_true
 from projseg.algebra.planning.placeholders import filled_plan, with_constants
+from projseg.algebra.planning.projection_feeds import counts_values, sum_by_columns
 from projseg.algebra.planning.sorted_rows import page_share, sorted_cost, time_cost
 from projseg.algebra.planning.source_cost import ReadShape
 from projseg.algebra.planning.source_plan import (
     AddRows,
     Feed,
     FoldSeveral,
-    Reason,
-    ReasonCode,
     Reversal,
     SourceChoice,
     SourcePlan,
     SubtractedRows,
 )
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.exact_values import has_exact_sum

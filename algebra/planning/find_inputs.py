@@ -28,7 +28,7 @@ from projseg.algebra.expressions.coercion import is_floating, is_integral
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Order
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.planning.direct_feeds import DirectFeeds
+from projseg.algebra.planning.projection_feeds import DirectFeeds
 from projseg.algebra.planning.source_plan import (
     AddFunction,
     AddRows,

@@ -13,12 +13,12 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.match_facts import SegmentView
 from projseg.algebra.planning.placeholders import SegmentConstant
-from projseg.algebra.planning.source_plan import ReasonCode
+from projseg.algebra.planning.why_not import ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec, StoredFloor
 from projseg.algebra.query.time_bounds import time_literal
 from projseg.algebra.time.bucket_order import is_divided
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.time_zones import MAX_MICROS
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.memory.forks import cached_property
 
 

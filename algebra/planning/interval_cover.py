@@ -6,7 +6,7 @@ import msgspec
 
 from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.tree import Expression
-from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import TimeGrouping
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.time.interval import Interval

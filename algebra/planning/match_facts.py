@@ -14,7 +14,7 @@ from projseg.algebra.aggregates.aggregate_rewrites import values_by_branch
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.proofs.filter_implication import Premises
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.memory.forks import cached_property
 
 Refinement = tuple[Granularity, Granularity, str]

@@ -1,7 +1,6 @@
 """Match a query with the projections that a group of segments has in common.
 
-Thousands of segments may hold the same projections and be alike in all that matching depends on.
-The result for the first of them is kept for the others.
+The result for one segment is kept for all that are alike in what matching depends on.
 """
 
 from __future__ import annotations
@@ -20,18 +19,19 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.column_index import ColumnIndex
 from projseg.algebra.planning.match_facts import Refinement, SegmentView, inputs, summands
-from projseg.algebra.planning.part_match import match_part, not_true
-from projseg.algebra.planning.placeholders import constants_of, expressions_of, is_placeholder
-from projseg.algebra.planning.projection_match import (
+from projseg.algebra.planning.match_one_projection import (
     Match,
     match_projection,
     matched_conditions,
 )
+from projseg.algebra.planning.part_match import match_part, not_true
+from projseg.algebra.planning.placeholders import constants_of, expressions_of, is_placeholder
 from projseg.algebra.planning.separable_conditions import SeparatedQuery
 from projseg.algebra.planning.sorted_rows import bucket_columns
 from projseg.algebra.planning.source_cost import ReadShape, base_shape, read_shape
-from projseg.algebra.planning.source_plan import Reason, Reversal
+from projseg.algebra.planning.source_plan import Reversal
 from projseg.algebra.planning.subtractability import filter_may_fail, reversal_of
+from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name
 from projseg.algebra.proofs.exact_values import has_exact_sum, is_steady, is_sure, ordered_parts
@@ -39,8 +39,8 @@ from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.bucket_order import always_refines, refines
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
+from projseg.algebra.time.zoned_buckets import Granularity
 
 
 class Fitting(msgspec.Struct, frozen=True):

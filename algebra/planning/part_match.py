@@ -18,15 +18,15 @@ from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.match_facts import SegmentView
-from projseg.algebra.planning.projection_match import Match, match_projection
-from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.planning.match_one_projection import Match, match_projection
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec, StoredFloor
 from projseg.algebra.proofs.predicate_truth import truth_of
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.time_bounds import cut_micros, interval_conditions
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.algebra.time.zoned_buckets import Granularity
 
 _OF_FILTERS: Final = (
     ReasonCode.FILTER_NOT_IMPLIED,

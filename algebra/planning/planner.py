@@ -20,7 +20,8 @@ from projseg.algebra.planning.interval_cover import data_interval
 from projseg.algebra.planning.separable_conditions import SeparatedQuery
 from projseg.algebra.planning.shared_matching import MatchedGroup, SharedMatching
 from projseg.algebra.planning.source_cost import ReadShape, base_shape
-from projseg.algebra.planning.source_plan import Known, Reason, ReasonCode, SourceChoice, SourcePlan
+from projseg.algebra.planning.source_plan import Known, SourceChoice, SourcePlan
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes, simplify

@@ -15,7 +15,7 @@ import pyarrow as pa
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
-from projseg.algebra.planning.projection_match import Match
+from projseg.algebra.planning.match_one_projection import Match
 from projseg.algebra.planning.source_cost import BYTE_WORK, ReadShape, selectivity
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import ROW_NUMBER, stored_column

@@ -7,7 +7,6 @@ reads one source and feeds the query's primitives, so states merge whatever the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import ClassVar
 
 import msgspec
@@ -15,50 +14,9 @@ from msgspec.structs import replace
 
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.interval import Interval
-
-
-class ReasonCode(StrEnum):
-    """Why a source does not answer for a segment."""
-
-    NOT_IN_SEGMENT = "NOT_IN_SEGMENT"
-    DISABLED = "DISABLED"
-    EXCLUDED = "EXCLUDED"
-    MISSING_GROUPING_COLUMN = "MISSING_GROUPING_COLUMN"
-    MISSING_VIRTUAL_COLUMN = "MISSING_VIRTUAL_COLUMN"
-    GRANULARITY_TOO_COARSE = "GRANULARITY_TOO_COARSE"
-    TIME_ZONE = "TIME_ZONE"
-    TIME_ZONE_RULES = "TIME_ZONE_RULES"
-    UNALIGNED_INTERVAL = "UNALIGNED_INTERVAL"
-    FILTER_NOT_IMPLIED = "FILTER_NOT_IMPLIED"
-    FILTER_COLUMN_NOT_STORED = "FILTER_COLUMN_NOT_STORED"
-    AGGREGATOR_NOT_STORED = "AGGREGATOR_NOT_STORED"
-    DECLARED_TYPE = "DECLARED_TYPE"
-    ROW_SCAN = "ROW_SCAN"
-    ROWS_DELETED = "ROWS_DELETED"
-    COSTLIER = "COSTLIER"
-    VIEW_DISABLED = "VIEW_DISABLED"
-    VIEW_EMPTY = "VIEW_EMPTY"
-    VIEW_BROKEN = "VIEW_BROKEN"
-    OTHER_SELECT = "OTHER_SELECT"
-    NOT_COVERED = "NOT_COVERED"
-    DIMENSION_CHANGED = "DIMENSION_CHANGED"
-    JOIN_NOT_STORED = "JOIN_NOT_STORED"
-    NOT_A_STAR = "NOT_A_STAR"
-    KEY_NOT_UNIQUE = "KEY_NOT_UNIQUE"
-    OTHER_VIEW_CHOSEN = "OTHER_VIEW_CHOSEN"
-    NOT_TRIED = "NOT_TRIED"
-
-
-class Reason(msgspec.Struct, frozen=True):
-    """A code and its detail; `explain` shows the `str()` of it."""
-
-    code: ReasonCode
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.code} {self.detail}".rstrip()
 
 
 class AddRows(msgspec.Struct, frozen=True):

@@ -20,17 +20,16 @@ from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.find_inputs import FeedFinder
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter
 from projseg.algebra.planning.match_facts import SegmentView
-from projseg.algebra.planning.projection_match import Match
+from projseg.algebra.planning.match_one_projection import Match
 from projseg.algebra.planning.source_plan import (
     AddWeighted,
     Feed,
     FoldMultiple,
     FoldSeveral,
     MergeStates,
-    Reason,
-    ReasonCode,
     Reversal,
 )
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.query.bound_query import QuerySpec
 
 

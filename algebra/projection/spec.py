@@ -27,9 +27,9 @@ from projseg.algebra.projection.stored_names import (
     state_column_name,
     stored_column,
 )
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import zone_rules
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import CorruptTableError
 from projseg.memory.forks import cached_property
 from projseg.segment_format.layout.footer import ORDER_KEY, ZONE_RULES_KEY

@@ -17,9 +17,9 @@ from projseg.algebra.expressions.functions.logic.joined_values import reads_tabl
 from projseg.algebra.expressions.literals import scalar_literal
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
 

@@ -31,8 +31,8 @@ from projseg.algebra.query.request import (
 )
 from projseg.algebra.query.result_order import Outputs, bind_order, check_limit, is_ordinal
 from projseg.algebra.query.time_bounds import intersection, split_time_bounds
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError
 from projseg.segment_format.layout.logical_types import is_nested, type_name
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, is_fixed, zone_table
+from projseg.algebra.time.zoned_buckets import Granularity
 
 _MOVED_MAX: Final = 2 * DAY
 """More than any change of a clock moves a start; the largest known moves it by 24 hours."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from projseg.catalog.catalog_maintenance import DATA, DAY_US, TRASH_DAYS
 from projseg.catalog.information_schema import view_of, view_rows
 from projseg.catalog.service.rest_request import (
     RestReply,
@@ -32,7 +33,6 @@ from projseg.catalog.store.rest_records import (
 )
 from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, TableMetadata, parse_name
 from projseg.catalog.store.tenant_edits import now_us
-from projseg.catalog.upkeep import DATA, DAY_US, TRASH_DAYS
 from projseg.errors import InvalidInputError
 
 _NAMES_MAX: Final = 10_000

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from projseg.algebra.expressions.text.type_text import parse_type
 from projseg.algebra.projection.parse import parse_projection
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.catalog.spec.external_rules import external_problems, of_map
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX, LayoutSpec, TableSpec, bad_spec
 from projseg.declarations import declaration_of

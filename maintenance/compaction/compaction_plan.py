@@ -17,7 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.format_limits import SEGMENT_BYTES_MAX
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

@@ -23,7 +23,7 @@ from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import MemorySource, RowIds, Rows, all_rows
 from projseg.maintenance.rewrite.stored_groups import stored_groups

@@ -17,7 +17,7 @@ from projseg.algebra.query.request import Query, with_named_parameters
 from projseg.algebra.query.text_literals import Lifted, lifted_literals
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.reader.plan.plan_template import SEGMENTS_MAX, PlanTemplate
-from projseg.reader.plan.value_slots import kinds_of_values, slots_of
+from projseg.reader.plan.rebound_values import kinds_of_values, slots_of
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.table_layer.metadata.snapshot import Snapshot
 

@@ -9,7 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.planning.planner import Planner, check_excluded, check_forced
-from projseg.algebra.planning.source_plan import Reason, SourceChoice
+from projseg.algebra.planning.source_plan import SourceChoice
+from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.projection.spec import definition_name
 from projseg.algebra.proofs.index_keys import IndexUse, KeyTree
 from projseg.algebra.query.bound_query import QuerySpec

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from projseg.errors import ProjsegError
 from projseg.kernels.pages.split_footers import split_footers
-from projseg.segment_format.layout.byte_reader import file_seed
 from projseg.segment_format.layout.footer import Role
 from projseg.segment_format.layout.footer_checks import ReadRange, read_exactly
 from projseg.segment_format.layout.footer_shape import FooterShape, shape_of
 from projseg.segment_format.layout.frame import FILE_ID_BYTES, TAIL_LAYOUT, Tail, parse_tail
 from projseg.segment_format.layout.logical_types import parse_type_name
 from projseg.segment_format.layout.page_directory import PAGE_DTYPE
+from projseg.segment_format.layout.part_checksum import file_seed
 from projseg.segment_format.pages.compression import NONE, decompress_page
 from projseg.segment_format.pages.page_batch import (
     NotTogetherError,

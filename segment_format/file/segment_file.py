@@ -18,7 +18,7 @@ from projseg.memory.cache import Owner
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.dictionary_values import read_values
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
-from projseg.segment_format.layout.byte_reader import corrupt, file_seed, part_checksum
+from projseg.segment_format.layout.byte_reader import corrupt
 from projseg.segment_format.layout.footer import (
     ColumnEntry,
     DictionaryEntry,
@@ -36,6 +36,7 @@ from projseg.segment_format.layout.format_limits import (
 from projseg.segment_format.layout.frame import TAIL_LAYOUT, Tail
 from projseg.segment_format.layout.logical_types import parse_type_name
 from projseg.segment_format.layout.page_directory import PageDirectory
+from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
 from projseg.segment_format.pages.page_decoder import (
     PageRun,
     decode_ids,

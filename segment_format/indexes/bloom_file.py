@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.bitmaps.bloom_blocks import BLOCK_BYTES, LANES
-from projseg.segment_format.layout.byte_reader import corrupt, file_seed, part_checksum
+from projseg.segment_format.layout.byte_reader import corrupt
 from projseg.segment_format.layout.footer_checks import ReadRange, read_exactly
 from projseg.segment_format.layout.format_limits import (
     BLOOM_BLOCKS_MAX,
@@ -34,6 +34,7 @@ from projseg.segment_format.layout.frame import (
     pack_head,
     parse_tail,
 )
+from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
 
 BLOOM_HEAD_MAGIC: Final = b"\x89PSEGBLM"
 BLOOM_TAIL_MAGIC: Final = b"PBLMTAIL"

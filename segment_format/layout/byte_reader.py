@@ -1,4 +1,4 @@
-"""The only reader of untrusted bytes, and the checksums that also say where a part belongs."""
+"""The only reader of untrusted bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import struct
 from typing import Any
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptSegmentError
@@ -97,19 +96,3 @@ class ByteReader:
 def padded(*parts: bytes) -> bytes:
     """Return the parts one after the other, each followed by its zero padding."""
     return b"".join(part + bytes(padding(len(part))) for part in parts)
-
-
-# xxh3 checksums that also say where a part belongs.
-#
-# The seed mixes the file's id and the part's offset, so a page moved within its file, or taken from
-# another file, does not verify even though its bytes are whole. SPEC.md section 3.
-
-
-def file_seed(file_id: bytes) -> int:
-    """Return the seed of a file: xxh3_64 of its 16-byte id."""
-    return int(xxhash.xxh3_64_intdigest(file_id))
-
-
-def part_checksum(content: bytes | memoryview, seed: int, file_offset: int) -> int:
-    """Return the checksum of the part stored at `file_offset` of the file with that seed."""
-    return int(xxhash.xxh3_64_intdigest(content, seed=seed ^ file_offset))

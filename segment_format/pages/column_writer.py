@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError
 from projseg.segment_format.encodings.encoding_table import numbers_of
 from projseg.segment_format.encodings.nested_encoding import item_count
-from projseg.segment_format.layout.byte_reader import file_seed, padding, part_checksum
+from projseg.segment_format.layout.byte_reader import padding
 from projseg.segment_format.layout.footer import PartEntry
 from projseg.segment_format.layout.format_limits import (
     PAGE_RAW_BYTES_MAX,
@@ -24,6 +24,7 @@ from projseg.segment_format.layout.format_limits import (
 )
 from projseg.segment_format.layout.logical_types import is_text, number_limits, type_name
 from projseg.segment_format.layout.page_directory import PAGE_DTYPE
+from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
 from projseg.segment_format.pages.compression import (
     NUMBERS_SHARE_MAX,
     TEXT_SHARE_MAX,

@@ -23,10 +23,11 @@ from projseg.segment_format.encodings.encoding_table import (
     TEXT_ENCODINGS,
 )
 from projseg.segment_format.encodings.nested_encoding import decode_validity
-from projseg.segment_format.layout.byte_reader import ByteReader, corrupt, part_checksum
+from projseg.segment_format.layout.byte_reader import ByteReader, corrupt
 from projseg.segment_format.layout.format_limits import require_limit
 from projseg.segment_format.layout.logical_types import is_nested, is_text, number_limits, type_name
 from projseg.segment_format.layout.page_directory import HAS_BOUNDS, PageRecord
+from projseg.segment_format.layout.part_checksum import part_checksum
 from projseg.segment_format.pages.compression import decompress_page
 from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, text_array
 from projseg.segment_format.vectors.vectors import Numbers

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.planning.source_plan import ReasonCode
+from projseg.algebra.planning.why_not import ReasonCode
 from projseg.algebra.query.request import Query
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.reader.plan_figures import (

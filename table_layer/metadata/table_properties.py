@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.layout.format_limits import check_new_name, name_problem
 from projseg.segment_format.layout.logical_types import (

@@ -14,9 +14,9 @@ from scale import tries
 import projseg
 from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import MINUTE
 from projseg.algebra.time.time_zones import zone_table
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation.choose import bucket_vector, evaluate_over
 from projseg.evaluation.rows import MemorySource, all_rows
 from projseg.segment_format.layout.logical_types import TIMESTAMP

@@ -14,10 +14,10 @@ from projseg.algebra.time.bucket_order import (
     is_divided,
     keeps_order,
 )
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.period import DAY, MINUTE
 from projseg.algebra.time.time_zones import zone_table
+from projseg.algebra.time.zoned_buckets import Granularity
 
 PERIODS = ["PT1M", "PT7M", "PT30M", "PT45M", "PT1H", "PT5H", "P1D", "P1W", "P1M"]
 REACH = 80 * DAY  # further than a bucket of these and any change of a clock go

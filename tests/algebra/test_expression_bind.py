@@ -16,7 +16,7 @@ from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Literal
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import (
     EvaluationError,
     InvalidInputError,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from expressions import floor_instant
 
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError
 
 SECOND = 1_000_000

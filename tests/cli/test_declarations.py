@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projseg.cli.declaring import parse_declaration, parse_declarations
+from projseg.cli.declaration_verbs import parse_declaration, parse_declarations
 from projseg.errors import InvalidInputError
 
 

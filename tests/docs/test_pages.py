@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from projseg.algebra.planning.source_plan import ReasonCode
+from projseg.algebra.planning.why_not import ReasonCode
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 import projseg.projection
 from projseg.algebra.projection.parse import parse_projection, parse_projections
 from projseg.algebra.projection.spec import from_definition
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import CorruptTableError, InvalidInputError, ProjsegError
 
 

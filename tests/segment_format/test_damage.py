@@ -18,8 +18,8 @@ from projseg.errors import (
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.verify_file import part_places, verify_segment
 from projseg.segment_format.layout import footer_checks
-from projseg.segment_format.layout.byte_reader import file_seed, part_checksum
 from projseg.segment_format.layout.frame import TAIL_LAYOUT
+from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
 
 FILE_IDS = [FILE_ID, b"another file id."]

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from segment_bytes import FILE_ID
 
-from projseg.segment_format.layout.byte_reader import file_seed, padding, part_checksum
+from projseg.segment_format.layout.byte_reader import padding
 from projseg.segment_format.layout.footer import (
     ColumnEntry,
     DictionaryEntry,
@@ -20,6 +20,7 @@ from projseg.segment_format.layout.footer import (
 )
 from projseg.segment_format.layout.frame import TAIL_LAYOUT, Tail, pack_head
 from projseg.segment_format.layout.page_directory import HAS_BOUNDS, PAGE_DTYPE
+from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
 
 SEED = file_seed(FILE_ID)
 

@@ -15,9 +15,9 @@ import numpy as np
 import xxhash
 
 from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.layout.byte_reader import file_seed, part_checksum
 from projseg.segment_format.layout.frame import TAIL_LAYOUT, Tail
 from projseg.segment_format.layout.page_directory import PAGE_DTYPE
+from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
 
 DTYPES = {"pages": PAGE_DTYPE, "index_blocks": INDEX_BLOCK_DTYPE}
 INTEGERS = [

@@ -23,7 +23,7 @@ from scale import tries
 from small_tables import describe_segment, new_write_id
 
 import projseg
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import CorruptSegmentError, InvalidInputError
 from projseg.maintenance.compaction.compact import Compaction
 from projseg.maintenance.compaction.compact import compact as replace_small

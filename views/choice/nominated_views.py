@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.memory.cache import KEPT
 from projseg.reader.plan.query_plan import WiderVerdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.query.stars.refused_joins import refused_join
 from projseg.errors import ProjsegError
 from projseg.table_layer.metadata.snapshot import Snapshot

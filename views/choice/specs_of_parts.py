@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from projseg.algebra.expressions.functions.logic.joined_values import path_of
 from projseg.algebra.expressions.text.render import to_sql
-from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.stars.refused_joins import key_values
 from projseg.errors import without_secrets

@@ -13,7 +13,7 @@ from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.query.request import Query
-from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.views.definitions.definition import Definition, defined
 from projseg.views.definitions.select_checks import bad_view, require_steady

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.query.context import QueryContext
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.choice.earlier_states import earlier_states

@@ -37,7 +37,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   private val requests = new Requests(settings)
   private val reads = new PlannedReads(session, settings, zone)
   private val scans = new Scans(settings, reads, requests, texts)
-  private val belowJoins = new AggregateBelowJoin(session, settings, reads, requests, texts)
+  private val belowJoins = new GroupBelowJoinOrDistinct(session, settings, reads, requests, texts)
   private val knownKeys = new KnownKeys(texts)
   /** Whether the aggregate that is looked at reads all that its statement does, so that it may be of an earlier state. */
   private var mayBeOld = false

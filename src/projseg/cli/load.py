@@ -16,7 +16,7 @@ import projseg
 from projseg.catalog.external.input_columns import FAIL, SKIP, BadLines, check_types, table_schema
 from projseg.catalog.external.input_files import Sources
 from projseg.catalog.external.text_files import TextForm
-from projseg.cli.declaring import parse_declarations
+from projseg.cli.declaration_verbs import parse_declarations
 from projseg.cli.output import OutputFormat, print_fields, print_rows, shown_progress
 from projseg.cli.shared_arguments import Location, Output, given_options, open_table, sql_list
 from projseg.declarations import check_declared

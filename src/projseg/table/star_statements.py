@@ -21,8 +21,8 @@ from projseg.algebra.query.select_names import warn_of_names
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.select_table import SelectedTable, WrittenJoin
+from projseg.algebra.query.stars.fact_table import orient
 from projseg.algebra.query.stars.join import Join
-from projseg.algebra.query.stars.orientation import orient
 from projseg.algebra.query.stars.refused_joins import key_not_unique
 from projseg.algebra.query.stars.star import (
     JoinedTable,
@@ -35,7 +35,6 @@ from projseg.errors import LimitExceededError, ProjsegError
 from projseg.memory.cache import KEPT
 from projseg.memory.deadline import answered_within
 from projseg.reader.dimensions import TableDimension, bound_star, joined_table
-from projseg.table.earlier_versions import earlier_select
 from projseg.table.inspection import TableInspection
 from projseg.table.sql_statements import (
     BoundSelect,
@@ -47,6 +46,7 @@ from projseg.table.sql_statements import (
     tables_by_name,
     unknown_table,
 )
+from projseg.table.stale_answers import earlier_select
 from projseg.table.view_answers import ViewedVersion, telling_why_no_view
 
 if TYPE_CHECKING:

@@ -44,9 +44,9 @@ from projseg.algebra.expressions.functions.time.time_floor import (
 from projseg.algebra.expressions.text.duration_text import Span, parse_interval
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.clock_cut import months_of
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, zone_table
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 
 

@@ -42,9 +42,9 @@ from projseg.algebra.expressions.functions.scalar_function import (
 from projseg.algebra.expressions.functions.time.time_floor import time_floor, without_implied_floor
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.expressions.value_order import Cut
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, numbers_to_arrow
 
 DATE_FIELDS: Final[dict[str, str]] = {

@@ -33,9 +33,9 @@ from projseg.algebra.expressions.text.duration_text import parse_interval
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.expressions.value_order import BOTTOM, TOP, Cut
 from projseg.algebra.time.bucket_order import changes_of_side, keeps_order
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, is_fixed, zone_table
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 
 _UNITS: Final[dict[str, str]] = {

@@ -37,9 +37,9 @@ from projseg.algebra.expressions.functions.time.time_floor import (
     without_implied_floor,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
+from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.segment_format.vectors.arrow_arrays import array_of, primitive_array, scalar_of
 

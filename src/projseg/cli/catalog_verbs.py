@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from projseg.cli import defining
-from projseg.cli.defining import GivenCatalog
-from projseg.cli.keeping import EXIT_VERIFICATION_FAILED
+from projseg.cli import named_table_verbs
+from projseg.cli.maintenance_verbs import EXIT_VERIFICATION_FAILED
+from projseg.cli.named_table_verbs import GivenCatalog
 from projseg.cli.output import Ended, Found, previewed
 from projseg.cli.shared_arguments import IsPreview, declared
 from projseg.errors import InvalidInputError
@@ -52,7 +52,7 @@ def export(folder: _Folder, *, opened: GivenCatalog) -> Found:
 def load_definitions(
     folder: _Folder,
     *,
-    action: Annotated[defining.Action, "What becomes of definitions there are."] = "force",
+    action: Annotated[named_table_verbs.Action, "What becomes of definitions there are."] = "force",
     opened: GivenCatalog,
 ) -> Found:
     """Bring exported definitions back."""
@@ -195,7 +195,7 @@ def _needed(name: str | None, what: str) -> str:
 _VERBS: Final[dict[str, Callable[..., object]]] = {
     "init": init,
     "migrate": migrate,
-    **defining.VERBS,
+    **named_table_verbs.VERBS,
     "namespaces": namespaces,
     "create-namespace": create_namespace,
     "drop-namespace": drop_namespace,

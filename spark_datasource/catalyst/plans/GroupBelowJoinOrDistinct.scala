@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.DataType
  * So a group stands for its rows wherever it is joined, as often as it is; and merging its state
  * once for each time is the aggregate over that many copies of its rows.
  */
-class AggregateBelowJoin(
+class GroupBelowJoinOrDistinct(
     session: SparkSession, settings: Settings, reads: PlannedReads, requests: Requests, texts: SqlTexts) {
   def rewritten(aggregate: Aggregate, note: Option[Refusal]): Option[LogicalPlan] = {
     if (!aggregate.expressions.forall(_.deterministic)) return None

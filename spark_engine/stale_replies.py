@@ -18,7 +18,7 @@ from projseg.spark_engine.query_replies import (
     stored_types,
 )
 from projseg.spark_engine.replies import Reply
-from projseg.table.earlier_versions import Versions, earlier_answer
+from projseg.table.stale_answers import Versions, earlier_answer
 from projseg.table.view_answers import ViewedVersion
 from projseg.table_layer.metadata.snapshot import Snapshot
 

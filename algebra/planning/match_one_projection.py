@@ -19,7 +19,8 @@ from projseg.algebra.planning.find_inputs import FeedFinder
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.match_facts import SegmentView
 from projseg.algebra.planning.placeholders import expressions_of, is_placeholder
-from projseg.algebra.planning.source_plan import Feed, Reason, ReasonCode
+from projseg.algebra.planning.source_plan import Feed
+from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_implication import Premises
 from projseg.algebra.query.bound_query import QuerySpec

@@ -17,7 +17,7 @@ from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query, output_texts
-from projseg.reader.plan.time_slots import TimeSlots
+from projseg.reader.plan.rebound_times import TimeSlots
 
 _COMPARISONS: Final = frozenset(("=", "<", "<=", ">", ">="))
 _COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In)
