@@ -24,7 +24,6 @@ class ColumnIndex:
     def __init__(self, specs: Sequence[ProjectionSpec]) -> None:
         self._specs = specs
         self._keeping: dict[str, int] = {}
-        self._without_time = 0
         for index, spec in enumerate(specs):
             bit = 1 << index
             for column in spec.read_columns:

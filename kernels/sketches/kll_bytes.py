@@ -29,8 +29,6 @@ from projseg.kernels.sketches.sketch_bytes import (
     write_word,
 )
 
-K_MIN: Final = 8
-K_MAX: Final = 65_535
 _LEVELS_MAX: Final = 61
 _TOTAL_MAX: Final = 1 << 40  # more rows than a segment has; sums of totals stay below 2^63
 _LEVEL_SIZE_MIN: Final = 8

@@ -35,7 +35,6 @@ from projseg.segment_format.vectors.arrow_arrays import (
 UNICODE: Final = "18.0.0"
 """The version of the table, as definitions of indexes state it."""
 
-GRAM_CHARACTERS: Final = 3
 WORD: Final = 1
 """The class of characters that make words together with their neighbours."""
 
