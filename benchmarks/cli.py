@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 
 from projseg.benchmarks.comparison import SLOWER_BY_MORE_THAN, compare_results
-from projseg.benchmarks.report import render_results
-from projseg.benchmarks.results import ScenarioResults, load_results, save_results
+from projseg.benchmarks.results import ScenarioResults, load_results, render_results, save_results
 from projseg.benchmarks.runner.machine import checkout
 from projseg.benchmarks.runner.scenario import run_scenario
 from projseg.benchmarks.scenarios import SCENARIOS, scenario_named

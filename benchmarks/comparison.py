@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from projseg.benchmarks.report import format_measure
-from projseg.benchmarks.results import Figure, ScenarioResults
+from projseg.benchmarks.results import Figure, ScenarioResults, format_measure
 from projseg.errors import InvalidInputError
 
 SLOWER_BY_MORE_THAN: Final = 0.25

@@ -1,8 +1,9 @@
-"""What a scenario measured: figures in one form, with one JSON file."""
+"""What a scenario measured: figures in one form, one JSON file, and as Markdown."""
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 from projseg.errors import InvalidInputError
 
 RESULTS_VERSION = 3  # earlier files hold figures of other forms
+_FULL_SHARE = 0.5  # of a table's cells that must be known for one column a way
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -87,3 +89,148 @@ def load_results(path: Path) -> ScenarioResults:
             f"{path} has form {results.format_version}, this release reads {RESULTS_VERSION}",
         )
     return results
+
+
+def render_results(results: ScenarioResults) -> str:
+    """Return the conditions, each table of figures, and what went wrong."""
+    parts = [_conditions(results)]
+    for name in dict.fromkeys(figure.table for figure in results.figures):
+        figures = [figure for figure in results.figures if figure.table == name]
+        parts.append(render_figures(figures, results.peers))
+    verdict = [] if results.has_wrong_answers else ["every answer that was compared agrees"]
+    parts.append("\n".join([*results.problems, *verdict]))
+    return "\n\n".join(parts) + "\n"
+
+
+def render_figures(figures: Sequence[Figure], peers: Sequence[str]) -> str:
+    """Return the figures of one table.
+
+    Where most cases have figures of several ways, the first measure has a column a way, and a
+    second table has all measures of projseg's own ways; otherwise one table has all measures.
+    """
+    name = figures[0].table
+    cases = {figure.case for figure in figures}
+    ways = list(dict.fromkeys(figure.way for figure in figures))
+    is_full = len(figures) > _FULL_SHARE * len(cases) * len(ways)
+    if len(cases) == 1 or len(ways) == 1 or not is_full:
+        return _by_measure(name, figures)
+    own = [figure for figure in figures if figure.way not in peers]
+    details = [_by_measure(f"{name}, all measures", own)] if own and len(own[0].values) > 1 else []
+    return "\n\n".join([_by_way(name, figures, ways, peers), *details])
+
+
+def format_measure(measure: str, value: Any) -> str:
+    """Return a value by the unit that ends its measure's name; of several rounds, the median."""
+    if isinstance(value, list):
+        value = statistics.median(value) if value else None
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if measure.endswith(("bytes", "memory")):
+        return _format_bytes(value)
+    if isinstance(value, int) or value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value >= 0.001 or not value else f"{value:.1g}"
+
+
+def _conditions(results: ScenarioResults) -> str:
+    machine = results.machine
+    arguments = " ".join(f"{name}={value}" for name, value in results.arguments.items())
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    changed = " with local changes" if machine["has_local_changes"] else ""
+    return (
+        f"`projseg bench run {results.scenario} {arguments}`: {machine['started']};"
+        f" {machine['cpu']}, {machine['cpu_count']} processors, load {machine['load_average']},"
+        f" {_format_bytes(machine['memory_bytes'])}; {machine['system']}, Python"
+        f" {machine['python']}; {versions}; commit {(machine['commit'] or 'unknown')[:10]}{changed}"
+    )
+
+
+def _by_way(name: str, figures: Sequence[Figure], ways: Sequence[str], peers: Sequence[str]) -> str:
+    """Return the first measure: a row a case, a column a way, then our ratios to the best peer."""
+    measure = next(iter(figures[0].values))
+    found = {(figure.case, figure.way): figure.number(measure) for figure in figures}
+    texts = {
+        (figure.case, figure.way): format_measure(measure, figure.values.get(measure))
+        for figure in figures
+    }
+    is_rate = measure.startswith("per ")
+    own = [way for way in ways if way not in peers] if any(way in peers for way in ways) else []
+    ratios: dict[str, list[float]] = {way: [] for way in own}
+    rows = []
+    for case in dict.fromkeys(figure.case for figure in figures):
+        row = [case, *(texts.get((case, way), "-") for way in ways)]
+        best_of = [value for way in ways if way in peers and (value := found.get((case, way)))]
+        best = (max if is_rate else min)(best_of) if best_of else None
+        for way in own:
+            value = found.get((case, way))
+            ratio = None if not value or not best else best / value if is_rate else value / best
+            ratios[way] += [ratio] if ratio else []
+            row.append(_ratio(ratio))
+        rows.append(row)
+    if own:
+        means = (statistics.geometric_mean(some) if some else None for some in ratios.values())
+        rows.append(["geometric mean", *("" for _ in ways), *map(_ratio, means)])
+    headings = ["case", *ways, *(f"{way} / best peer" for way in own)]
+    note = "\n\n\\* a projection covers it; bold: a peer is faster" if own else ""
+    return _table(f"{name}, {measure}", headings, rows) + note
+
+
+def _by_measure(name: str, figures: Sequence[Figure]) -> str:
+    """Return all measures: a row a case and way; of a single case, it is in the title."""
+    measures = list(dict.fromkeys(measure for figure in figures for measure in figure.values))
+    cases = {figure.case for figure in figures}
+    has_ways = any(figure.way for figure in figures)
+    rows = []
+    for figure in figures:
+        words = [figure.case] if len(cases) > 1 or not has_ways else []
+        words += [figure.way] if has_ways else []
+        values = (format_measure(measure, figure.values.get(measure)) for measure in measures)
+        rows.append([*words, *values])
+    headings = ["case"] if len(cases) > 1 or not has_ways else []
+    title = name if headings else f"{name}, {figures[0].case}"
+    return _table(title, [*headings, *(["way"] if has_ways else []), *measures], rows)
+
+
+def _table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table whose columns are padded to one width."""
+    cells = [[text.replace("*", r"\*").replace("|", r"\|") for text in headings]]
+    cells += [[_escaped(text) for text in row] for row in rows]
+    widths = [max(4, *(len(row[index]) for row in cells)) for index in range(len(headings))]
+    is_text = [
+        index == 0 or any(row[index].strip("*-")[:1].isalpha() for row in cells[1:])
+        for index in range(len(headings))
+    ]
+    lines = [
+        " | ".join(
+            text.ljust(width) if left else text.rjust(width)
+            for text, width, left in zip(row, widths, is_text, strict=True)
+        )
+        for row in cells
+    ]
+    marks = (
+        "-" * width if left else "-" * (width - 1) + ":"
+        for width, left in zip(widths, is_text, strict=True)
+    )
+    lines.insert(1, " | ".join(marks))
+    return f"{title}:\n\n" + "\n".join(f"| {line} |" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    is_bold = text.startswith("**")
+    return text if is_bold else text.replace("*", r"\*").replace("|", r"\|")
+
+
+def _ratio(ratio: float | None) -> str:
+    if ratio is None:
+        return "-"
+    return f"**{ratio:.2f}**" if ratio > 1 else f"{ratio:.2f}"
+
+
+def _format_bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.2f} GB"

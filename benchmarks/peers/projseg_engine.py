@@ -131,9 +131,7 @@ def query_arguments(query: Question) -> dict[str, Any]:
         "aggregators": list(query.aggregators),
         "columns": list(query.columns) or None,
         "filter": query.filter,
-        "interval": "/".join(end.replace(" ", "T") for end in query.interval)
-        if query.interval
-        else None,
+        "interval": query.interval_text,
         "order_by": list(query.order_by),
         "limit": query.limit,
     }

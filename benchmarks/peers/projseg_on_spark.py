@@ -108,14 +108,11 @@ class ProjsegSparkOptions(ProjsegSparkPlain):
 
 
 def _options(query: Question) -> dict[str, str]:
-    lists = {
-        "groupBy": query.group_by,
-        "aggregators": query.aggregators,
-        "columns": query.columns,
+    options = {
+        "groupBy": ", ".join(query.group_by),
+        "aggregators": ", ".join(query.aggregators),
+        "columns": ", ".join(query.columns),
+        "filter": query.filter,
+        "interval": query.interval_text,
     }
-    options = {key: ", ".join(texts) for key, texts in lists.items() if texts}
-    if query.filter:
-        options["filter"] = query.filter
-    if query.interval:
-        options["interval"] = "/".join(end.replace(" ", "T") for end in query.interval)
-    return options
+    return {key: text for key, text in options.items() if text}

@@ -17,7 +17,7 @@ from projseg.benchmarks.peers.projseg_on_spark import (
     SparkParquetExtended,
 )
 from projseg.benchmarks.peers.spark_peer import SparkParquet, SparkPrepared, SparkRollup
-from projseg.errors import InvalidInputError, did_you_mean
+from projseg.benchmarks.workloads.question import require_known
 
 ENGINES: Final[tuple[type[Engine], ...]] = (
     ProjsegProjections,
@@ -39,20 +39,8 @@ ENGINES: Final[tuple[type[Engine], ...]] = (
 
 
 def select_engines(names: Iterable[str]) -> tuple[type[Engine], ...]:
-    """Return the engines of these names in the list's order.
-
-    Raises
-    ------
-    InvalidInputError
-        For a name that is not in the list.
-    """
-    by_name = {engine.name: engine for engine in ENGINES}
-    wanted = list(names)
+    """Return the engines of these names in the list's order; refuse a name that is not in it."""
+    wanted, known = list(names), [engine.name for engine in ENGINES]
     for name in wanted:
-        if name not in by_name:
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT",
-                f"'{name}' is not an engine{did_you_mean(name, by_name)};"
-                f" there are {', '.join(by_name)}",
-            )
+        require_known(name, known, "an engine")
     return tuple(engine for engine in ENGINES if engine.name in wanted)

@@ -73,16 +73,19 @@ class SparkEngine(Engine):
 
     def run(self, query: Question) -> pa.Table:
         """Collect the answer of the plain SQL statement as Arrow."""
-        return self.spark.sql(spark_statement(query)).toArrow()
+        return self.spark.sql(self._text(query)).toArrow()
 
     def plan(self, query: Question) -> None:
         """Make the physical plan."""
-        self.spark.sql(spark_statement(query))._jdf.queryExecution().executedPlan()
+        self.spark.sql(self._text(query))._jdf.queryExecution().executedPlan()
 
     def drain(self, query: Question) -> None:
         """Send the rows to Spark's own sink that drops them."""
-        rows = self.spark.sql(spark_statement(query))
+        rows = self.spark.sql(self._text(query))
         rows.write.format("noop").mode("overwrite").save()
+
+    def _text(self, query: Question) -> str:
+        return spark_statement(query)
 
     def close(self) -> None:
         """Stop the JVM's session."""
@@ -129,19 +132,8 @@ class SparkRollup(SparkEngine):
             rollup = self.spark.read.parquet(str(self.folder / "rollups" / projection.name))
             rollup.createOrReplaceTempView(projection.name)
 
-    def run(self, query: Question) -> pa.Table:
-        """Answer from the covering rollup, as a person would write it."""
-        return self.spark.sql(self._text(query)).toArrow()
-
-    def plan(self, query: Question) -> None:
-        """Make the physical plan."""
-        self.spark.sql(self._text(query))._jdf.queryExecution().executedPlan()
-
-    def drain(self, query: Question) -> None:
-        """Refuse: a rollup has no rows to scan."""
-        self._text(query)
-
     def _text(self, query: Question) -> str:
+        """Return the statement over the covering rollup, as a person would write it."""
         text = rollup_statement(query)
         if text is None:
             raise NotApplicableError(f"no rollup covers {query.name}")

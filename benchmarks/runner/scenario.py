@@ -22,7 +22,8 @@ import pyarrow as pa
 from projseg.benchmarks.results import Figure, ScenarioResults
 from projseg.benchmarks.runner.answers import same_answer
 from projseg.benchmarks.runner.machine import describe_machine
-from projseg.errors import InvalidInputError, did_you_mean
+from projseg.benchmarks.workloads.question import require_known
+from projseg.errors import InvalidInputError
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,7 @@ class Scenario:
         """
         found: dict[str, Any] = {}
         for name, _, text in (word.partition("=") for word in words):
-            if name not in self.arguments:
-                raise InvalidInputError(
-                    "PROJSEG_BAD_ARGUMENT",
-                    f"'{name}' is not an argument of {self.name}"
-                    f"{did_you_mean(name, self.arguments)}; there are {', '.join(self.arguments)}",
-                )
+            require_known(name, self.arguments, f"an argument of {self.name}")
             kind = type(self.arguments[name])
             try:
                 found[name] = kind(text)
@@ -125,6 +121,41 @@ class Bench:
         }
         self.figures.append(Figure(table, case, way, rounded))
 
+    @contextmanager
+    def timed(self, table: str, case: str, way: str = "") -> Iterator[dict[str, Any]]:
+        """Add the seconds of a block as a figure, with the measures that it leaves."""
+        values: dict[str, Any] = {}
+        with measured() as spent:
+            yield values
+        self.add(table, case, way, {**spent, **values})
+
+    def repeat(
+        self,
+        table: str,
+        case: str,
+        way: str,
+        act: Callable[[int], object],
+        repeats: int,
+        wanted: object = None,
+    ) -> None:
+        """Add the spread of calls with the numbers from 0 on, the first of which does not count.
+
+        Each must return what is wanted, if that is known.
+        """
+        times = []
+        for number in range(repeats + 1):
+            with measured() as spent:
+                found = act(number)
+            times.append(spent)
+            if wanted is not None:
+                self.require(table, found, wanted)
+        self.add(table, case, way, spread(times[1:]))
+
+    def require(self, what: str, found: object, wanted: object) -> None:
+        """Note what is not as it must be."""
+        if found != wanted:
+            self.problems.append(f"differs: {what} gave {found} instead of {wanted}")
+
     def require_same(
         self, wanted: Mapping[str, pa.Table], found: Mapping[str, pa.Table], step: str
     ) -> None:
@@ -154,6 +185,13 @@ def measured() -> Iterator[dict[str, Any]]:
     yield spent
     spent["s"] = time.perf_counter() - start
     spent["cpu s"] = time.process_time() - processor
+
+
+def spread(times: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the middle and the worst of what `measured` gave several times, in milliseconds."""
+    clock, processor = ([1000 * one[unit] for one in times] for unit in ("s", "cpu s"))
+    found = {"ms": np.median(clock), "p99 ms": np.percentile(clock, 99)}
+    return {name: float(value) for name, value in {**found, "cpu ms": np.median(processor)}.items()}
 
 
 def cpu_ms(act: Callable[[], object], rounds: int = 1) -> float:

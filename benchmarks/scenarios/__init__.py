@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from projseg.benchmarks.runner.scenario import Scenario
-from projseg.errors import InvalidInputError, did_you_mean
+from projseg.benchmarks.workloads.question import require_known
 
 
 def _scenario(name: str, measures: str, run: str, arguments: str, small: str = "") -> Scenario:
@@ -32,17 +32,6 @@ SCENARIOS: Final = {name: _scenario(name, **one) for name, one in tomllib.loads(
 
 
 def scenario_named(name: str) -> Scenario:
-    """Return the scenario of a name.
-
-    Raises
-    ------
-    InvalidInputError
-        For a name that is not in the list.
-    """
-    if name not in SCENARIOS:
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT",
-            f"'{name}' is not a scenario{did_you_mean(name, SCENARIOS)};"
-            f" there are {', '.join(SCENARIOS)}",
-        )
+    """Return the scenario of a name; refuse one that is not in the list."""
+    require_known(name, SCENARIOS, "a scenario")
     return SCENARIOS[name]

@@ -9,16 +9,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
-import numpy as np
-
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, measured
+from projseg.benchmarks.runner.scenario import Bench, measured, spread
 from projseg.benchmarks.scenarios.catalog_peers import add_folders, add_iceberg, add_spark
 from projseg.benchmarks.scenarios.catalog_requests import add_requests, sender
 
@@ -33,8 +31,8 @@ def run(bench: Bench) -> None:
     """Fill a catalog in a SQLite file, and one in PostgreSQL, and ask them."""
     _run_with(bench, "SQLite", str(bench.folder / "house.db"))
     if bench["peers"]:
-        add_folders(bench, _widths(bench), _times)
-        add_iceberg(bench, _widths(bench), _times)
+        add_folders(bench, _widths(bench))
+        add_iceberg(bench, _widths(bench))
     if bench["postgres"]:
         with _postgres() as uri:
             if uri is None:
@@ -71,21 +69,20 @@ def _run_with(bench: Bench, database: str, uri: str) -> None:
     """Fill a catalog, then ask it: in this process, and behind a server."""
     widths = _widths(bench)
     names = [f"t{number}" for number in range(len(widths))]
-    wide = names[: bench["wide"]]
     case = f"{len(names):,} definitions, {database}"
     with projseg.Catalog(uri, warehouse=bench.folder / database) as catalog:
-        with measured() as spent:
+        with bench.timed("defining", case, "python"):
             for name, width in zip(names, widths, strict=True):
                 catalog.create(name, _spec(width))
-        bench.add("defining", case, "python", spent)
-        bench.progress(f"{database}: defined in {spent['s']:.0f} s")
-        _add_lists(bench, catalog, case, len(names), len(wide), database)
-        _add_definitions(bench, catalog, wide, database)
+        bench.progress(f"{database}: defined")
+        _add_lists(bench, catalog, case, database)
+        _add_wide(bench, "python", database, lambda name: catalog.spec(name).columns)
         _add_selects(bench, catalog, database)
         token = _administrator(catalog)
         with _server(uri) as port:
-            _add_wide(bench, port, token, wide, database)
-            add_requests(bench, port, token, names[len(wide) :], database)
+            send = sender(bench, port, token)
+            _add_wide(bench, "REST", database, lambda name: send("GET", name).get("columns", ()))
+            add_requests(bench, send, names[bench["wide"] :], database)
             _add_cache(bench, port, token, names, database)
         _add_editors(bench, catalog, uri, database)
         if bench["spark"]:
@@ -100,7 +97,7 @@ def _add_cache(bench: Bench, port: int, token: str, names: list[str], database: 
     words = [sys.executable, "-c", _KEEPER, f"http://127.0.0.1:{port}", token, str(len(names))]
     ran = subprocess.run(words, stdout=subprocess.PIPE, check=True)  # noqa: S603 - this Python
     found = json.loads(ran.stdout)
-    _require(bench, found["fetched"], 10, "definitions that are fetched again")
+    bench.require("definitions that are fetched again", found["fetched"], 10)
     bench.add("kept definitions", f"{len(names):,} definitions, {database}", "REST", found)
 
 
@@ -147,8 +144,8 @@ def _add_editors(bench: Bench, catalog: projseg.Catalog, uri: str, database: str
     for one in running:
         one.wait()
     applied, refused = (sum(one[key] for one in counts) for key in ("applied", "refused"))
-    _require(bench, applied + refused, bench["clients"] * bench["edits"], "edits of all processes")
-    _require(bench, len(catalog.history("edited")), applied + 1, "history of what was edited")
+    bench.require("edits of all processes", applied + refused, bench["clients"] * bench["edits"])
+    bench.require("history of what was edited", len(catalog.history("edited")), applied + 1)
     found = {**spent, "applied": applied, "refused": refused, "a second": applied / spent["s"]}
     bench.add(
         "edits of one definition", f"{bench['clients']} processes, {database}", "python", found
@@ -181,42 +178,39 @@ def _spec(columns: int) -> dict[str, Any]:
     return {"properties": {"description": "Generated"}, "columns": listed}
 
 
-def _add_lists(
-    bench: Bench, catalog: projseg.Catalog, case: str, count: int, wide: int, database: str
-) -> None:
+def _add_lists(bench: Bench, catalog: projseg.Catalog, case: str, database: str) -> None:
     """Measure what looks at all definitions, and `information_schema` of one."""
-
-    def listed() -> int:
-        return len(catalog.store.names(None, ("", ""), count + 1))
+    widths = _widths(bench)
+    count, wide = len(widths), bench["wide"]
 
     def described(number: int) -> int:
         text = "SELECT * FROM information_schema.columns WHERE table_name = ?"
         return _length(catalog.sql(text, args=[f"t{wide + number % (count - wide)}"]))
 
-    columns = wide * _WIDE_COLUMNS + (count - wide) * _COLUMNS
-    bench.add("all names", case, "python", _times(bench, lambda _: listed(), 10, count))
-    bench.add("head", case, "python", _times(bench, lambda _: catalog.store.head(), _REPEATS))
-    found = _times(bench, described, 20, _COLUMNS)
-    bench.add("information_schema.columns", f"of one, {database}", "python", found)
+    def listed(_: int) -> int:
+        return len(catalog.store.names(None, ("", ""), count + 1))
+
+    bench.repeat("all names", case, "python", listed, 10, count)
+    bench.repeat("head", case, "python", lambda _: catalog.store.head(), _REPEATS)
+    table = "information_schema.columns"
+    bench.repeat(table, f"of one, {database}", "python", described, 20, _COLUMNS)
     bench.progress("information_schema of all")
-    with measured() as spent:
-        rows = _length(catalog.sql("SELECT * FROM information_schema.columns"))
-    spent["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    _require(bench, rows, columns, "information_schema.columns of all")
-    case = f"{columns:,} columns, {database}"
-    bench.add("information_schema.columns", case, "python", spent)
+    with bench.timed(table, f"{sum(widths):,} columns, {database}", "python") as values:
+        rows = _length(catalog.sql(f"SELECT * FROM {table}"))  # noqa: S608 - a constant
+        values["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    bench.require(f"{table} of all", rows, sum(widths))
 
 
-def _add_definitions(
-    bench: Bench, catalog: projseg.Catalog, wide: list[str], database: str
+def _add_wide(
+    bench: Bench, way: str, database: str, columns_of: Callable[[str], Sequence[object]]
 ) -> None:
     """Measure one definition with many columns."""
+    case, wide = f"{_WIDE_COLUMNS:,} columns, {database}", bench["wide"]
 
     def columns(number: int) -> int:
-        return len(catalog.spec(wide[number % len(wide)]).columns)
+        return len(columns_of(f"t{number % wide}"))
 
-    found = _times(bench, columns, _REPEATS, _WIDE_COLUMNS)
-    bench.add("one definition", f"{_WIDE_COLUMNS:,} columns, {database}", "python", found)
+    bench.repeat("one definition", case, way, columns, _REPEATS, _WIDE_COLUMNS)
 
 
 def _add_selects(bench: Bench, catalog: projseg.Catalog, database: str) -> None:
@@ -230,26 +224,16 @@ def _add_selects(bench: Bench, catalog: projseg.Catalog, database: str) -> None:
         "by name": lambda n: _length(catalog.sql(text.format(n))),
         "by path": lambda n: _length(projseg.Table(str(location)).sql(text.format(n))),
     }
-    spent: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    spent: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for number in range(_REPEATS):
         # Each way gets constants of its own, as the first to ask has a text parsed for the other.
         for place, (way, select) in enumerate(ways.items()):
-            found, times = _timed(select, number * len(ways) + place)
-            _require(bench, found, 2, f"SELECT {way}")
+            with measured() as times:
+                found = select(number * len(ways) + place)
+            bench.require(f"SELECT {way}", found, 2)
             spent[way].append(times)
     for way, several in spent.items():
-        bench.add("SELECT", f"1,000 rows, {database}", way, _spread(several[1:]))
-
-
-def _add_wide(bench: Bench, port: int, token: str, wide: list[str], database: str) -> None:
-    """Measure one definition with many columns, asked of a server."""
-    send = sender(bench, port, token)
-
-    def columns(number: int) -> int:
-        return len(send("GET", wide[number % len(wide)]).get("columns", ()))
-
-    found = _times(bench, columns, _REPEATS, _WIDE_COLUMNS)
-    bench.add("one definition", f"{_WIDE_COLUMNS:,} columns, {database}", "REST", found)
+        bench.add("SELECT", f"1,000 rows, {database}", way, spread(several[1:]))
 
 
 def _administrator(catalog: projseg.Catalog) -> str:
@@ -279,37 +263,6 @@ def _server(uri: str) -> Iterator[int]:
     finally:
         process.terminate()
         process.wait()
-
-
-def _times(
-    bench: Bench, function: Callable[[int], int], repeats: int, wanted: int | None = None
-) -> dict[str, float]:
-    """Call a function with the numbers from 0 on; the first call is not counted."""
-    spent = []
-    for number in range(repeats + 1):
-        found, times = _timed(function, number)
-        spent.append(times)
-        if wanted is not None:
-            _require(bench, found, wanted, getattr(function, "__name__", "list"))
-    return _spread(spent[1:])
-
-
-def _timed(function: Callable[[int], int], number: int) -> tuple[int, tuple[float, float]]:
-    """Return what a call returns, and its milliseconds of the clock and of this process."""
-    with measured() as spent:
-        found = function(number)
-    return found, (spent["s"] * 1000, spent["cpu s"] * 1000)
-
-
-def _require(bench: Bench, found: int, wanted: int, what: str) -> None:
-    if found != wanted:
-        bench.problems.append(f"differs: {what} has {found} instead of {wanted}")
-
-
-def _spread(times: list[tuple[float, float]]) -> dict[str, float]:
-    clock, processor = np.array(times).T
-    found = {"ms": float(np.median(clock)), "p99 ms": float(np.percentile(clock, 99))}
-    return {**found, "cpu ms": float(np.median(processor))}
 
 
 def _length(rows: Any) -> int:

@@ -6,7 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sized
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,14 +16,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, measured
+from projseg.benchmarks.runner.scenario import Bench
 
-Times = Callable[[Bench, Callable[[int], int], int, int], dict[str, float]]
 ICEBERG: Final = "pyiceberg's SqlCatalog"
 FOLDERS: Final = "folders"
 
 
-def add_iceberg(bench: Bench, widths: list[int], times: Times) -> None:
+def add_iceberg(bench: Bench, widths: list[int]) -> None:
     """Measure pyiceberg's catalog in a SQLite file: definitions of so many columns each."""
     if find_spec("pyiceberg") is None:
         bench.progress("pyiceberg is not there: pip install 'pyiceberg[sql-sqlite]'")
@@ -33,28 +33,29 @@ def add_iceberg(bench: Bench, widths: list[int], times: Times) -> None:
         "peer", uri=f"sqlite:///{folder}/peer.db", warehouse=f"file://{folder}"
     )
     catalog.create_namespace("default")
-    with measured() as spent:
+    case = f"{len(widths):,} definitions, SQLite"
+    with bench.timed("defining", case, ICEBERG):
         for number, width in enumerate(widths):
             catalog.create_table(f"default.t{number}", _schema(width))
-    case = f"{len(widths):,} definitions, SQLite"
-    bench.add("defining", case, ICEBERG, spent)
-    bench.progress(f"{ICEBERG}: defined in {spent['s']:.0f} s")
-    listed = times(bench, lambda _: len(catalog.list_tables("default")), 10, len(widths))
-    bench.add("all names", case, ICEBERG, listed)
-
-    found = times(
-        bench, lambda _: len(catalog.load_table("default.t0").schema().fields), 20, widths[0]
+    bench.progress(f"{ICEBERG}: defined")
+    _add_asked(
+        bench,
+        "SQLite",
+        ICEBERG,
+        widths,
+        lambda: catalog.list_tables("default"),
+        lambda: catalog.load_table("default.t0").schema().fields,
     )
-    bench.add("one definition", f"{widths[0]:,} columns, SQLite", ICEBERG, found)
 
 
-def add_folders(bench: Bench, widths: list[int], times: Times) -> None:
+def add_folders(bench: Bench, widths: list[int]) -> None:
     """Measure a warehouse of folders, each a table without rows."""
     from projseg.spark_engine.warehouse import Warehouse  # its packages are no extra's
 
     folder = bench.folder / "folders"
     made: dict[int, Path] = {}
-    with measured() as spent:
+    case = f"{len(widths):,} definitions, {FOLDERS}"
+    with bench.timed("defining", case, FOLDERS):
         for number, width in enumerate(widths):
             place = folder / "default" / f"t{number}"
             if width in made:  # a table is what its folder holds
@@ -62,15 +63,25 @@ def add_folders(bench: Bench, widths: list[int], times: Times) -> None:
             else:
                 projseg.Table.create(place, _schema(width))
                 made[width] = place
-    case = f"{len(widths):,} definitions, {FOLDERS}"
-    bench.add("defining", case, FOLDERS, spent)
     warehouse = Warehouse(folder)
-    listed = times(bench, lambda _: len(warehouse.tables("default")), 10, len(widths))
-    bench.add("all names", case, FOLDERS, listed)
-
+    names = partial(warehouse.tables, "default")
     first = folder / "default" / "t0"
-    found = times(bench, lambda _: len(projseg.Table(first).schema), 20, widths[0])
-    bench.add("one definition", f"{widths[0]:,} columns, {FOLDERS}", FOLDERS, found)
+    _add_asked(bench, FOLDERS, FOLDERS, widths, names, lambda: projseg.Table(first).schema)
+
+
+def _add_asked(
+    bench: Bench,
+    database: str,
+    way: str,
+    widths: list[int],
+    names: Callable[[], Sized],
+    columns: Callable[[], Sized],
+) -> None:
+    """Measure the list of names, and one definition."""
+    case = f"{len(widths):,} definitions, {database}"
+    bench.repeat("all names", case, way, lambda _: len(names()), 10, len(widths))
+    case = f"{widths[0]:,} columns, {database}"
+    bench.repeat("one definition", case, way, lambda _: len(columns()), 20, widths[0])
 
 
 def add_spark(bench: Bench, uri: str, tables: int, columns: int, database: str) -> None:

@@ -17,7 +17,7 @@ _EDIT_SHARE: Final = 0.1
 _MOST_SECONDS: Final = 10.0
 
 
-def add_requests(bench: Bench, port: int, token: str, names: list[str], database: str) -> None:
+def add_requests(bench: Bench, send: Send, names: list[str], database: str) -> None:
     """Measure clients that read and edit small definitions: at a rate, then as fast as they can.
 
     At a rate, a request is timed from when it was due, so that one which waits delays no other.
@@ -25,7 +25,6 @@ def add_requests(bench: Bench, port: int, token: str, names: list[str], database
     rate, clients = bench["rate"], bench["clients"]
     with_rate = (f"{rate} requests a second", clients / rate, bench["seconds"])
     without = ("requests at once", 0.0, min(bench["seconds"], _MOST_SECONDS))
-    send = sender(bench, port, token)
     for kind, pause, seconds in (with_rate, without):
         bench.progress(f"{database}: {clients} clients, {kind}")
         start = time.perf_counter() + 0.1

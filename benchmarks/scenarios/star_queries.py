@@ -1,4 +1,4 @@
-"""TPC-H's and the star-schema benchmark's queries of projseg tables, and of Parquet.
+"""TPC-H's and the star-schema benchmark's queries of projseg tables, of Parquet, and of views.
 
 `lineitem`, `orders` and the tables of the star schema are projseg tables, the rest stays Parquet.
 Rows are compared, and the plan tells how it got them.
@@ -10,18 +10,24 @@ import math
 import re
 import time
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import projseg
 from projseg.benchmarks.peers.spark_peer import local_session
-from projseg.benchmarks.runner.scenario import Bench
+from projseg.benchmarks.runner.scenario import Bench, cpu_ms
 from projseg.benchmarks.workloads.lineitem_rows import generate_tpch
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
 _REVENUE: Final = "sum(l_extendedprice * (1 - l_discount))"
+_TABLES: Final = ("lineitem", "orders", "customer", "part", "supplier", "nation")
 _PARQUET_TABLES: Final = ("customer", "nation", "part", "partsupp", "region", "supplier")
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "lineitem": {
@@ -165,3 +171,82 @@ def _is_same(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> b
         else one == other and (not isinstance(one, Decimal) or str(one) == str(other))
         for one, other in pairs
     )
+
+
+def views_of_stars(bench: Bench) -> None:
+    """Ask without a view, build some, ask again, and refresh them."""
+    import duckdb  # optional: extra [bench]
+
+    questions = statements_of("star_views")
+    views = [name for name in questions if name.startswith("view ")]
+    definitions = {name.removeprefix("view "): questions.pop(name) for name in views}
+    made = bench.folder / "made"
+    bench.peers.append("duckdb")
+    bench.progress("making rows")
+    generate_tpch(made, bench["scale"], _TABLES)
+    tables = {name: _stored(bench.folder, made, name) for name in _TABLES}
+    with duckdb.connect() as peer:
+        peer.execute(f"SET threads = {bench['threads']}")
+        for name in _TABLES:
+            path = made / f"{name}.parquet"
+            peer.read_parquet(str(path)).create(name)
+        bench.progress("without a view")
+        _ask_all(bench, questions, tables, peer)
+        for name, sql in definitions.items():
+            build = partial(tables["lineitem"].create_view, name, sql, tables=tables)
+            bench.add("build", name, "", {"cpu s": cpu_ms(build) / 1000})
+        bench.progress("with a view")
+        _ask_all(bench, questions, tables)
+        tables["supplier"].append(_new_suppliers(tables["supplier"].schema))
+        for name in definitions:
+            done = tables["lineitem"].refresh().view(name).detail()["last_refresh"]
+            bench.add("refresh", f"10,000 new suppliers, {name}", "", dict(done))
+
+
+def _stored(folder: Path, made: Path, name: str) -> projseg.Table:
+    rows = pq.read_table(made / f"{name}.parquet")
+    options: dict[str, Any] = {}
+    if name == "lineitem":
+        options = {"time_column": "l_shipdate", "segment_granularity": "year"}
+    table = projseg.Table.create(folder / name, rows.schema, **options)
+    table.append(rows)
+    return table
+
+
+def _new_suppliers(schema: pa.Schema) -> pa.Table:
+    keys = pa.array(range(10**8, 10**8 + 10_000), pa.int64())
+    columns = [
+        keys.cast(field.type) if field.name == "s_suppkey" else pa.nulls(len(keys), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema)
+
+
+def _ask_all(
+    bench: Bench,
+    questions: dict[str, str],
+    tables: dict[str, projseg.Table],
+    peer: DuckDBPyConnection | None = None,
+) -> None:
+    """Ask by joins, and the peer beside; without a peer, by views."""
+    way = "joined" if peer else "view"
+    context = {"threads": bench["threads"], "forceViews": peer is None, "noViews": bool(peer)}
+    for name, text in questions.items():
+        ask = partial(projseg.sql, text, tables, context=context)
+        found = ask()
+        bench.add("questions", name, way, {"cpu ms": cpu_ms(ask, bench["rounds"])})
+        if peer is None:
+            continue
+        theirs = text.replace("date_trunc('YEAR', o_orderdate)", "date_trunc('year', o_orderdate)")
+        run = partial(_in_duckdb, peer, theirs)
+        if len(run()) != found.num_rows or _total(run()) != _total(found):
+            bench.problems.append(f"differs: {name}")
+        bench.add("questions", name, "duckdb", {"cpu ms": cpu_ms(run, bench["rounds"])})
+
+
+def _in_duckdb(peer: DuckDBPyConnection, text: str) -> pa.Table:
+    return peer.sql(text).to_arrow_table()
+
+
+def _total(answer: pa.Table) -> Any:
+    return sum(answer.column(answer.num_columns - 1).to_pylist())

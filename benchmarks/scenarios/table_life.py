@@ -66,27 +66,23 @@ def late_projections(bench: Bench) -> None:
     options: dict[str, Any] = {"segment_granularity": "PT12H", "cluster_by": ["channel"]}
     rows = EditStream(bench["rows"])
     table = _made(bench.folder / "t", **options)
-    with measured() as spent:
+    with bench.timed("steps", "load without projections"):
         table.append(rows.reader())
-    bench.add("steps", "load without projections", "", spent)
     wanted, base = _answers(table, _LIFE), _base_parts(table)
     for projection in (HOURLY, BY_COUNTRY):
         table.add_projection(projection)
     for name, interval in (("one day", _ONE_DAY), ("all", None)):
-        with measured() as spent:
-            built = table.materialize_projection(interval=interval)
+        with bench.timed("steps", f"projections of {name}") as values:
+            values["segments"] = table.materialize_projection(interval=interval).segments
         bench.require_same(wanted, _answers(table, _LIFE), f"projections of {name}")
-        bench.add("steps", f"projections of {name}", "", spent | {"segments": built.segments})
     changed = [key for key, parts in _base_parts(table).items() if parts != base[key]]
     bench.problems += [f"differs: base bytes of {column}" for _, column in changed]
-    with measured() as spent:
+    with bench.timed("steps", "load with projections"):
         again = _made(bench.folder / "again", projections=[HOURLY, BY_COUNTRY], **options)
         again.append(rows.reader())
-    bench.add("steps", "load with projections", "", spent)
-    with measured() as spent:
+    with bench.timed("steps", "of each load, generating rows"):
         for _ in rows.batches():
             pass
-    bench.add("steps", "of each load, generating rows", "", spent)
 
 
 def compaction(bench: Bench) -> None:
@@ -107,15 +103,15 @@ def _compacted(bench: Bench, name: str, batches: Iterator[pa.Table]) -> None:
         cluster_by=["channel"],
         projections=[HOURLY, BY_COUNTRY],
     )
-    with measured() as spent:
+    with bench.timed("steps", f"{name}: append") as values:
         for batch in batches:
             table.append(batch)
-    bench.add("steps", f"{name}: append", "", spent | _size(table))
+        values |= _size(table)
     wanted = _answers(table, _LIFE)
     _ask(bench, table, _LIFE, f"{name}, before")
-    with measured() as spent:
+    with bench.timed("steps", f"{name}: compact") as values:
         table.compact()
-    bench.add("steps", f"{name}: compact", "", spent | _size(table))
+        values |= _size(table)
     bench.require_same(wanted, _answers(table, _LIFE), f"compaction of {name}")
     _ask(bench, table, _LIFE, f"{name}, after")
 
@@ -147,9 +143,8 @@ def scattered_delete(bench: Bench) -> None:
         bench.add("steps", name, "", spent)
     _ask(bench, table, _OF_EDITS, "after")
     wanted = _answers(table, _OF_EDITS)
-    with measured() as spent:
+    with bench.timed("steps", "compact"):
         table.compact()
-    bench.add("steps", "compact", "", spent)
     bench.require_same(wanted, _answers(table, _OF_EDITS), "compaction")
     _ask(bench, table, _OF_EDITS, "after compaction")
 

@@ -7,6 +7,7 @@ differ, so that they have filters alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,7 @@ _SERVICES: Final = ("cart", "search", "billing", "profile", "images", "orders", 
 _VERBS: Final = ("GET", "PUT", "POST", "DELETE")
 _TITLES: Final = 100_000
 _ASKED: Final = 5
+_WORD: Final = "text_match("  # all that tantivy answers
 _TITLE_INDEXES: Final = (
     projseg.Index("words", "title", kind="token"),
     projseg.Index("parts", "title", kind="ngram"),
@@ -52,6 +54,12 @@ class _Case(NamedTuple):
     duckdb: list[str]
     clickhouse: list[str]
 
+    def words_of(self, way: str) -> list[str]:
+        """Return the conditions as an engine reads them."""
+        return {"duckdb-parquet": self.duckdb, "clickhouse": self.clickhouse}.get(
+            way, self.conditions
+        )
+
 
 def add_texts(bench: Bench) -> None:
     """Add the figures of texts: loading, answers with and without indexes, and other engines'."""
@@ -66,30 +74,31 @@ def add_texts(bench: Bench) -> None:
     known: dict[str, list[int]] = {}
     for way, context in (("index", {}), ("no index", {"noIndexes": True})):
         KEPT.clear()
-        for case in cases:
-
-            def ask(condition: str, context: dict[str, Any] = context) -> int:
-                asked = table.query(aggregators="count(*) AS n", filter=condition, context=context)
-                return int(asked["n"][0].as_py())
-
-            found = _add_case(bench, case.name, way, ask, case.conditions)
-            _compare(bench, way, case, found, known.setdefault(case.name, found))
-            if way == "index":
-                explained = table.explain(
-                    aggregators="count(*) AS n", filter=case.conditions[0], analyze=True
-                )
-                uses = [use for use in explained.indexes.to_pylist() if use["reason"] != "NO_KEY"]
-                done = {
-                    "rows": found[0],
-                    "opened": explained.figures.opened_segments,
-                    "by postings": max([use["postings_segments"] or 0 for use in uses], default=0),
-                }
-                bench.add("segments of a text condition", case.name, "projseg", done)
+        ask = partial(_count, table, context=context)
+        _ask_cases(bench, way, cases, ask, known)
+    for case in cases:
+        done = {"rows": known[case.name][0], **_segments_of(table, case.conditions[0])}
+        bench.add("segments of a text condition", case.name, "projseg", done)
     for name in bench.names("peers"):
         if name in _PEERS:
             bench.progress(f"texts in {name}")
             bench.peers.append(name)
-            _PEERS[name](bench, _pieces(count, rows), cases, known)
+            count_by_peer = _PEERS[name](bench, _pieces(count, rows))
+            wanted = [c for c in cases if name != "tantivy" or c.conditions[0].startswith(_WORD)]
+            _ask_cases(bench, name, wanted, count_by_peer, known)
+
+
+def _count(table: projseg.Table, condition: str, context: dict[str, Any]) -> int:
+    asked = table.query(aggregators="count(*) AS n", filter=condition, context=context)
+    return int(asked["n"][0].as_py())
+
+
+def _segments_of(table: projseg.Table, condition: str) -> dict[str, int]:
+    """Return how many segments are opened, and answered by postings."""
+    explained = table.explain(aggregators="count(*) AS n", filter=condition, analyze=True)
+    uses = [use for use in explained.indexes.to_pylist() if use["reason"] != "NO_KEY"]
+    by_postings = max([use["postings_segments"] or 0 for use in uses], default=0)
+    return {"opened": explained.figures.opened_segments, "by postings": by_postings}
 
 
 def _add_loading(bench: Bench, row_count: int) -> None:
@@ -235,37 +244,30 @@ def add_answers(
     return found
 
 
-def _add_case(
-    bench: Bench, case: str, way: str, ask: Callable[[str], int], conditions: list[str]
-) -> list[int]:
-    return add_answers(bench, "rows of a text condition, counted", case, way, ask, conditions)
-
-
-def _compare(bench: Bench, way: str, case: _Case, found: list[int], known: list[int]) -> None:
-    if found != known:
-        bench.problems.append(f"{way}: {case.name} gave {found}, not {known}")
-
-
-def _duckdb(
-    bench: Bench, pieces: Iterator[pa.Table], cases: list[_Case], known: dict[str, list[int]]
+def _ask_cases(
+    bench: Bench,
+    way: str,
+    cases: list[_Case],
+    ask: Callable[[str], int],
+    known: dict[str, list[int]],
 ) -> None:
-    """Ask DuckDB about Parquet files, which have no index of texts."""
-    files = ParquetFiles(bench.folder / "parquet-texts", pieces)
+    """Ask the conditions of each case in an engine's words, and compare the answers."""
     for case in cases:
-        found = _add_case(
-            bench,
-            case.name,
-            "duckdb-parquet",
-            lambda condition: int(files.select("count(*)", condition)[0][0]),
-            case.duckdb,
-        )
-        _compare(bench, "duckdb-parquet", case, found, known[case.name])
+        table = "rows of a text condition, counted"
+        found = add_answers(bench, table, case.name, way, ask, case.words_of(way))
+        if found != known.setdefault(case.name, found):
+            problem = f"{way}: {case.name} gave {found}, not {known[case.name]}"
+            bench.problems.append(problem)
 
 
-def _clickhouse(
-    bench: Bench, pieces: Iterator[pa.Table], cases: list[_Case], known: dict[str, list[int]]
-) -> None:
-    """Ask ClickHouse, with its text indexes of words and of runs of three characters."""
+def _duckdb(bench: Bench, pieces: Iterator[pa.Table]) -> Callable[[str], int]:
+    """Write Parquet files, which have no index of texts, and ask DuckDB."""
+    files = ParquetFiles(bench.folder / "parquet-texts", pieces)
+    return lambda condition: int(files.select("count(*)", condition)[0][0])
+
+
+def _clickhouse(bench: Bench, pieces: Iterator[pa.Table]) -> Callable[[str], int]:
+    """Fill a table with text indexes of words and of runs of three characters."""
     indexes = ", ".join(
         f"INDEX {column}_words lower({column}) TYPE text(tokenizer = 'splitByNonAlpha'), "
         f"INDEX {column}_parts {column} TYPE text(tokenizer = ngrams(3))"
@@ -273,21 +275,11 @@ def _clickhouse(
     )
     columns = "time DateTime64(6, 'UTC'), title String, message String, n Int32"
     table = ClickHouseTable(bench.folder / "clickhouse-texts", pieces, f"{columns}, {indexes}")
-    for case in cases:
-        found = _add_case(
-            bench,
-            case.name,
-            "clickhouse",
-            lambda condition: int(table.select("count()", condition)[0]),
-            case.clickhouse,
-        )
-        _compare(bench, "clickhouse", case, found, known[case.name])
+    return lambda condition: int(table.select("count()", condition)[0])
 
 
-def _tantivy(
-    bench: Bench, pieces: Iterator[pa.Table], cases: list[_Case], known: dict[str, list[int]]
-) -> None:
-    """Ask tantivy, which answers words only."""
+def _tantivy(bench: Bench, pieces: Iterator[pa.Table]) -> Callable[[str], int]:
+    """Index words by tantivy."""
     import tantivy  # optional: installed by hand
 
     library: Any = tantivy
@@ -313,10 +305,7 @@ def _tantivy(
         query = library.Query.term_query(index.schema, column, word.lower())
         return int(searcher.search(query, limit=1, count=True).count)
 
-    for case in cases:
-        if case.conditions[0].startswith("text_match"):
-            found = _add_case(bench, case.name, "tantivy", ask, case.conditions)
-            _compare(bench, "tantivy", case, found, known[case.name])
+    return ask
 
 
 _PEERS: Final = {"duckdb-parquet": _duckdb, "clickhouse": _clickhouse, "tantivy": _tantivy}

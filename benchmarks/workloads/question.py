@@ -6,7 +6,7 @@ statement for a peer is composed from the same parts, so that no engine is asked
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -94,6 +94,11 @@ class Question:
         )
         return replace(self, aggregators=tuple(exact))
 
+    @property
+    def interval_text(self) -> str | None:
+        """The interval as projseg's arguments and options take it."""
+        return "/".join(end.replace(" ", "T") for end in self.interval) if self.interval else None
+
     def where(self) -> str | None:
         """Return the filter and the interval as one condition, for peers that know no interval."""
         parts = [f"({self.filter})"] if self.filter else []
@@ -141,12 +146,23 @@ class Workload:
         InvalidInputError
             For a name that is not in the list.
         """
-        by_name = {query.name: query for query in self.queries}
-        wanted = list(names) or list(by_name)
+        known = [query.name for query in self.queries]
+        wanted = [*names] or known
         for name in wanted:
-            if name not in by_name:
-                raise InvalidInputError(
-                    "PROJSEG_BAD_ARGUMENT",
-                    f"'{name}' is not a query over {self.name}{did_you_mean(name, by_name)}",
-                )
+            require_known(name, known, f"a query over {self.name}")
         return tuple(query for query in self.queries if query.name in wanted)
+
+
+def require_known(name: str, known: Collection[str], kind: str) -> None:
+    """Refuse a name that is not one of those known.
+
+    Raises
+    ------
+    InvalidInputError
+        With the nearest name and all others.
+    """
+    if name not in known:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"'{name}' is not {kind}{did_you_mean(name, known)}; there are {', '.join(known)}",
+        )

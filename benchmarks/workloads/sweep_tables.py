@@ -10,9 +10,11 @@ and whether rows come in the order of time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +26,15 @@ from projseg.segment_format.layout.logical_types import numbers_to_arrow
 START: Final = np.datetime64("2024-05-01", "us")
 DAYS: Final = 20
 _BLOCK_ROWS: Final = 1 << 17
-_FLAG_COUNT: Final = 8
 _SCATTER: Final = 0x9E3779B97F4A7C15  # odd, so that multiplying by it loses nothing
 _SYLLABLES: Final = ("ba", "co", "du", "fe", "gi", "ka", "lo", "mu", "ne", "ri", "sa", "to", "vi")
 _TIME: Final = pa.timestamp("us", tz="UTC")
+_TYPES: Final = {
+    **{str(kind): kind for kind in (pa.int16(), pa.int32(), pa.int64(), pa.float64(), pa.string())},
+    "decimal": pa.decimal128(12, 2),
+}
+_FILE: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+FAMILIES: Final = tuple(_FILE)
 
 
 @dataclass(frozen=True)
@@ -101,87 +108,20 @@ class SweepTable:
     @property
     def columns(self) -> tuple[SweepColumn, ...]:
         """The columns, the time first."""
-        draw = self._draw(0)
-        count = self.row_count
-
-        def few() -> int:
-            return int(draw.choice([2, 5, 20, 90, 400]))
-
-        def many() -> int:
-            return max(int(count * draw.choice([0.001, 0.02, 0.2, 0.7])), 2)
-
-        def skew() -> float:
-            return float(draw.choice([1.0, 2.0, 4.0]))
-
-        def nulls() -> float:
-            return float(draw.choice([0.0, 0.0, 0.03, 0.7]))
-
-        column, text = SweepColumn, pa.string()
-        found = [column("time", "time", _TIME)]
-        if self.family == "web":
-            flags = (f"flag{n}" for n in range(_FLAG_COUNT))
-            found += [
-                column("hit", "unique", pa.int64()),
-                column("visitor", "id", pa.int64(), many(), skew()),
-                column("address", "id", pa.int32(), many(), skew()),
-                column("counter", "many", pa.int32(), many(), skew()),
-                column("region", "few", pa.int32(), 400, skew()),
-                column("os", "few", pa.int16(), few(), skew()),
-                column("url", "text", text, many(), skew()),
-                column("title", "text", text, many(), skew()),
-                column("referer", "text", text, many(), skew(), 0.4),
-                column("phrase", "text", text, many(), skew(), 0.9),
-                column("country", "few", text, few(), skew()),
-                column("width", "number", pa.int32(), 2000),
-                column("load", "number", pa.int32(), 100_000, 4.0, nulls()),
-                *(column(name, "flag", pa.int16(), 3, 5.0) for name in flags),
-            ]
-        if self.family == "log":
-            flags = (f"flag{n}" for n in range(2 * _FLAG_COUNT))
-            found += [
-                column("hit", "unique", pa.int64()),
-                *(column(f"id{n}", "id", pa.int64(), many(), skew()) for n in range(4)),
-                *(column(f"code{n}", "few", pa.int32(), few(), skew()) for n in range(4)),
-                column("url", "text", text),
-                column("title", "text", text),
-                column("referer", "text", text, many(), skew(), 0.4),
-                column("phrase", "text", text, many(), skew(), 0.9),
-                column("country", "few", text, few(), skew()),
-                column("width", "number", pa.int32(), 2000),
-                column("load", "number", pa.int32(), 100_000, 4.0, nulls()),
-                *(column(name, "flag", pa.int16(), 3, 5.0) for name in flags),
-            ]
-        if self.family == "events":
-            found += [
-                column("customer", "id", pa.int64(), many(), skew()),
-                column("product", "many", text, many(), skew()),
-                column("status", "few", text, few(), skew(), nulls()),
-                column("kind", "few", text, few(), skew()),
-                column("quantity", "number", pa.int32(), 50, skew(), nulls()),
-                column("amount", "decimal", pa.decimal128(12, 2), 1_000_000, 2.0),
-                column("tax", "decimal", pa.decimal128(12, 2), 2_000, 2.0, nulls()),
-                column("note", "text", text, many(), skew(), 0.8),
-                column("is_open", "flag", pa.int16(), 2, 3.0),
-            ]
-        if self.family == "sensors":
-            found += [
-                column("device", "many", pa.int32(), many(), 1.0),
-                column("metric", "few", text, few(), skew()),
-                column("value", "double", pa.float64(), 10_000),
-                column("battery", "double", pa.float64(), 800, 1.0, 0.3),
-                column("quality", "flag", pa.int16(), 4, 3.0),
-                column("samples", "number", pa.int32(), 300, skew()),
-            ]
-        if self.family == "items":
-            found += [
-                column("item", "unique", pa.int64()),
-                column("name", "text", text),
-                column("brand", "many", text, many(), skew()),
-                column("category", "few", text, few(), skew(), nulls()),
-                column("price", "decimal", pa.decimal128(12, 2), 50_000, 2.0, nulls()),
-                column("stock", "number", pa.int32(), 500, 3.0, nulls()),
-                column("is_sold", "flag", pa.int16(), 2, 2.0),
-            ]
+        draw, rows = self._draw(0), self.row_count
+        drawn: dict[str, Callable[[], float]] = {
+            "few": lambda: int(draw.choice([2, 5, 20, 90, 400])),
+            "many": lambda: max(int(rows * draw.choice([0.001, 0.02, 0.2, 0.7])), 2),
+            "skew": lambda: float(draw.choice([1.0, 2.0, 4.0])),
+            "nulls": lambda: float(draw.choice([0.0, 0.0, 0.03, 0.7])),
+        }
+        found = [SweepColumn("time", "time", _TIME)]
+        for line in _FILE[self.family].splitlines():
+            names, role, kind, *facts = line.split()
+            stem, _, count = names.partition("*")
+            for name in [f"{stem}{n}" for n in range(int(count))] if count else [stem]:
+                values = [drawn[one]() if one in drawn else float(one) for one in facts]
+                found.append(SweepColumn(name, role, _TYPES[kind], *_whole_first(values)))
         return tuple(found)
 
     @property
@@ -211,7 +151,8 @@ class SweepTable:
         return np.random.default_rng([self.seed, FAMILIES.index(self.family), part])
 
 
-FAMILIES: Final = ("web", "events", "sensors", "items", "log")
+def _whole_first(values: list[float]) -> list[Any]:
+    return [*map(int, values[:1]), *values[1:]]
 
 
 def _texts(numbers: NDArray[np.uint64], role: str) -> list[str]:

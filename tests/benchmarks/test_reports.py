@@ -9,8 +9,14 @@ from bench_runs import small_results
 from typer.testing import CliRunner
 
 from projseg.benchmarks.cli import app
-from projseg.benchmarks.report import format_measure, render_figures, render_results
-from projseg.benchmarks.results import Figure, load_results, save_results
+from projseg.benchmarks.results import (
+    Figure,
+    format_measure,
+    load_results,
+    render_figures,
+    render_results,
+    save_results,
+)
 from projseg.errors import InvalidInputError
 
 
