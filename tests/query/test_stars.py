@@ -4,6 +4,7 @@ import datetime as dt
 import pickle
 from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -99,6 +100,27 @@ def test_names_mean_what_they_mean_in_sql(tables):
     assert found.column_names == ["id", "label", "code", "region", "zone"]
     found = projseg.sql("SELECT p.region FROM edits JOIN places p ON country = code", tables)
     assert found.column_names == ["region"]
+
+
+def test_a_star_lists_columns_of_one_name_of_several_tables(tmp_path):
+    facts = pa.table({"k": ["a", "b", None, "z"], "id": [1, 2, 3, 4], "dims": [5, 6, 7, 8]})
+    rows = pa.table({"K": ["a", "b", "c"], "id": [10, 20, 30], "note": ["x", None, "y"]})
+    tables = {"facts": made(tmp_path, "facts", facts), "dims": made(tmp_path, "dims", rows)}
+    with duckdb.connect() as peer:
+        peer.register("facts", facts)
+        peer.register("dims", rows)
+        for chosen in ("*", "f.*, note", "dims.*, f.id", "f.*, dims.*", "f.id, *"):
+            for kind in ("JOIN", "LEFT JOIN"):
+                text = f"SELECT {chosen} FROM facts f {kind} dims ON f.k = dims.k ORDER BY f.id"
+                found, wanted = projseg.sql(text, tables), peer.sql(text).to_arrow_table()
+                assert [one.lower() for one in found.column_names] == [
+                    one.lower() for one in wanted.column_names
+                ]
+                assert [one.to_pylist() for one in found.columns] == [
+                    one.to_pylist() for one in wanted.columns
+                ]
+        text = "SELECT * EXCEPT (note) FROM facts f JOIN dims ON f.k = dims.k"
+        assert projseg.sql(text, tables).column_names == ["k", "id", "dims", "K", "id"]
 
 
 def test_every_name_that_is_not_given_is_the_table_itself(tables):

@@ -156,14 +156,15 @@ class StarScope(msgspec.Struct, frozen=True):
         return named if named is not None and len(parts) == named.taken else None
 
     def star(self, numbers: Iterable[int]) -> list[tuple[str, str]]:
-        """Return the columns of tables as `*` lists them: texts, and names."""
+        """Return the columns that `*` lists: texts with the name of their table, and names."""
         merged = dict(self.merged)
         found: list[tuple[str, str]] = []
         for number in numbers:
+            before = self.tables[number].selected.names
             for column in self.tables[number].columns:
                 owner = merged.get(column.casefold(), number)
                 if owner == number:
-                    found.append((self.written(NamedColumn(number, column, 1)), column))
+                    found.append((".".join(map(quoted_name, (*before, column))), column))
         return found
 
 
