@@ -27,8 +27,8 @@ _KINDS: Final = {
 }
 """From the words before JOIN to the kind of join."""
 _OF_IN: Final = (
-    "x IN (SELECT ...) may stand by itself between the ANDs of WHERE; write NOT IN and NOT EXISTS "
-    "as LEFT ANTI JOIN"
+    "x IN (SELECT ...) may stand by itself between the ANDs of WHERE; NOT IN of two columns "
+    "without nulls is a LEFT ANTI JOIN, which keeps rows with a null key"
 )
 
 

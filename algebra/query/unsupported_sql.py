@@ -16,6 +16,11 @@ _REMEDY: Final = (
     "projseg answers one SELECT over one table or over another SELECT; do the rest in DuckDB, "
     "Polars or Spark, which read the answer or the table itself"
 )
+_OTHER_TABLES: Final = (
+    "give the tables that are joined, as projseg.sql(text, tables) takes them, for a star; other "
+    "joins are for DuckDB, Polars or Spark, which read the table itself"
+)
+_EXISTS: Final = "write EXISTS as LEFT SEMI JOIN and NOT EXISTS as LEFT ANTI JOIN"
 _BEGINNINGS: Final = (TokenType.SELECT, TokenType.FROM, TokenType.WITH)
 _CLAUSES: Final = (
     TokenType.SELECT,
@@ -167,7 +172,13 @@ class _Scan:
             is_pipe = self._sql.startswith("|>", token.start)
             what = "a pipe (|>)" if is_pipe else self._outside(place)
         if what is not None:
-            raise unsupported(self._sql, token.start, what)
+            raise unsupported(self._sql, token.start, what, self._remedy(place, what))
+
+    def _remedy(self, place: int, what: str) -> str:
+        if what == "a join":
+            return _OTHER_TABLES
+        is_of_exists = self._kind(place - 2) == TokenType.EXISTS and self._with_joins
+        return _EXISTS if is_of_exists and what == "a subquery" else _REMEDY
 
     def _inside(self, place: int) -> str | None:
         """Return what a token begins that may stand in brackets, too."""

@@ -123,6 +123,18 @@ def test_a_star_lists_columns_of_one_name_of_several_tables(tmp_path):
         assert projseg.sql(text, tables).column_names == ["k", "id", "dims", "K", "id"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "remedy"),
+    [
+        ("EXISTS (SELECT 1 FROM places WHERE code = country)", "as LEFT SEMI JOIN"),
+        ("NOT EXISTS (SELECT 1 FROM places WHERE code = country)", "as LEFT ANTI JOIN"),
+        ("country NOT IN (SELECT code FROM places)", "keeps rows with a null key"),
+    ],
+)
+def test_a_refused_subquery_names_the_join_that_is_the_same(tables, condition, remedy):
+    assert remedy in refusal(tables, f"SELECT count(*) FROM edits WHERE {condition}")[1]
+
+
 def test_every_name_that_is_not_given_is_the_table_itself(tables):
     places = {"places": tables["places"]}
     text = "SELECT count(*) AS n FROM whatever JOIN places ON country = code"

@@ -233,7 +233,8 @@ def _require_years(inside: NDArray[np.bool_], text: pa.Array, wanted: pa.DataTyp
 
 def _refused(text: str, wanted: pa.DataType) -> EvaluationError:
     return EvaluationError(
-        "PROJSEG_EVALUATION_BAD_CAST", f"text '{text[:80]}' is not a {type_name(wanted)}"
+        "PROJSEG_EVALUATION_BAD_CAST",
+        f"text '{text[:80]}' is no {type_name(wanted)}; use try_cast for null instead",
     )
 
 
