@@ -364,6 +364,7 @@ _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
     "defined_drop_projection": _drop_projection,
     "defined_rename": lambda c, r: c.rename(_name(r), (r["new_namespace"], r["new_table"])),
     "defined_files": lambda c, r: files_of(c._places, given_files(c, r), r["timezone"]),
+    "defined_begun": lambda c, _: not c.store.database.is_missing,
     "defined_namespaces": lambda c, _: [*c.namespaces(), INFORMATION_SCHEMA],
     "defined_namespace": _namespace,
     "defined_create_namespace": lambda c, r: c.create_namespace(

@@ -20,6 +20,10 @@ class StoreDatabase(Protocol):
     uri: str
     path: Path | None
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is a file that is not there, which the first edit makes."""
+
     def close(self) -> None:
         """Close all connections; the next request opens others."""
 

@@ -542,3 +542,24 @@ def test_files_without_a_definition(sql, spark, tmp_path):
         assert rows(sql(f"SELECT * FROM {file}")) == [(1,)]
     finally:
         sql("USE spark_catalog.default")
+
+
+@pytest.mark.parametrize(
+    ("title", "first"),
+    [
+        ("born_of_namespace", "CREATE NAMESPACE {}.default2"),
+        ("born_of_table", "CREATE TABLE {}.default.t (a INT) USING projseg"),
+        ("born_of_rows", "CREATE TABLE {}.default.t USING projseg AS SELECT 1 AS a"),
+    ],
+)
+def test_the_first_edit_of_a_session_makes_the_catalog(spark, tmp_path, title, first):
+    place = tmp_path / "house.db"
+    spark.conf.set(f"spark.sql.catalog.{title}", CLASS)
+    spark.conf.set(f"spark.sql.catalog.{title}.uri", str(place))
+    with pytest.raises(Exception, match="there is no catalog at"):
+        spark.sql(f"SELECT * FROM {title}.default.t")
+    spark.sql(f"DROP TABLE IF EXISTS {title}.default.t")
+    assert not place.exists(), "looking makes no file"
+    spark.sql(first.format(title))
+    with projseg.Catalog(place) as made:
+        assert len(made.namespaces()) + len(list(made.tables())) == 2

@@ -112,6 +112,15 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with Li
     table(named, described, Some(described.get("version").asLong))
   }
 
+  override def tableExists(named: Identifier): Boolean = ofBegun({ loadTable(named); true }, false)
+
+  /** Whether a look finds something; `otherwise` where the first edit has not made the catalog yet, as a look makes none. */
+  private def ofBegun(look: => Boolean, otherwise: => Boolean): Boolean =
+    try look catch {
+      case _: NoSuchTableException | _: NoSuchNamespaceException => false
+      case _: SparkException if isOfDefinitions && !ask("defined_begun", all(Array.empty)).asBoolean => otherwise
+    }
+
   /** The tables of a namespace with their kinds, none of which is loaded. */
   override protected def summaries(namespace: Array[String]): Array[(Identifier, String)] = {
     val where = in(namespace)
@@ -244,6 +253,8 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with Li
     else (texts(found.get("properties")) ++ DefinedTable.text(found, "comment").map(SupportsNamespaces.PROP_COMMENT -> _) ++
       DefinedTable.text(found, "owner").map(SupportsNamespaces.PROP_OWNER -> _)).asJava
   }
+  override def namespaceExists(namespace: Array[String]): Boolean =
+    ofBegun({ loadNamespaceMetadata(namespace); true }, namespace.sameElements(defaultNamespace()))
   override def createNamespace(namespace: Array[String], given: util.Map[String, String]): Unit = if (isOfDefinitions) {
     val comment = Option(given.get(SupportsNamespaces.PROP_COMMENT)).map("comment" -> _)
     val free = given.asScala.toMap - SupportsNamespaces.PROP_COMMENT - SupportsNamespaces.PROP_OWNER
