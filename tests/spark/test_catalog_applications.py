@@ -17,7 +17,7 @@ from catalog_servers import started_server
 import projseg
 
 pytest.importorskip("starlette")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 START = """
 import json, sys, time
 import projseg
