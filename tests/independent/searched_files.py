@@ -19,7 +19,7 @@ class SearchedSegment(PlainSegment):
     def __init__(self, content):
         self.raw = {}
         super().__init__(content)
-        for table in self.footer["tables"]:
+        for table in self.all_tables():
             for column in table["columns"]:
                 self.values(table, column)
                 self.bitmaps(column)
@@ -35,9 +35,15 @@ class SearchedSegment(PlainSegment):
         )
         return stored
 
+    def all_tables(self):
+        """The base table, the projections, and the postings of indexes (17)."""
+        yield from self.footer["tables"]
+        for entry in self.footer.get("postings", []):
+            yield entry["table"]
+
     def all_values(self):
         yield from self.dictionaries
-        for table in self.footer["tables"]:
+        for table in self.all_tables():
             for column in table["columns"]:
                 if column["kind"] != "ids":
                     yield self.values(table, column)
@@ -70,6 +76,8 @@ def searched(path, counts):
     elif path.suffix == ".pseg":
         segment = SearchedSegment(content)
         counts["pages"] += len(segment.raw)
+        postings = segment.footer.get("postings", [])
+        counts["postings"] += sum(entry["table"]["row_count"] for entry in postings)
         counts["bytes"] += sum(map(len, segment.raw.values()))
         for raw in segment.raw.values():
             found.update(TEXT.findall(raw))

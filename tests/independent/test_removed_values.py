@@ -303,9 +303,11 @@ def lives(count, first=0):
 
 def test_removed_values_are_in_no_file_after_a_few_lives():
     lives(5)
+    lives(1, first=1002)
     assert SEEN["removed markers"] > 50
     assert SEEN["pages"] > 100
     assert SEEN["filters"] > 10
+    assert SEEN["postings"] > 0
 
 
 @pytest.mark.slow
@@ -314,6 +316,7 @@ def test_removed_values_are_in_no_file_after_many_lives(record_property):
     for name, count in SEEN.items():
         record_property(name, count)
     assert SEEN["kept by tags"] > 10
+    assert SEEN["postings"] > 100
 
 
 def test_the_search_finds_what_is_there():
