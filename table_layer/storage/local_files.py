@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import random
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from projseg.errors import StorageError
+from projseg.errors import CorruptTableError, StorageError
 from projseg.table_layer.storage.storage_contract import (
     PutNotDurableError,
     PutOutcomeUnknownError,
@@ -21,6 +23,9 @@ _RANDOM: Final = random.SystemRandom()
 _TURN_SECONDS_MAX: Final = 2.0
 _FIRST_PAUSE_SECONDS: Final = 0.001
 _LONGEST_PAUSE_SECONDS: Final = 0.02
+SYNCED: Final[set[tuple[int, int, str, int]]] = set()
+"""Names of folders that this process has made durable, by their folder's inode and their own."""
+_SYNCED_MAX: Final = 1 << 12
 
 
 def create_unique(storage: Storage, name: str, payload: bytes) -> None:
@@ -142,3 +147,31 @@ def take_turn(folder: int) -> None:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         else:
             return
+
+
+def remember_synced(name: tuple[int, int, str, int]) -> None:
+    """Note in `SYNCED`, which stays small, that a folder's name is durable."""
+    if len(SYNCED) >= _SYNCED_MAX:
+        SYNCED.clear()
+    SYNCED.add(name)
+
+
+def regular_size(status: os.stat_result) -> int:
+    """Return a file's size; OSError if it is no regular file."""
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EISDIR, "not a regular file")
+    return status.st_size
+
+
+def cut_short(root: str, name: str, wanted: int, found: int) -> CorruptTableError:
+    """Return the error of a file that has fewer bytes than it should."""
+    problem = f"{root}/{name} should have at least {wanted} bytes and has {found}"
+    return CorruptTableError("PROJSEG_FILE_CUT_SHORT", f"{problem}; restore it from a copy")
+
+
+def entry_status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return what an entry of a folder is; None if it was deleted meanwhile."""
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:  # deleted since the directory was read
+        return None

@@ -17,8 +17,17 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from typing import Final
 
-from projseg.errors import CorruptTableError, StorageError, without_secrets
-from projseg.table_layer.storage.local_files import explained, storage_error, take_turn
+from projseg.errors import StorageError, without_secrets
+from projseg.table_layer.storage.local_files import (
+    SYNCED,
+    cut_short,
+    entry_status,
+    explained,
+    regular_size,
+    remember_synced,
+    storage_error,
+    take_turn,
+)
 from projseg.table_layer.storage.paths import (
     COVER_PREFIX,
     DATA_PREFIX,
@@ -80,7 +89,7 @@ class LocalStorage:
     def size(self, name: str) -> int:
         """Return the size in bytes of a regular file."""
         with self._explained("read", name), _parent(self.root, check_name(name)) as (folder, base):
-            return _regular_size(os.stat(base, dir_fd=folder, follow_symlinks=False))
+            return regular_size(os.stat(base, dir_fd=folder, follow_symlinks=False))
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
         """Return exactly `size` bytes; the file's length is compared before memory is taken.
@@ -115,17 +124,17 @@ class LocalStorage:
             with _parent(self.root, check_name(name)) as (folder, base):
                 descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
             try:
-                yield descriptor, _regular_size(os.fstat(descriptor))
+                yield descriptor, regular_size(os.fstat(descriptor))
             finally:
                 os.close(descriptor)
 
     def _read_exactly(self, descriptor: int, length: int, name: str, wanted: ByteRange) -> bytes:
         offset, size = wanted
         if not 0 <= offset <= offset + size <= length:
-            raise _cut_short(self.root, name, offset + size, length)
+            raise cut_short(self.root, name, offset + size, length)
         content = _read_fully(descriptor, offset, size)
         if len(content) < size:
-            raise _cut_short(self.root, name, offset + size, offset + len(content))
+            raise cut_short(self.root, name, offset + size, offset + len(content))
         return content
 
     def put_if_absent(self, name: str, payload: bytes) -> None:
@@ -325,12 +334,21 @@ def _parent(
 
 
 def _make_folder(folder: str, parent: int, *, is_durable: bool) -> None:
-    # Synced even if the folder exists: who made it may have died before it was durable.
-    if not _exists(folder, parent):
+    is_there = _exists(folder, parent)
+    if not is_there:
         with suppress(FileExistsError):
             os.mkdir(folder, dir_fd=parent)
-    if is_durable:
-        os.fsync(parent)
+    if not is_durable:
+        return
+    # Synced even if the folder exists: who made it may have died before it was durable. That is
+    # done once by each process, as a name that was synced stays until it is removed.
+    inside, itself = os.fstat(parent), os.stat(folder, dir_fd=parent, follow_symlinks=False)
+    name = (inside.st_dev, inside.st_ino, folder, itself.st_ino)
+    if is_there and name in SYNCED:
+        return
+    SYNCED.discard(name)
+    os.fsync(parent)
+    remember_synced(name)
 
 
 def _make_durably(root: str, *, is_durable: bool) -> None:
@@ -357,23 +375,12 @@ def _exists(base: str, folder: int) -> bool:
     return False
 
 
-def _regular_size(status: os.stat_result) -> int:
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EISDIR, "not a regular file")
-    return status.st_size
-
-
 def _read_fully(descriptor: int, offset: int, size: int) -> bytes:
     pieces = []
     while size and (piece := os.pread(descriptor, size, offset)):
         pieces.append(piece)
         offset, size = offset + len(piece), size - len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _cut_short(root: str, name: str, wanted: int, found: int) -> CorruptTableError:
-    problem = f"{root}/{name} should have at least {wanted} bytes and has {found}"
-    return CorruptTableError("PROJSEG_FILE_CUT_SHORT", f"{problem}; restore it from a copy")
 
 
 def _list_folder(folder: int, inside: str, prefix: str) -> Iterator[StoredFile]:
@@ -388,13 +395,6 @@ def _list_folder(folder: int, inside: str, prefix: str) -> Iterator[StoredFile]:
                 finally:
                     os.close(inner)
             elif name.startswith(prefix) and is_own_name(name):
-                status = _status(entry)
+                status = entry_status(entry)
                 if status is not None and stat.S_ISREG(status.st_mode):
                     yield StoredFile(name, status.st_size, status.st_mtime_ns // 1000)
-
-
-def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    try:
-        return entry.stat(follow_symlinks=False)
-    except FileNotFoundError:  # deleted since the directory was read
-        return None

@@ -1,11 +1,12 @@
 """Every operation fails in turn, once and from then on, until an append succeeds."""
 
 import errno
+import shutil
 from itertools import count
 
 import pytest
 from fault_storage import FaultStorage
-from recorded_os import FailingOs, ShortWritingOs
+from recorded_os import FailingOs, RecordedOs, ShortWritingOs
 from small_tables import files_of, new_table, new_write_id, put_segment, small_properties
 
 from projseg.errors import (
@@ -18,8 +19,14 @@ from projseg.table_layer.commits.commit import append, commit, create_table
 from projseg.table_layer.metadata.change import Append
 from projseg.table_layer.metadata.snapshot import holds_table, list_versions, open_snapshot
 from projseg.table_layer.storage import local_storage
+from projseg.table_layer.storage.local_files import SYNCED
 from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, open_storage
-from projseg.table_layer.storage.paths import METADATA_PREFIX, is_temporary, snapshot_name
+from projseg.table_layer.storage.paths import (
+    METADATA_PREFIX,
+    is_temporary,
+    new_manifest_name,
+    snapshot_name,
+)
 
 
 def outcome_of_append(storage):
@@ -98,6 +105,7 @@ def test_no_failed_sync_is_acknowledged(tmp_path, monkeypatch):
     storage, _ = new_table(tmp_path / "t")
     outcomes = []
     for at in count(1):
+        SYNCED.clear()  # as in a process that has not written here yet
         failing = FailingOs(at, only=("fsync",))
         with monkeypatch.context() as patch:
             patch.setattr(local_storage, "os", failing)
@@ -108,9 +116,33 @@ def test_no_failed_sync_is_acknowledged(tmp_path, monkeypatch):
         files = [event[1] for event in failing.events if event[0] == "fsync"]
         assert len(files) == len(set(files)), "a failed sync was repeated on the same file"
         check(storage, outcomes)
-    # Segment, manifest and snapshot: the file, its folder, and the folders above each.
-    assert at == 11
+    # Segment, manifest and snapshot: the file, its folder, and the folders above each once.
+    assert at == 10
     assert [outcome for outcome, _ in outcomes].count("unknown") == 1
+
+
+def test_a_folder_is_synced_once_while_it_stays(tmp_path, monkeypatch):
+    recorded = RecordedOs()
+    monkeypatch.setattr(local_storage, "os", recorded)
+    storage = open_storage(tmp_path / "t")
+
+    def synced():
+        recorded.events.clear()
+        storage.put_if_absent(new_manifest_name(), b"x")
+        return [event[1] for event in recorded.events if event[0] == "sync_folder"]
+
+    above = [str(tmp_path / "t"), str(tmp_path / "t/_projseg")]
+    inside = [str(tmp_path / "t/_projseg/manifests")]
+    SYNCED.clear()
+    assert synced()[-3:] == [*above, *inside]
+    assert synced() == inside
+    SYNCED.clear()  # another process trusts nobody
+    assert synced() == [*above, *inside]
+    shutil.rmtree(tmp_path / "t/_projseg/manifests")
+    assert synced() == [above[1], *inside]
+    (tmp_path / "t/_projseg").rename(tmp_path / "elsewhere")
+    shutil.copytree(tmp_path / "elsewhere", tmp_path / "t/_projseg")
+    assert synced() == [*above, *inside]
 
 
 def test_temporary_files_are_removed_when_the_disk_is_full(tmp_path, monkeypatch):
