@@ -27,11 +27,14 @@ from projseg.views.view_store import (
     open_store,
     store_of,
 )
+from projseg.views.written_rows import WrittenRows
 
 LOGGER: Final = logging.getLogger("projseg.views")
 
 
-def refresh_after_commit(snapshot: Snapshot, note: CommitNote = NO_NOTE) -> StoreVersion | None:
+def refresh_after_commit(
+    snapshot: Snapshot, note: CommitNote = NO_NOTE, written: WrittenRows | None = None
+) -> StoreVersion | None:
     """Refresh the views of a table that follow its commits; return the store, if it has one.
 
     So are views of other tables that read it as a dimension. Each view is tried once: another
@@ -43,6 +46,8 @@ def refresh_after_commit(snapshot: Snapshot, note: CommitNote = NO_NOTE) -> Stor
         The version that was committed.
     note : CommitNote
         For the store's history.
+    written : WrittenRows or None
+        Rows of the commit that are still in memory.
     """
     for fact, view in linked_views(snapshot):
         if _follows(view):
@@ -58,7 +63,7 @@ def refresh_after_commit(snapshot: Snapshot, note: CommitNote = NO_NOTE) -> Stor
         return None
     for view in views:
         if _follows(view) and store is not None:
-            store = _refreshed(snapshot, store, view, note)
+            store = _refreshed(snapshot, store, view, note, written)
     return store
 
 
@@ -77,10 +82,14 @@ def _follows(view: ViewEntry) -> bool:
 
 
 def _refreshed(
-    snapshot: Snapshot, store: StoreVersion, view: ViewEntry, note: CommitNote
+    snapshot: Snapshot,
+    store: StoreVersion,
+    view: ViewEntry,
+    note: CommitNote,
+    written: WrittenRows | None = None,
 ) -> StoreVersion:
     try:
-        return Refresher(snapshot, store, view, Work()).run(note)[0]
+        return Refresher(snapshot, store, view, Work(written=written)).run(note)[0]
     except CommitConflictError:
         return _newest(snapshot, store)
     except (ProjsegError, OSError) as error:

@@ -24,7 +24,6 @@ from projseg.evaluation.rows import MemorySource, all_rows
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.reader.plan_figures import planned_reads
-from projseg.reader.run.run_plan import run_partial
 from projseg.reader.sources.segment_source import SegmentSource, open_segment
 from projseg.segment_format.layout.format_limits import SEGMENT_ROWS_MAX
 from projseg.segment_format.vectors.arrow_arrays import filled_values
@@ -41,6 +40,8 @@ from projseg.table_layer.storage.paths import VIEWS, segment_name
 from projseg.views.view_commits import StoreWrite
 from projseg.views.view_dimensions import paths_of, state_of
 from projseg.views.view_records import GROUPS, PartCover, PathState, ViewPart, digest_of
+from projseg.views.view_store import store_of
+from projseg.views.written_rows import WrittenRows, folded_groups, held_groups, hold_groups
 from projseg.writer.merged_columns import with_values_in_use
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, projection_of
 from projseg.writer.segment_contents import SegmentContents
@@ -63,11 +64,14 @@ class NewPart(msgspec.Struct, frozen=True):
         The parts whose groups are among them.
     groups : Partial or None
         The groups; None: they are those of the only part in `merged`.
+    is_in_order : bool
+        Whether the groups ascend by their keys.
     """
 
     entries: tuple[SegmentEntry, ...]
     merged: tuple[ViewPart, ...]
     groups: Partial | None
+    is_in_order: bool = False
 
     @property
     def group_count(self) -> int:
@@ -90,6 +94,8 @@ class Folder:
         The version.
     spec : ProjectionSpec
         What the view stores, over stored names, with its dimensions at one version each.
+    written : WrittenRows or None
+        Rows of the segments that may be in memory.
 
     Attributes
     ----------
@@ -101,8 +107,11 @@ class Folder:
         Rows of segments and groups of parts that were folded.
     """
 
-    def __init__(self, snapshot: Snapshot, spec: ProjectionSpec) -> None:
+    def __init__(
+        self, snapshot: Snapshot, spec: ProjectionSpec, written: WrittenRows | None = None
+    ) -> None:
         self.snapshot = snapshot
+        self._written = written
         self.spec = spec
         self._paths = paths_of(spec)
         self.schema = stored_schema(snapshot.properties)
@@ -140,7 +149,7 @@ class Folder:
             if rows > SEGMENT_ROWS_MAX and len(entries) > 1:
                 raise _too_many(rows)
             plan = self.plan(entries)
-            groups = run_partial(self.snapshot.storage, plan, plan.segments)
+            groups = folded_groups(self.snapshot.storage, plan, self._written)
             if groups.group_count > PART_GROUPS_MAX and len(entries) > 1:
                 raise _too_many(groups.group_count)
         except LimitExceededError:
@@ -159,7 +168,8 @@ class Folder:
         return NewPart(
             tuple(entry for piece in pieces for entry in piece.entries),
             tuple(part for piece in pieces for part in piece.merged),
-            merge_partials(partials, self.query.primitives),
+            merge_partials(partials, self.query.primitives, in_order=True),
+            len(partials) > 1,
         )
 
     def groups_of(self, piece: NewPart) -> Partial:
@@ -168,6 +178,9 @@ class Folder:
             return piece.groups
         (part,) = piece.merged
         self.rows_read += part.group_count
+        held = held_groups(store_of(self.snapshot.storage).location, part, self.schema)
+        if held is not None:
+            return held
         return stored_groups_of(self.snapshot, self.schema, self.spec, part)
 
     def write(
@@ -190,7 +203,9 @@ class Folder:
         names : sequence of str
             The segments that it stands for, as they are listed.
         """
-        groups = in_key_order(self.groups_of(piece), self.query.primitives)
+        groups = self.groups_of(piece)
+        if not piece.is_in_order:
+            groups = in_key_order(groups, self.query.primitives)
         built = projection_of(self.spec, lambda: (groups, _group_count(groups, self.query)))
         if isinstance(built, NotBuilt):
             raise LimitExceededError("PROJSEG_LIMIT_EXCEEDED", built.reason)
@@ -211,7 +226,7 @@ class Folder:
         live += sum(part.cover.live_row_count for part in piece.merged)
         covered_bytes = sum(entry.byte_count for entry in piece.entries)
         covered_bytes += sum(part.cover.byte_count for part in piece.merged)
-        return ViewPart(
+        part = ViewPart(
             segment=SegmentEntry(
                 file=file,
                 write_id=write.write_id,
@@ -228,6 +243,9 @@ class Folder:
             paths=self.path_states(groups, live),
             embedded=_embedded(piece),
         )
+        if part.group_count == groups.group_count:
+            hold_groups(storage.location, part, self.schema, groups)
+        return part
 
     def path_states(self, groups: Partial, live_row_count: int) -> tuple[PathState, ...]:
         """Return the content of each path's dimension, with the rows without a partner.

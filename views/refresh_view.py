@@ -136,7 +136,7 @@ class Refresher:
         spec = stored_groups_spec(view, properties, self._dimensions)
         check_keys(view.name, spec, view.dimensions)
         self._schema = stored_schema(properties)
-        self._folder = Folder(snapshot, spec)
+        self._folder = Folder(snapshot, spec, work.written)
         self._kept_for = CoveredSegments.of(view)
         self._fates = self._classified(work)
         self._folded: set[str] = set()

@@ -13,6 +13,7 @@ from projseg.algebra.time.interval import Interval
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.views.changes.subtracted_parts import may_subtract
 from projseg.views.definitions.result_definition import RunSelect
+from projseg.views.written_rows import WrittenRows
 
 OnProgress = Callable[[int, int], object]
 
@@ -66,12 +67,15 @@ class Work:
         Called with how many chunks are done and how many there are.
     run_select : callable or None
         Has Spark run the SELECT of a stored result; None: there is no Spark.
+    written : WrittenRows or None
+        Rows of new segments that are still in memory.
     """
 
     is_full: bool = False
     interval: Interval | None = None
     on_progress: OnProgress | None = None
     run_select: RunSelect | None = None
+    written: WrittenRows | None = None
 
     def wants(self, entry: SegmentEntry) -> bool:
         """Whether an uncovered segment is to be folded."""

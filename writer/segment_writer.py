@@ -107,6 +107,8 @@ class SegmentLayout:
 
 
 Build = Callable[[ProjectionSpec], BuiltProjection | NotBuilt]
+OnRows = Callable[[SegmentEntry, MemorySource], object]
+"""Gets the entry of a segment that was written, and its rows."""
 
 
 def write_segment(
@@ -119,6 +121,7 @@ def write_segment(
     interval: tuple[int, int] | None,
     pool: Executor,
     filters: FilterWriter,
+    on_rows: OnRows | None = None,
 ) -> SegmentEntry:
     """Write one segment file, durably, and return how a manifest lists it.
 
@@ -141,6 +144,8 @@ def write_segment(
         Columns and projections are worked on side by side.
     filters : FilterWriter
         Gets the segment's filters.
+    on_rows : callable or None
+        Called when the file is there.
 
     Raises
     ------
@@ -150,7 +155,7 @@ def write_segment(
         If the file cannot be written.
     """
     source = _sorted_source(columns, layout, pool)
-    return write_sorted(
+    entry = write_sorted(
         source,
         layout,
         each_once(spec for spec in layout.specs if not layout.scopes[spec.name].is_deferred),
@@ -162,6 +167,9 @@ def write_segment(
         pool=pool,
         filters=filters,
     )
+    if on_rows is not None:
+        on_rows(entry, source)
+    return entry
 
 
 def each_once(specs: Iterable[ProjectionSpec]) -> list[ProjectionSpec]:

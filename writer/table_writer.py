@@ -20,7 +20,7 @@ from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import segment_name
 from projseg.writer.checked_rows import normalise_batches
 from projseg.writer.segment_filters import FilterWriter
-from projseg.writer.segment_writer import SegmentLayout, write_segment
+from projseg.writer.segment_writer import OnRows, SegmentLayout, write_segment
 from projseg.writer.time_chunks import cut_into_segments
 
 _SEGMENTS_AT_ONCE: Final = 2
@@ -36,6 +36,7 @@ def write_segments(
     attempt: int = 0,
     threads: int | None = None,
     on_segment: Callable[[SegmentEntry], object] | None = None,
+    on_rows: OnRows | None = None,
 ) -> list[SegmentEntry]:
     """Write all rows as segment files and return how manifests would list them.
 
@@ -56,6 +57,8 @@ def write_segments(
         Threads for encoding; None: one a processor.
     on_segment : callable or None
         Called with each finished entry, for progress.
+    on_rows : callable or None
+        Called with each entry and its rows, in several threads.
 
     Raises
     ------
@@ -93,6 +96,7 @@ def write_segments(
             interval=_chunk(granularity, start),
             pool=pool,
             filters=filters,
+            on_rows=on_rows,
         )
 
     entries: list[SegmentEntry] = []

@@ -239,10 +239,16 @@ class Table(
         from projseg.table.writes import append
 
         self._check_newest()
+        written = self._new_rows()
         self._snapshot, made = append(
-            self._snapshot, data, on_segment=on_segment, note=self._note, commit_as=commit_as
+            self._snapshot,
+            data,
+            on_segment=on_segment,
+            note=self._note,
+            commit_as=commit_as,
+            on_rows=None if written is None else written.hold,
         )
-        self._refresh_views()
+        self._refresh_views(written)
         return made
 
     def overwrite(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import UNSET
 
@@ -11,6 +11,9 @@ from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage
+
+if TYPE_CHECKING:
+    from projseg.views.written_rows import WrittenRows
 
 
 class WritableTable(TableVersion):
@@ -76,13 +79,21 @@ class WritableTable(TableVersion):
         self._note = CommitNote({}, user_name, user_metadata)
         return self
 
-    def _refresh_views(self) -> None:
+    def _new_rows(self) -> WrittenRows | None:
+        """Return what holds rows from their writing until views are refreshed; None: no views."""
+        if not self._has_views:
+            return None
+        from projseg.views.written_rows import WrittenRows
+
+        return WrittenRows()
+
+    def _refresh_views(self, written: WrittenRows | None = None) -> None:
         """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
         if self._snapshot.properties.is_in_views:
             # Imported here: most tables have no views, and each write would pay.
             from projseg.views.on_commit import refresh_after_commit
 
-            self._store = refresh_after_commit(self._snapshot, self._note) or UNSET
+            self._store = refresh_after_commit(self._snapshot, self._note, written) or UNSET
 
     def _check_newest(self) -> None:
         if self._is_pinned:

@@ -27,6 +27,7 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import new_write_id
+from projseg.writer.segment_writer import OnRows
 from projseg.writer.table_writer import write_segments
 
 OnSegment: TypeAlias = Callable[[SegmentEntry], object]
@@ -64,8 +65,9 @@ def append(
     on_segment: OnSegment | None,
     note: CommitNote,
     commit_as: str | None = None,
+    on_rows: OnRows | None = None,
 ) -> tuple[Snapshot, Commit]:
-    """Add rows to the table version `base`; see `Table.append`."""
+    """Add rows to the table version `base`; see `Table.append`, and `write_segments`."""
     txn = transaction_of(commit_as)
     if txn is not None and txn[0] in base.file.transactions:
         return base, Commit(base.version, 0, 0)
@@ -77,6 +79,7 @@ def append(
         on_segment=on_segment,
         note=note,
         txn=txn,
+        on_rows=on_rows,
     )
 
 
@@ -113,6 +116,7 @@ def _write_rows(
     on_segment: OnSegment | None,
     note: CommitNote,
     txn: tuple[str, int] | None = None,
+    on_rows: OnRows | None = None,
 ) -> tuple[Snapshot, Commit]:
     """Write rows for the table version `base` and publish them; all of them or none.
 
@@ -133,6 +137,8 @@ def _write_rows(
         For the table's history.
     txn : (str, int) or None
         The name of the write, which is done once.
+    on_rows : callable or None
+        Called with the entry and the rows of each segment, in several threads.
 
     Raises
     ------
@@ -144,7 +150,9 @@ def _write_rows(
     """
     storage, write_id = base.storage, new_write_id()
     with removed_on_failure(storage, write_id, base.version) as files:
-        entries = _write_segments(storage, base.properties, data, write_id, on_segment, files)
+        entries = _write_segments(
+            storage, base.properties, data, write_id, on_segment, files, on_rows
+        )
         snapshot = commit(
             storage,
             base,
@@ -234,12 +242,18 @@ def _write_segments(
     write_id: str,
     on_segment: OnSegment | None,
     files: list[str],
+    on_rows: OnRows | None = None,
 ) -> tuple[SegmentEntry, ...]:
     try:
         storage.check_writable()
         batches = batches_of(data, properties.schema)
         entries = write_segments(
-            batches, properties, storage, write_id=write_id, on_segment=on_segment
+            batches,
+            properties,
+            storage,
+            write_id=write_id,
+            on_segment=on_segment,
+            on_rows=on_rows,
         )
     except StorageError as error:
         raise not_committed(storage, error) from error
