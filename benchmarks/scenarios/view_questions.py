@@ -47,12 +47,17 @@ _COLD_RUNS: Final = 3
 
 
 def run(bench: Bench) -> None:
-    """Ask tables of several numbers of segments; those of many more only through the view."""
+    """Ask tables of several numbers of segments; those of many more only through the view.
+
+    With `hours` all tables span the same time with `rows` in each hour, so that their views have as
+    many groups, and only questions are asked.
+    """
     compared = 0
     for count in bench.numbers("segments"):
         bench.progress(f"{count:,} segments")
         case, location = f"{count:,} segments", bench.folder / f"t{count}"
-        table = _made(location, count, bench["rows"])
+        length = bench["hours"] * _HOUR_US // count or _HOUR_US
+        table = _made(location, count, max(bench["rows"] * length // _HOUR_US, 1), length)
         with measured() as spent:
             view = table.create_view("v", _VIEW, chunk=bench["chunk"])
         assert isinstance(view, projseg.View)
@@ -68,7 +73,7 @@ def run(bench: Bench) -> None:
             warm = cpu_ms(partial(_ask, opened, context), _WARM_RUNS)
             figure = {"cold cpu ms": float(np.median(cold)), "warm cpu ms": warm}
             bench.add("questions", case, way, figure)
-        if is_large:
+        if is_large or bench["hours"]:
             continue
         bench.add("refresh", case, "after 1 %", _appended(table, count, bench))
         bench.add("refresh", case, "after a row a chunk was deleted", _deleted(table))
@@ -191,24 +196,26 @@ def _timestamp(time: dt.datetime) -> str:
     return f"TIMESTAMP '{time.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}'"
 
 
-def _made(location: Path, count: int, rows: int, **options: Any) -> projseg.Table:
-    """Make a table of `count` hours with `rows` rows each."""
+def _made(
+    location: Path, count: int, rows: int, length: int = _HOUR_US, **options: Any
+) -> projseg.Table:
+    """Make a table of `count` segments with `rows` rows each, of `length` microseconds."""
     table = projseg.Table.create(
         location,
         {"time": "timestamp", "channel": "string", "added": "bigint"},
         time_column="time",
-        segment_granularity="hour",
+        segment_granularity=f"PT{length // 1_000_000}S",
         **options,
     )
     for first in range(0, count, 1000):
-        table.append(_rows(first, min(first + 1000, count), rows))
+        table.append(_rows(first, min(first + 1000, count), rows, length))
     return table
 
 
-def _rows(first: int, end: int, rows: int) -> pa.Table:
+def _rows(first: int, end: int, rows: int, length: int = _HOUR_US) -> pa.Table:
     generator = np.random.default_rng(first)
     hours = np.repeat(np.arange(first, end), rows)
-    times = hours * _HOUR_US + generator.integers(0, _HOUR_US, len(hours))
+    times = hours * length + generator.integers(0, length, len(hours))
     channels = pa.DictionaryArray.from_arrays(
         pa.array(generator.integers(0, 50, len(hours)).astype(np.int32)),
         pa.array([f"#{n:02}" for n in range(50)]),

@@ -8,6 +8,7 @@ from scale import IS_NIGHTLY
 
 from projseg import Table
 from projseg.errors import ProjsegError
+from projseg.memory.cache import KEPT
 
 TABLES = 300 if IS_NIGHTLY else 4
 STEPS = 3
@@ -44,9 +45,22 @@ def make_views(r, table):
 
 def change(r, table):
     """Change the table, or refresh its views."""
-    what = r.choice(["append", "append by another", "delete", "update", "compact", "refresh"])
+    what = r.choice(
+        ["append", "append by another", "delete", "update", "compact", "refresh"]
+        + ["appends", "overwrite", "restore"]
+    )
     if what == "append":
         table.append(rows(r, r.choice([1, 20, 80])))
+    elif what == "appends":  # small parts are merged with groups that are still in memory
+        for _ in range(r.randint(2, 5)):
+            table.append(rows(r, r.choice([1, 20])))
+            if r.random() < 0.2:
+                KEPT.clear()
+    elif what == "overwrite":
+        table.overwrite(rows(r, r.choice([1, 40])))
+    elif what == "restore":
+        table.append(rows(r, 20))
+        table.restore(table.version - 1)
     elif what == "append by another":
         Table(table.location).append(rows(r, 30))
         table.refresh()
