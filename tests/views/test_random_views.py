@@ -43,36 +43,40 @@ def make_views(r, table):
     return made
 
 
-def change(r, table):
-    """Change the table, or refresh its views."""
-    what = r.choice(
-        ["append", "append by another", "delete", "update", "compact", "refresh"]
-        + ["appends", "overwrite", "restore"]
-    )
-    if what == "append":
-        table.append(rows(r, r.choice([1, 20, 80])))
-    elif what == "appends":  # small parts are merged with groups that are still in memory
-        for _ in range(r.randint(2, 5)):
-            table.append(rows(r, r.choice([1, 20])))
-            if r.random() < 0.2:
-                KEPT.clear()
-    elif what == "overwrite":
-        table.overwrite(rows(r, r.choice([1, 40])))
-    elif what == "restore":
-        table.append(rows(r, 20))
-        table.restore(table.version - 1)
-    elif what == "append by another":
-        Table(table.location).append(rows(r, 30))
-        table.refresh()
-    elif what == "delete":
-        table.delete(atom(r))
-    elif what == "update":
-        table.update({"n": "n + 1"}, filter=atom(r))
-    elif what == "compact":
-        table.compact()
-    else:
-        for name in table.views()["name"].to_pylist():
-            table.view(name).refresh(full=r.random() < 0.3)
+def refreshed(r, table):
+    for name in table.views()["name"].to_pylist():
+        table.view(name).refresh(full=r.random() < 0.3)
+
+
+def appended_by_another(r, table):
+    Table(table.location).append(rows(r, 30))
+    table.refresh()
+
+
+def appended_in_pieces(r, table):
+    """Small parts are merged with groups that are still in memory, or are not any more."""
+    for _ in range(r.randint(2, 5)):
+        table.append(rows(r, r.choice([1, 20])))
+        if r.random() < 0.2:
+            KEPT.clear()
+
+
+def restored(r, table):
+    table.append(rows(r, 20))
+    table.restore(table.version - 1)
+
+
+CHANGES = [
+    lambda r, table: table.append(rows(r, r.choice([1, 20, 80]))),
+    appended_by_another,
+    appended_in_pieces,
+    lambda r, table: table.delete(atom(r)),
+    lambda r, table: table.update({"n": "n + 1"}, filter=atom(r)),
+    lambda r, table: table.overwrite(rows(r, r.choice([1, 40]))),
+    lambda r, table: table.compact(),
+    restored,
+    refreshed,
+]
 
 
 @pytest.mark.parametrize("seed", range(TABLES))
@@ -83,7 +87,7 @@ def test_views_answer_as_rows_do(tmp_path, seed):
     used = collections.Counter()
     for step in range(STEPS):
         if step:
-            change(r, table)
+            r.choice(CHANGES)(r, table)
         for _ in range(QUERIES_A_STEP):
             query, context = make_query(r, views + declared)
             expected = answer(table, query, {**context, "noProjections": True})
