@@ -108,10 +108,9 @@ class Rows(msgspec.Struct, frozen=True):
         return vector
 
     def _fetch(self, name: str, is_state: bool) -> Vector:
-        if self._origin is not None:
-            rows, positions = self._origin
-            if (name, is_state) in rows._fetched:
-                return rows._fetched[name, is_state].take(positions)
+        if (found := self._within(name, is_state)) is not None:
+            rows, positions = found
+            return rows._fetched[name, is_state].take(positions)
         if isinstance(self.selection, RowIds):
             return self.source.vector_of_rows(name, self.selection.ids, is_state=is_state)
         if len(self.selection) == self.source.row_count:
@@ -119,11 +118,20 @@ class Rows(msgspec.Struct, frozen=True):
         start, end = self.selection.start, self.selection.end
         return self.source.vector_of_range(name, start, end, is_state=is_state)
 
+    def _within(self, name: str, is_state: bool) -> tuple[Rows, NDArray[np.uint32]] | None:
+        """Return the nearest rows that have a column and that these are among, and where."""
+        if self._origin is None:
+            return None
+        rows, positions = self._origin
+        if (name, is_state) in rows._fetched:
+            return self._origin
+        if (found := rows._within(name, is_state)) is None:
+            return None
+        return found[0], gather(found[1], positions)
+
     def has_computed(self, name: str) -> bool:
         """Whether a computed column is kept, by these rows or by those that they are among."""
-        if (name, False) in self._fetched:
-            return True
-        return self._origin is not None and (name, False) in self._origin[0]._fetched
+        return (name, False) in self._fetched or self._within(name, False) is not None
 
     def keep(self, name: str, vector: Vector) -> None:
         """Keep a column that was computed, under a name that the source does not have."""

@@ -230,6 +230,14 @@ class SourcePlan(msgspec.Struct, frozen=True):
         return self.source is None and not self.is_metadata
 
     @property
+    def selecting_columns(self) -> frozenset[str]:
+        """The columns by which rows are selected."""
+        names = frozenset[str]() if self.filter is None else self.filter.columns
+        if self.interval is None or self.time_column is None:
+            return names
+        return names | {self.time_column}
+
+    @property
     def source_name(self) -> str | None:
         """The source's name in `explain`: a projection's name or `metadata`; None for base rows."""
         if self.is_metadata:

@@ -9,7 +9,7 @@ keys and the places of at most `limit` rows of its step.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -119,6 +119,7 @@ class FirstRows:
         self._found: list[FoundRows] = []
         self._pending = 0  # rows among those found that were not compared with the others
         self._last: tuple[Bound, ...] | None = None
+        self._passing: dict[int, frozenset[str]] = {}  # by source: columns that are not kept
 
     def batches(self, batch_rows: int) -> Iterator[list[tuple[Rows, SourcePlan, NDArray[np.intp]]]]:
         """Yield batches in order: rows of each source, and where in the batch each stands."""
@@ -132,7 +133,8 @@ class FirstRows:
                 positions = np.flatnonzero(numbers == number)
                 positions = positions[np.argsort(all_row_ids[positions])]
                 source = self._sources[number]
-                opened = replace(self._open(source), reads_few=True)
+                outputs = source.plan.keys[: len(self._plan.query.columns)]
+                opened = replace(self._first_read(source, _names(outputs)), reads_few=True)
                 rows = Rows(opened, selection_of(all_row_ids[positions]))
                 parts.append((rows, source.plan, positions))
             yield parts
@@ -218,9 +220,9 @@ class FirstRows:
     def _steps_of(self, source: _Source) -> Iterator[_Step]:
         """Yield the steps of a source, those of the best first keys first, up to the bound."""
         rows = rows_to_read(source.entry, source.plan)
-        ranges = self._ranges(source).within(
-            rows, _names_read(source), self._limit, lambda: self._last
-        )
+        names = _names(source.keys) | source.plan.selecting_columns
+        self._first_read(source, names)
+        ranges = self._ranges(source).within(rows, names, self._limit, lambda: self._last)
         yield from (_Step(source, one) for one in ranges)
 
     def _ranges(self, source: _Source) -> OrderedRanges:
@@ -232,7 +234,7 @@ class FirstRows:
         source, last = step.source, self._last
         opened = self._open(source)
         before = None
-        if last is not None and not any(map(opened.is_opaque, _key_names(source))):
+        if last is not None and not any(map(opened.is_opaque, _names(source.keys))):
             # Numbers and ids are compared sooner than most filters are evaluated.
             before, last = partial(self._before, source=source, last=last), None
         rows = select_rows(
@@ -326,7 +328,14 @@ class FirstRows:
         return rows.subset(np.sort(order).astype(np.uint32))
 
     def _open(self, source: _Source) -> SegmentSource:
-        return open_source(self._storage, source.entry, source.plan, self._plan.schema)
+        opened = open_source(self._storage, source.entry, source.plan, self._plan.schema)
+        return replace(opened, passing=self._passing.get(source.number, frozenset()))
+
+    def _first_read(self, source: _Source, names: set[str]) -> SegmentSource:
+        """Return a source that keeps those columns, and others, that were read before."""
+        opened = self._open(source)
+        passing = self._passing[source.number] = opened.passing | opened.first_read(names)
+        return replace(opened, passing=passing)
 
 
 def _terms(plan: QueryPlan) -> tuple[OrderTerm, ...]:
@@ -337,15 +346,5 @@ def _terms(plan: QueryPlan) -> tuple[OrderTerm, ...]:
     return (*query.order_by, OrderTerm(Column(query.time_type, _TIME)))
 
 
-def _key_names(source: _Source) -> set[str]:
-    return set[str]().union(*(key.columns for key in source.keys))
-
-
-def _names_read(source: _Source) -> set[str]:
-    """Return the columns that finding the first rows reads."""
-    names = _key_names(source)
-    if source.plan.filter is not None:
-        names |= source.plan.filter.columns
-    if source.plan.interval is not None and source.plan.time_column is not None:
-        names.add(source.plan.time_column)
-    return names
+def _names(expressions: Iterable[Expression]) -> set[str]:
+    return set[str]().union(*(one.columns for one in expressions))

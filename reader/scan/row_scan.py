@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from typing import Final
 
 import msgspec
@@ -24,6 +24,7 @@ from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.joined_rows import rows_held
 from projseg.evaluation.rows import RowRange, Rows
+from projseg.kernels.rows.sorting import distinct
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, each_under
 from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
@@ -197,10 +198,11 @@ def _batches(
     sources = ((segment.entry, p) for segment in segments for p in segment.choice.plans)
     count = len(plan.query.columns)
 
-    def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange]) -> list[Part]:
+    def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange, frozenset[str]]) -> list[Part]:
         check_deadline()
-        entry, source_plan, row_range = wanted
+        entry, source_plan, row_range, passing = wanted
         source = open_source(storage, entry, source_plan, plan.schema)
+        source = replace(source, passing=passing)
         rows = select_rows(
             source,
             row_range,
@@ -211,11 +213,12 @@ def _batches(
         ).compact()
         outputs = source_plan.keys[:count]
         if len(rows) > len(rows_to_read(entry, source_plan)) * _KEPT_SHARE_MIN:
-            for name in sorted(set[str]().union(*(output.columns for output in outputs))):
+            for name in sorted(_names(outputs) - passing):
                 source.keep(name)
         order = _base_order(rows) if source_plan.needs_row_numbers else None
         step = min(max(len(rows) // _BATCHES_WANTED, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
-        ranges = [(first, min(first + step, len(rows))) for first in range(0, len(rows), step)]
+        starts = _page_starts(rows, step) if passing else range(0, len(rows), step)
+        ranges = list(pairwise([*starts, len(rows)]))
         if order is None:
             is_copied = _are_copied(source, rows, outputs)
             return [Part(rows.slice(*one), outputs, is_copied=is_copied) for one in ranges]
@@ -234,6 +237,20 @@ def _batches(
         stack.callback(selected.close)
         found = workers.map_ahead(partial(_begun, plan), _tasks(selected), ahead=2 * thread_count)
         yield from chain.from_iterable(found)
+
+
+def _page_starts(rows: Rows, step: int) -> Iterable[int]:
+    """Cut rows into batches of about so many, no two of which read the same page."""
+    selection = rows.selection
+    if isinstance(selection, RowRange):
+        starts = np.arange(selection.start, selection.end, step) // PAGE_ROWS_MAX * PAGE_ROWS_MAX
+        return map(int, distinct(np.maximum(starts - selection.start, 0)))
+    pages = selection.ids[::step] // PAGE_ROWS_MAX * PAGE_ROWS_MAX
+    return map(int, distinct(np.searchsorted(selection.ids, pages)))
+
+
+def _names(outputs: Sequence[Expression]) -> set[str]:
+    return set[str]().union(*(output.columns for output in outputs))
 
 
 def _are_copied(source: SegmentSource, rows: Rows, outputs: Sequence[Expression]) -> bool:
@@ -268,8 +285,10 @@ def _scattered(rows: Rows, outputs: tuple[Expression, ...], order: NDArray[np.in
 
 def _ranges(
     storage: Storage, plan: QueryPlan, wanted: tuple[SegmentEntry, SourcePlan]
-) -> Iterator[tuple[SegmentEntry, SourcePlan, RowRange]]:
+) -> Iterator[tuple[SegmentEntry, SourcePlan, RowRange, frozenset[str]]]:
     """Cut a source by pages if a limit may make a few of them enough; else return it whole.
+
+    Beside it are the columns that are not kept: none of what rows are selected by.
 
     Rows of a projection are put back into the order of the base rows, so all are selected together,
     unless their columns would take far more memory than the file.
@@ -281,7 +300,9 @@ def _ranges(
     if plan.query.limit is not None and not source_plan.needs_row_numbers:
         step = min(step or len(rows), 2 * PAGE_ROWS_MAX)
     ranges = [rows] if step is None else cut(rows, step, source, names)
-    return ((entry, source_plan, row_range) for row_range in ranges)
+    outputs = _names(source_plan.keys[: len(plan.query.columns)])
+    passing = source.first_read(outputs - source_plan.selecting_columns)
+    return ((entry, source_plan, row_range, passing) for row_range in ranges)
 
 
 def _begun(plan: QueryPlan, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:

@@ -5,16 +5,113 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.evaluation.rows import RowRange
-from projseg.reader.sources.segment_source import SegmentSource, open_segment
+from projseg.memory.cache import KEPT, Owner
+from projseg.reader.sources.segment_source import SegmentSource
+from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import BASE_TABLE
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.layout.footer_checks import ENDING_BYTES
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.table_layer.columns.renamed_columns import viewed, viewed_projection
+from projseg.table_layer.commits.fetched_ranges import FetchedRanges, ending_bytes
+from projseg.table_layer.commits.verify_entries import listed_ending
 from projseg.table_layer.metadata.deleted_rows import deleted_rows
+from projseg.table_layer.metadata.footer_match import (
+    footer_mismatches,
+    projection_mismatches,
+    require_match,
+)
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.storage.locate_storage import Storage
+
+
+class _Opened(msgspec.Struct, frozen=True):
+    """An open segment, and the entry and the specs that it was already compared with."""
+
+    segment: SegmentFile
+    entry: SegmentEntry
+    specs: dict[str, ProjectionSpec] = msgspec.field(default_factory=dict)
+
+    def require(self, entry: SegmentEntry, schema: TableSchema) -> None:
+        if self.entry is not entry and self.entry != entry:
+            require_match(footer_mismatches(entry, self.segment, schema), self.segment.path)
+
+    def require_projection(self, spec: ProjectionSpec) -> None:
+        name = spec.table_name or spec.name
+        if self.specs.get(name) is not spec:
+            where = f"{self.segment.path}: projection '{name}'"
+            table = self.segment.table(name)
+            require_match(projection_mismatches(spec.as_stored, table), where)
+            self.specs[name] = spec
+
+
+def open_segment(
+    storage: Storage,
+    entry: SegmentEntry,
+    schema: TableSchema,
+    spec: ProjectionSpec | None = None,
+    *,
+    holds_ending: bool = False,
+) -> SegmentFile:
+    """Return a listed segment, its footer read and checked once for each process.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entry : SegmentEntry
+        The segment as listed.
+    schema : TableSchema
+        The snapshot's.
+    spec : ProjectionSpec or None
+        The projection that will be read, under the name it is stored by.
+    holds_ending : bool
+        Whether bytes at the end of the file that are read to open it are held, as parts will be
+        read soon; of an object store they always are.
+
+    Raises
+    ------
+    CorruptTableError
+        If the file is missing, or is not what the entry, the schema and the definition say.
+    """
+    key = ("segment", storage.location, entry.file)
+    opened: _Opened | None = KEPT.get(key)
+    if opened is None:
+        owner = Owner(key)
+        opened = _open(
+            storage, entry, schema, owner, holds_ending=holds_ending or storage.is_remote
+        )
+        opened = KEPT.put(
+            key,
+            opened,
+            opened.segment.held_bytes,
+            stands_for=owner,
+            parts_bytes_max=expanded_bytes_max(entry.byte_count),
+        )
+    assert opened is not None
+    opened.require(entry, schema)
+    if spec is not None:
+        opened.require_projection(spec)
+    return opened.segment
+
+
+def _open(
+    storage: Storage, entry: SegmentEntry, schema: TableSchema, owner: Owner, *, holds_ending: bool
+) -> _Opened:
+    read_range = FetchedRanges(storage, entry)
+    path = f"{storage.location}/{entry.file}"
+    is_held = holds_ending and not storage.is_remote
+    ending = listed_ending(storage, entry, ending_bytes(entry) if is_held else ENDING_BYTES)
+    if holds_ending:
+        read_range.hold_ending(ending)
+    segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner, ending=ending)
+    require_match(footer_mismatches(entry, segment, schema), path)
+    return _Opened(segment, entry)
 
 
 def open_source(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -9,30 +10,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.evaluation.concat import concat_vectors
 from projseg.evaluation.rows import MaskedRows, RowRange, Rows
 from projseg.kernels.rows.sorting import distinct
-from projseg.memory.cache import KEPT, CacheKey, Owner
+from projseg.memory.cache import KEPT, CacheKey
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.column_view import ColumnView
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
 from projseg.segment_format.layout.footer import BASE_TABLE, ROW_NUMBER, Role
-from projseg.segment_format.layout.footer_checks import ENDING_BYTES
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.pages.zone_map import PageZones
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
-from projseg.table_layer.commits.fetched_ranges import FetchedRanges, ending_bytes
-from projseg.table_layer.commits.verify_entries import listed_ending
-from projseg.table_layer.metadata.footer_match import (
-    footer_mismatches,
-    projection_mismatches,
-    require_match,
-)
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.commits.fetched_ranges import FetchedRanges
 from projseg.table_layer.metadata.table_schema import TableSchema
-from projseg.table_layer.storage.locate_storage import ByteRange, Storage
+from projseg.table_layer.storage.locate_storage import ByteRange
 
 # Below this share of a column's pages, only those pages are decoded.
 _PAGE_SHARE_MAX: Final = 0.25
@@ -40,90 +32,8 @@ _PAGE_SHARE_MAX: Final = 0.25
 _ROW_BYTES: Final = 8
 # Row ids that spread wider than this are fetched in pieces, if the column is not decoded whole.
 _SPARSE_ROWS_MIN: Final = 4 * PAGE_ROWS_MAX
-
-
-class _Opened(msgspec.Struct, frozen=True):
-    """An open segment, and the entry and the specs that it was already compared with."""
-
-    segment: SegmentFile
-    entry: SegmentEntry
-    specs: dict[str, ProjectionSpec] = msgspec.field(default_factory=dict)
-
-    def require(self, entry: SegmentEntry, schema: TableSchema) -> None:
-        if self.entry is not entry and self.entry != entry:
-            require_match(footer_mismatches(entry, self.segment, schema), self.segment.path)
-
-    def require_projection(self, spec: ProjectionSpec) -> None:
-        name = spec.table_name or spec.name
-        if self.specs.get(name) is not spec:
-            where = f"{self.segment.path}: projection '{name}'"
-            table = self.segment.table(name)
-            require_match(projection_mismatches(spec.as_stored, table), where)
-            self.specs[name] = spec
-
-
-def open_segment(
-    storage: Storage,
-    entry: SegmentEntry,
-    schema: TableSchema,
-    spec: ProjectionSpec | None = None,
-    *,
-    holds_ending: bool = False,
-) -> SegmentFile:
-    """Return a listed segment, its footer read and checked once for each process.
-
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    entry : SegmentEntry
-        The segment as listed.
-    schema : TableSchema
-        The snapshot's.
-    spec : ProjectionSpec or None
-        The projection that will be read, under the name it is stored by.
-    holds_ending : bool
-        Whether bytes at the end of the file that are read to open it are held, as parts will be
-        read soon; of an object store they always are.
-
-    Raises
-    ------
-    CorruptTableError
-        If the file is missing, or is not what the entry, the schema and the definition say.
-    """
-    key = ("segment", storage.location, entry.file)
-    opened: _Opened | None = KEPT.get(key)
-    if opened is None:
-        owner = Owner(key)
-        opened = _open(
-            storage, entry, schema, owner, holds_ending=holds_ending or storage.is_remote
-        )
-        opened = KEPT.put(
-            key,
-            opened,
-            opened.segment.held_bytes,
-            stands_for=owner,
-            parts_bytes_max=expanded_bytes_max(entry.byte_count),
-        )
-    assert opened is not None
-    opened.require(entry, schema)
-    if spec is not None:
-        opened.require_projection(spec)
-    return opened.segment
-
-
-def _open(
-    storage: Storage, entry: SegmentEntry, schema: TableSchema, owner: Owner, *, holds_ending: bool
-) -> _Opened:
-    read_range = FetchedRanges(storage, entry)
-    path = f"{storage.location}/{entry.file}"
-    is_held = holds_ending and not storage.is_remote
-    ending = listed_ending(storage, entry, ending_bytes(entry) if is_held else ENDING_BYTES)
-    if holds_ending:
-        read_range.hold_ending(ending)
-    segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner, ending=ending)
-    require_match(footer_mismatches(entry, segment, schema), path)
-    return _Opened(segment, entry)
+# Columns of fewer rows are kept at their first read.
+_PASSING_ROWS_MIN: Final = 8 * PAGE_ROWS_MAX
 
 
 class SegmentSource(msgspec.Struct, frozen=True):
@@ -146,6 +56,8 @@ class SegmentSource(msgspec.Struct, frozen=True):
         The rows that will be read; pages of others are not decoded. None: any.
     reads_few : bool
         Whether columns are not decoded whole for a few rows.
+    passing : frozenset of str
+        Columns that are decoded by pages, and not kept for later queries.
     """
 
     segment: SegmentFile | ColumnView
@@ -155,6 +67,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     deleted: NDArray[np.uint32] | None = None
     part: RowRange | None = None
     reads_few: bool = False
+    passing: frozenset[str] = frozenset()
 
     def live(self, rows: Rows) -> MaskedRows:
         """Return some rows of this source without those that are deleted."""
@@ -203,7 +116,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     def vector(self, name: str, *, is_state: bool = False, may_keep: bool = True) -> Vector:
         """Return a whole column; one that the segment lacks is null.
 
-        It is kept for later queries, unless `may_keep` is false.
+        It is kept for later queries, unless `may_keep` is false or it is passing.
         """
         role = self._role(is_state)
         if not self.segment.has_column(self.table_name, role, name):
@@ -212,7 +125,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         known: Vector | None = KEPT.get(key)
         if known is not None:
             return known
-        if not may_keep:
+        if not may_keep or name in self.passing:
             return self.segment.column(self.table_name, role, name)
         return self._kept(key, self._load(role, name))
 
@@ -242,8 +155,10 @@ class SegmentSource(msgspec.Struct, frozen=True):
 
     def _is_in_few_pages(self, name: str, row_ids: NDArray[np.uint32], is_state: bool) -> bool:
         """Whether to decode the pages of some rows alone, as the column is not in memory."""
-        if not self.reads_few or self.is_cached(name, is_state=is_state):
+        if self.is_cached(name, is_state=is_state):
             return False
+        if name in self.passing or not self.reads_few:
+            return name in self.passing
         pages = distinct(row_ids // PAGE_ROWS_MAX)
         return len(pages) < self.page_count * _PAGE_SHARE_MAX
 
@@ -264,7 +179,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         rows, key = RowRange(first, end), self._cache_key("column", role, name)
         if key not in KEPT:
             pages, part = self._pages_of(role, name, rows), self._pages_of(role, name, self.part)
-            is_whole = self.is_whole(name, is_state=is_state)
+            is_whole = self.is_whole(name, is_state=is_state) and name not in self.passing
             if not is_whole or (
                 len(pages) < len(part) * _PAGE_SHARE_MAX
                 and self._pages_key(role, name, part) not in KEPT
@@ -308,6 +223,24 @@ class SegmentSource(msgspec.Struct, frozen=True):
             self.vector(name)
         else:
             self.vector_of_range(name, rows.start, rows.end)
+
+    def first_read(self, names: Iterable[str]) -> frozenset[str]:
+        """Return those columns that a scan need not keep: this is the first that reads them.
+
+        Much is scanned once, and what is scanned again is kept then. Columns of few rows are kept
+        at once, and those of an object store, as reading them again costs more than memory.
+        """
+        owner, reads = self.segment.owner, self.segment.read_range
+        is_remote = isinstance(reads, FetchedRanges) and reads.is_remote
+        if self.row_count < _PASSING_ROWS_MIN or owner is None or is_remote:
+            return frozenset()
+        found = set()
+        for name in names:
+            key = self._cache_key("read", self._role(is_state=False), name)
+            if key not in KEPT and not self.is_cached(name):
+                KEPT.put(key, True, 0, owners=(owner,))
+                found.add(name)
+        return frozenset(found)
 
     def forget_ending(self) -> None:
         """Hold no bytes of the file that were read ahead."""

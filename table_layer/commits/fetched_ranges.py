@@ -44,6 +44,11 @@ class FetchedRanges:
         held = self._held.pop(wanted, None) or self._from_ending(wanted)
         return read_listed(self._storage, self._entry, offset, size) if held is None else held
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read is a request to an object store."""
+        return self._storage.is_remote
+
     def hold_ending(self, ending: bytes) -> None:
         """Keep the file's last bytes, which were read to open it, and hold parts too."""
         self._ending = ending

@@ -18,6 +18,7 @@ from projseg.memory.cache import KEPT
 from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.scan import row_scan
+from projseg.reader.sources import segment_source
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.spark_engine.warehouse import set_properties
@@ -155,6 +156,55 @@ def test_a_part_decodes_no_page_outside(table, monkeypatch):
     KEPT.clear()
     scanned(table, next(parts_of(plan, [PAGE_ROWS_MAX, 4 * PAGE_ROWS_MAX])))
     assert decoded == {name: [(1, 4)] for name in ("noise", "runs", "city", "name")}
+
+
+SCANNED_ONCE = [
+    {"columns": ("runs", "city", "noise")},
+    {"columns": ("runs", "city", "noise"), "filter": "few > 1"},
+    {"columns": ("runs", "city", "noise"), "filter": "few = 1 AND rising > 70000"},
+    {"columns": ("runs", "city", "noise"), "order_by": ("noise DESC",), "limit": 70},
+    {
+        "columns": ("runs", "city", "few", "real"),
+        "order_by": ("few", "real"),
+        "filter": "noise > 0",
+        "limit": 30,
+    },
+]
+
+
+@pytest.mark.parametrize("asked", SCANNED_ONCE)
+def test_columns_are_kept_by_the_second_scan(table, asked, monkeypatch):
+    decoded = {}
+    column = SegmentFile.column
+
+    def recorded(self, table, role, name, first=0, end=None):
+        vector = column(self, table, role, name, first, end)
+        decoded.setdefault(name, []).extend(range(first, ROWS if end is None else end))
+        return vector
+
+    plan = plan_of(table, **asked)
+    read_first = asked.get("filter", "") + " ".join(asked.get("order_by", ()))
+    outputs = {name for name in asked["columns"] if name not in read_first}
+    KEPT.clear()
+    expected = bits(scanned(table, plan))
+    monkeypatch.setattr(segment_source, "_PASSING_ROWS_MIN", ROWS)
+    monkeypatch.setattr(SegmentFile, "column", recorded)
+    KEPT.clear()
+    assert bits(scanned(table, plan, threads=2)).equals(expected)
+    once = {name: pages for name, pages in decoded.items() if name in outputs}
+    assert once.keys() == outputs
+    assert all(len(pages) == len(set(pages)) for pages in once.values()), "no page is decoded twice"
+    kept = {key[-3 if key[0] == "pages" else -1] for key in kept_columns()}
+    assert kept.isdisjoint(outputs if "limit" not in asked else asked["columns"])
+    assert bits(scanned(table, plan, threads=2)).equals(expected)
+    assert kept_columns()
+    decoded.clear()
+    assert bits(scanned(table, plan, threads=2)).equals(expected)
+    assert decoded == {}
+
+
+def kept_columns():
+    return [key for key in KEPT._entries if key[0] in ("column", "pages")]
 
 
 def test_groups_of_parts_add_up(table):
