@@ -162,11 +162,13 @@ class ExtremumState:
             known = values if validity is None else values[validity]
             best = extreme_of_floats(known, is_min=self._is_min)
             seen = np.full(1, len(known) > 0)
-        elif validity is None:
-            best = extreme_floats(groups.ids, groups.count, values, is_min=self._is_min)
-            seen = groups.row_counts > 0
         else:
-            return False
+            best = extreme_floats(
+                groups.ids, groups.count, values, is_min=self._is_min, validity=validity
+            )
+            seen = best != (np.inf if self._is_min else -np.inf)
+            if not seen.all():
+                seen[groups.ids if validity is None else groups.ids[validity]] = True
         if self._is_min and (seen & (best == np.inf)).any():
             return False  # it stands for infinity or for NaN
         self._numbers.fold_state(float_order_keys(best), seen)

@@ -95,7 +95,12 @@ def max_into(
 
 
 def extreme_floats(
-    group_ids: GroupIds, group_count: int, values: NDArray[np.float64], *, is_min: bool
+    group_ids: GroupIds,
+    group_count: int,
+    values: NDArray[np.float64],
+    *,
+    is_min: bool,
+    validity: Validity = None,
 ) -> NDArray[np.float64]:
     """Return each group's smallest or largest value.
 
@@ -109,30 +114,29 @@ def extreme_floats(
         NaN is greater than every number.
     is_min : bool
         Whether the smallest is wanted.
+    validity : bool[n] or None
+        Rows where it is false do not count.
 
     Returns
     -------
     float64[g]
         The smallest: infinity for a group of no row, and for one of NaN or infinity alone. The
-        largest: minus infinity for a group of no row.
+        largest: minus infinity for a group of no row, and for one of it alone.
 
     Raises
     ------
     InvalidInputError
         If lengths differ or an id is out of range.
     """
-    check_rows(group_ids, group_count, len(values))
-    group_ids = widened_ids(group_ids)
-    best = np.full(group_count, np.inf if is_min else -np.inf)
-    if is_min:
-        _min_floats(group_ids, values, best)
-    else:
-        _max_floats(group_ids, values, best)
-    return best
+    check_rows(group_ids, group_count, len(values), validity)
+    best = np.full(group_count + 1, np.inf if is_min else -np.inf)
+    kernel = _min_floats if is_min else _max_floats
+    kernel(widened_ids(group_ids), values, validity, best)
+    return best[:group_count]
 
 
 def extreme_of_floats(values: NDArray[np.float64], *, is_min: bool) -> NDArray[np.float64]:
-    """Return what `extreme_floats` does of rows that are one group, float64[1]."""
+    """Return what `extreme_floats` finds of rows that are one group, float64[1]."""
     with np.errstate(invalid="ignore"):
         found = values.min(initial=np.inf) if is_min else values.max(initial=-np.inf)
         if is_min and np.isnan(found):
@@ -195,28 +199,45 @@ def _max(
 
 
 @kernel
-def _min_floats(group_ids: Narrow, values: NDArray[np.float64], best: NDArray[np.float64]) -> None:
-    """Fold in place.
+def _min_floats(
+    group_ids: Narrow,
+    values: NDArray[np.float64],
+    validity: NDArray[np.bool_] | None,
+    best: NDArray[np.float64],
+) -> None:
+    """Fold in place; the last of `best` is of rows that do not count.
 
-    Shapes: group_ids, values [n]; best [g].
+    Shapes: group_ids, values, validity [n]; best [g + 1].
     Oracle: tests/oracle/folds.py::smallest.
     """
+    rest = len(best) - 1
     for row in range(len(values)):
-        if values[row] < best[group_ids[row]]:
-            best[group_ids[row]] = values[row]
+        group, value = np.int64(group_ids[row]), values[row]
+        if validity is not None:
+            group = rest + (group - rest) * np.int64(validity[row])  # a branch would cost more
+        if value < best[group]:
+            best[group] = value
 
 
 @kernel
-def _max_floats(group_ids: Narrow, values: NDArray[np.float64], best: NDArray[np.float64]) -> None:
-    """Fold in place.
+def _max_floats(
+    group_ids: Narrow,
+    values: NDArray[np.float64],
+    validity: NDArray[np.bool_] | None,
+    best: NDArray[np.float64],
+) -> None:
+    """Fold in place; the last of `best` is of rows that do not count.
 
-    Shapes: group_ids, values [n]; best [g].
+    Shapes: group_ids, values, validity [n]; best [g + 1].
     Oracle: tests/oracle/folds.py::largest.
     """
+    rest = len(best) - 1
     for row in range(len(values)):
-        value = values[row]
-        if value > best[group_ids[row]] or value != value:  # noqa: PLR0124 - NaN
-            best[group_ids[row]] = value
+        group, value = np.int64(group_ids[row]), values[row]
+        if validity is not None:
+            group = rest + (group - rest) * np.int64(validity[row])  # a branch would cost more
+        if value > best[group] or value != value:  # noqa: PLR0124 - NaN
+            best[group] = value
 
 
 def rows_by_time(

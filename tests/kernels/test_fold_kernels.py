@@ -161,12 +161,15 @@ def test_extremes_are_their_oracles(is_min, data):
 @given(st.data())
 def test_extreme_floats_are_their_oracles(is_min, data):
     floats = st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0, 1.5, -2.5])
-    rows = data.draw(st.lists(st.tuples(st.integers(0, 3), floats)))
-    ids = np.array([group for group, _ in rows], data.draw(st.sampled_from(WIDTHS[:3])))
-    values = np.array([value for _, value in rows], np.float64)
-    found = extreme_floats(ids, 4, values, is_min=is_min)
+    rows = data.draw(st.lists(st.tuples(st.integers(0, 3), floats, st.booleans())))
+    ids = np.array([group for group, *_ in rows], data.draw(st.sampled_from(WIDTHS[:3])))
+    values = np.array([value for _, value, _ in rows], np.float64)
+    validity = (
+        np.array([valid for *_, valid in rows], np.bool_) if data.draw(st.booleans()) else None
+    )
+    found = extreme_floats(ids, 4, values, is_min=is_min, validity=validity)
     oracle = folds.smallest if is_min else folds.largest
-    expected = oracle(ids.tolist(), values.tolist(), 4)
+    expected = oracle(*as_lists(ids, values, validity), 4)
     nothing = math.inf if is_min else -math.inf
     known = [nothing if e is None or (is_min and math.isnan(e)) else e for e in expected]
     np.testing.assert_array_equal(found, np.array(known))
