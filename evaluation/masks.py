@@ -60,12 +60,12 @@ def _mask_together(
         if isinstance(vector, Ids):
             allowed = allowed_ids(conditions, name, vector.dictionary)
             if allowed is not None:
-                return _masked(selected, allowed_rows(vector.ids, allowed))
+                return narrowed(selected, allowed_rows(vector.ids, allowed))
         if isinstance(vector, Numbers):
             ranges = {condition: exact_ranges(condition) for condition in conditions}
             whole = [found[0] for found in ranges.values() if len(found) == 1]
             if whole:
-                selected = _masked(selected, reduce(NumberRange.intersect, whole).mask(vector))
+                selected = narrowed(selected, reduce(NumberRange.intersect, whole).mask(vector))
             conditions = [c for c, found in ranges.items() if len(found) != 1]
     for condition in conditions:
         in_blocks = None
@@ -73,10 +73,10 @@ def _mask_together(
             over_columns = without_joins(condition, selected.rows)
             in_blocks = evaluated_in_blocks(over_columns, selected.rows)
         if in_blocks is not None:  # quicker than to fetch the rows that are left, and never fails
-            selected = _masked(selected, truth(in_blocks))
+            selected = narrowed(selected, truth(in_blocks))
             continue
         rows = selected.compact()
-        selected = _masked(MaskedRows(rows), condition_mask(condition, rows))
+        selected = narrowed(MaskedRows(rows), condition_mask(condition, rows))
     return selected
 
 
@@ -87,7 +87,8 @@ def _is_of_single_columns(condition: Expression) -> bool:
     return len(condition.columns) == 1
 
 
-def _masked(selected: MaskedRows, mask: Mask) -> MaskedRows:
+def narrowed(selected: MaskedRows, mask: Mask) -> MaskedRows:
+    """Return those of the selected rows where `mask`, which is overwritten, is true too."""
     if selected.mask is not None:
         mask &= selected.mask
     kept = int(np.count_nonzero(mask))

@@ -33,6 +33,7 @@ from projseg.memory.deadline import check_deadline
 from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of
 from projseg.reader.run.fetch_ahead import fetch_source, fetched_ahead
+from projseg.reader.run.first_groups import among_first, values_max
 from projseg.reader.run.group_merger import merged_groups
 from projseg.reader.sources.combined_sources import Source, Stack, StackReader
 from projseg.reader.sources.open_sources import cut, open_source, rows_at_a_time, rows_to_read
@@ -172,7 +173,12 @@ class _SourceTask(msgspec.Struct, frozen=True):
             time_column=self.plan.time_column,
             uses_postings=self.query.context.uses_postings,
         )
-        return selected if self.plan.present is None else _counted(selected, self.plan.present)
+        if self.plan.present is not None:
+            selected = _counted(selected, self.plan.present)
+        # A group of which deleted rows are subtracted may have no other.
+        if self.plan.subtracted_rows is None:
+            selected = among_first(selected, source, self.entry, self.query, self.plan)
+        return selected
 
 
 def _matching_rows(
@@ -359,33 +365,19 @@ def _has_many_groups(
         fetch_source(storage, plan, entry, source_plan)
     source = open_source(storage, entry, source_plan, plan.schema)
 
-    def values_max(expression: Expression) -> int:
+    def most_values(expression: Expression) -> int:
         if not isinstance(expression, Column):
             return 1
-        return _values_max(source, plan.schema, entry, expression.name)
+        return values_max(source, entry, expression.name)
 
     fed = zip(plan.query.primitives, source_plan.feeds, strict=True)
     collected = [
-        values_max(feed.arguments[0])
+        most_values(feed.arguments[0])
         for primitive, feed in fed
         if primitive.kind.holds_values and isinstance(feed, AddRows)
     ]
-    group_count = prod(map(values_max, source_plan.keys)) * max(collected, default=1)
+    group_count = prod(map(most_values, source_plan.keys)) * max(collected, default=1)
     return group_count * _ROWS_A_GROUP_MIN > source.row_count
-
-
-def _values_max(source: SegmentSource, schema: TableSchema, entry: SegmentEntry, name: str) -> int:
-    """Return how many values a column may have in a segment; without a dictionary, they are many.
-
-    Integers are no more than lie between the bounds.
-    """
-    dictionary = source.dictionary(name)
-    if dictionary is not None:
-        return len(dictionary)
-    zone = schema.zone(entry, name)
-    if zone is None or not isinstance(zone.min, int) or not isinstance(zone.max, int):
-        return source.row_count
-    return min(zone.max - zone.min + 2, source.row_count)
 
 
 def _ranges(rows: RowRange, parts_wanted: int) -> Iterator[RowRange]:
