@@ -7,12 +7,14 @@ of a group have the same key. So what is left has the first groups, whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Final
 
 import numpy as np
 
-from projseg.algebra.expressions.tree import Column
+from projseg.algebra.expressions.evaluate import may_fail
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.result_order import OrderTerm, ascending
@@ -54,12 +56,12 @@ def among_first(
         How the source answers it.
     """
     found = _first_key(query)
-    if found is None or query.limit is None:
-        return selected
+    if found is None or query.limit is None or any(map(may_fail, _arguments(query))):
+        return selected  # an error of any row is the query's
     place, term = found
     key = plan.keys[place]
     names = [key.name for key in plan.keys if isinstance(key, Column)]
-    if not isinstance(key, Column) or len(names) < len(plan.keys):  # which may fail
+    if not isinstance(key, Column) or len(names) < len(plan.keys):
         return selected
     if prod(values_max(source, entry, name) for name in names) * _ROWS_A_GROUP < source.row_count:
         return selected
@@ -79,6 +81,13 @@ def _first_key(query: QuerySpec) -> tuple[int, OrderTerm] | None:
         if isinstance(term.expression, Column) and term.expression.name in places:
             return places[term.expression.name], term
     return None
+
+
+def _arguments(query: QuerySpec) -> Iterator[Expression]:
+    for primitive in query.primitives:
+        yield from primitive.arguments
+        if primitive.filter is not None:
+            yield primitive.filter
 
 
 def _bound(selected: MaskedRows, name: str, term: OrderTerm, limit: int) -> Bound | None:

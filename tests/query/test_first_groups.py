@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import projseg
+from projseg.errors import EvaluationError
 from projseg.reader.run import first_groups
 
 ROWS = 20_000
@@ -116,4 +117,6 @@ def test_rows_behind_the_first_groups_are_not_grouped(tables, monkeypatch):
     table.query(group_by=["id"], order_by=["n"], **asked)
     table.query(group_by=["id"], having="n > 1", **asked)
     table.query(group_by=["id + 1 AS more"], **asked)
+    with pytest.raises(EvaluationError):
+        table.query(group_by=["id"], aggregators=["sum(1 DIV (v - 7)) AS s"], limit=3)
     assert left == []
