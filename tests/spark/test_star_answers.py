@@ -115,7 +115,7 @@ def test_a_doubled_key_is_refused_and_spark_joins(spark, copies):
     found, _ = star.frames(text)
     shown = found._jdf.queryExecution().executedPlan().toString()
     assert "PROJSEG_JOIN_KEY_NOT_UNIQUE: join 'shops': several of its rows have shop = " in shown
-    own = f"location LIKE '{star.folder}/%' AND reasons LIKE '%NOT_UNIQUE%'"
+    own = f"location LIKE '%{star.folder}/%' AND reasons LIKE '%NOT_UNIQUE%'"
     log, *_ = spark.sql(f"SELECT reasons FROM projseg_query_log() WHERE {own}").collect()
     assert log.reasons == "the engine refused with PROJSEG_JOIN_KEY_NOT_UNIQUE"
     # A semi join needs no unique key.
