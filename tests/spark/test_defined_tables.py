@@ -544,22 +544,30 @@ def test_files_without_a_definition(sql, spark, tmp_path):
         sql("USE spark_catalog.default")
 
 
-@pytest.mark.parametrize(
-    ("title", "first"),
-    [
-        ("born_of_namespace", "CREATE NAMESPACE {}.default2"),
-        ("born_of_table", "CREATE TABLE {}.default.t (a INT) USING projseg"),
-        ("born_of_rows", "CREATE TABLE {}.default.t USING projseg AS SELECT 1 AS a"),
-    ],
-)
-def test_the_first_edit_of_a_session_makes_the_catalog(spark, tmp_path, title, first):
-    place = tmp_path / "house.db"
+FIRST_EDITS = {
+    "namespace": lambda spark, name: spark.sql(f"CREATE NAMESPACE {name}2"),
+    "table": lambda spark, name: spark.sql(f"CREATE TABLE {name}.t (a INT) USING projseg"),
+    "rows": lambda spark, name: spark.sql(f"CREATE TABLE {name}.t USING projseg AS SELECT 1 AS a"),
+    "saved": lambda spark, name: saved(spark, name, "error"),
+    "overwritten": lambda spark, name: saved(spark, name, "overwrite"),
+    "appended": lambda spark, name: saved(spark, name, "append"),
+}
+
+
+def saved(spark, name, mode):
+    spark.range(3).write.format("projseg").mode(mode).saveAsTable(f"{name}.t")
+    assert spark.table(f"{name}.t").count() == 3
+
+
+@pytest.mark.parametrize("kind", FIRST_EDITS)
+def test_the_first_edit_of_a_session_makes_the_catalog(spark, tmp_path, kind):
+    place, title = tmp_path / "house.db", f"born_of_{kind}"
     spark.conf.set(f"spark.sql.catalog.{title}", CLASS)
     spark.conf.set(f"spark.sql.catalog.{title}.uri", str(place))
     with pytest.raises(Exception, match="there is no catalog at"):
         spark.sql(f"SELECT * FROM {title}.default.t")
     spark.sql(f"DROP TABLE IF EXISTS {title}.default.t")
     assert not place.exists(), "looking makes no file"
-    spark.sql(first.format(title))
+    FIRST_EDITS[kind](spark, f"{title}.default")
     with projseg.Catalog(place) as made:
         assert len(made.namespaces()) + len(list(made.tables())) == 2

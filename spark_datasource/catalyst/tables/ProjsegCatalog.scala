@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.analysis.{NamespaceAlreadyExistsException, 
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier, NamespaceChange, StagedTable}
 import org.apache.spark.sql.connector.catalog.{StagingTableCatalog, SupportsNamespaces, Table => CatalogTable}
-import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange}
+import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange, TableWritePrivilege}
 import org.apache.spark.sql.connector.catalog.TableCatalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.internal.SQLConf
@@ -112,14 +112,20 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with Li
     table(named, described, Some(described.get("version").asLong))
   }
 
+  /** The table that a write names: `saveAsTable` makes one that is not there, and with it the catalog. */
+  override def loadTable(named: Identifier, privileges: util.Set[TableWritePrivilege]): CatalogTable =
+    try loadTable(named) catch { case _: SparkException if isNotBegun => throw new NoSuchTableException(named) }
+
   override def tableExists(named: Identifier): Boolean = ofBegun({ loadTable(named); true }, false)
 
   /** Whether a look finds something; `otherwise` where the first edit has not made the catalog yet, as a look makes none. */
   private def ofBegun(look: => Boolean, otherwise: => Boolean): Boolean =
     try look catch {
       case _: NoSuchTableException | _: NoSuchNamespaceException => false
-      case _: SparkException if isOfDefinitions && !ask("defined_begun", all(Array.empty)).asBoolean => otherwise
+      case _: SparkException if isNotBegun => otherwise
     }
+
+  private def isNotBegun: Boolean = isOfDefinitions && !ask("defined_begun", all(Array.empty)).asBoolean
 
   /** The tables of a namespace with their kinds, none of which is loaded. */
   override protected def summaries(namespace: Array[String]): Array[(Identifier, String)] = {
