@@ -87,25 +87,29 @@ def check_next(location, verb):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("verb", VERBS)
 def test_killed_at_every_changing_call(again, monkeypatch, verb):
-    landed_while_dying = 0
-    for at in count(1, STEP):
+    outcomes = set()
+
+    def kill(at):
         table = again()
         before = table.version
 
-        def die(at=at, table=table):
+        def die():
             monkeypatch.setattr(local_storage, "os", DyingOs(at))
             VERBS[verb](table)
 
         was_killed = run_and_die(die)
         has_landed = check(table.location, before)
         assert was_killed or has_landed
-        landed_while_dying += was_killed and has_landed
-        if not was_killed:
-            break
-        if at % 5 == 0:
+        outcomes.add((was_killed, has_landed))
+        if at % 5 == 1:
             check_next(table.location, verb)
-    assert at > 20
-    assert landed_while_dying >= 1
+        return was_killed
+
+    ended = next(at for at in count(1, STEP) if not kill(at))
+    assert ended > 20
+    for at in range(ended - STEP + 1, ended):  # calls that follow the commit are the last
+        kill(at)
+    assert (True, True) in outcomes
 
 
 @pytest.mark.sampled(1)

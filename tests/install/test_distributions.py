@@ -16,7 +16,7 @@ import projseg
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.name for path in (ROOT / "src/projseg").iterdir() if path.is_symlink())
-RESOURCES = (".py", ".json", ".scala", ".sql", ".typed")
+RESOURCES = (".py", ".json", ".scala", ".sql", ".toml", ".typed")
 
 
 _USE = """
