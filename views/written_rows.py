@@ -57,7 +57,9 @@ class WrittenRows:
         if source is None or entry.deletion_vector is not None or len(planned.choice.plans) != 1:
             return None
         (plan,) = planned.choice.plans
-        if not plan.is_base or not columns_read(query, plan)[0].issubset(source.vectors):
+        if not plan.is_base or plan.interval is not None:
+            return None
+        if not columns_read(query, plan)[0].issubset(source.vectors):
             return None
         rows = filter_rows(all_rows(source), plan.filter)
         return fold(rows, plan.keys, query.primitives, plan.feeds)
