@@ -134,7 +134,7 @@ class FirstRows:
                 positions = positions[np.argsort(all_row_ids[positions])]
                 source = self._sources[number]
                 outputs = source.plan.keys[: len(self._plan.query.columns)]
-                opened = replace(self._first_read(source, _names(outputs)), reads_few=True)
+                opened = replace(self._first_read(source, column_names(outputs)), reads_few=True)
                 rows = Rows(opened, selection_of(all_row_ids[positions]))
                 parts.append((rows, source.plan, positions))
             yield parts
@@ -220,7 +220,7 @@ class FirstRows:
     def _steps_of(self, source: _Source) -> Iterator[_Step]:
         """Yield the steps of a source, those of the best first keys first, up to the bound."""
         rows = rows_to_read(source.entry, source.plan)
-        names = _names(source.keys) | source.plan.selecting_columns
+        names = column_names(source.keys) | source.plan.selecting_columns
         self._first_read(source, names)
         ranges = self._ranges(source).within(rows, names, self._limit, lambda: self._last)
         yield from (_Step(source, one) for one in ranges)
@@ -234,7 +234,7 @@ class FirstRows:
         source, last = step.source, self._last
         opened = self._open(source)
         before = None
-        if last is not None and not any(map(opened.is_opaque, _names(source.keys))):
+        if last is not None and not any(map(opened.is_opaque, column_names(source.keys))):
             # Numbers and ids are compared sooner than most filters are evaluated.
             before, last = partial(self._before, source=source, last=last), None
         rows = select_rows(
@@ -346,5 +346,6 @@ def _terms(plan: QueryPlan) -> tuple[OrderTerm, ...]:
     return (*query.order_by, OrderTerm(Column(query.time_type, _TIME)))
 
 
-def _names(expressions: Iterable[Expression]) -> set[str]:
+def column_names(expressions: Iterable[Expression]) -> set[str]:
+    """Return the columns that expressions read."""
     return set[str]().union(*(one.columns for one in expressions))

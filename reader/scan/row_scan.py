@@ -30,7 +30,7 @@ from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.run.fetch_ahead import fetched_ahead
 from projseg.reader.run.order_ranks import Positions, Ranks, sorted_positions, term_ranks
-from projseg.reader.scan.first_rows import FirstRows
+from projseg.reader.scan.first_rows import FirstRows, column_names
 from projseg.reader.sources.open_sources import (
     BATCH_BYTES,
     cut,
@@ -213,7 +213,7 @@ def _batches(
         ).compact()
         outputs = source_plan.keys[:count]
         if len(rows) > len(rows_to_read(entry, source_plan)) * _KEPT_SHARE_MIN:
-            for name in sorted(_names(outputs) - passing):
+            for name in sorted(column_names(outputs) - passing):
                 source.keep(name)
         order = _base_order(rows) if source_plan.needs_row_numbers else None
         step = min(max(len(rows) // _BATCHES_WANTED, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
@@ -247,10 +247,6 @@ def _page_starts(rows: Rows, step: int) -> Iterable[int]:
         return map(int, distinct(np.maximum(starts - selection.start, 0)))
     pages = selection.ids[::step] // PAGE_ROWS_MAX * PAGE_ROWS_MAX
     return map(int, distinct(np.searchsorted(selection.ids, pages)))
-
-
-def _names(outputs: Sequence[Expression]) -> set[str]:
-    return set[str]().union(*(output.columns for output in outputs))
 
 
 def _are_copied(source: SegmentSource, rows: Rows, outputs: Sequence[Expression]) -> bool:
@@ -300,7 +296,7 @@ def _ranges(
     if plan.query.limit is not None and not source_plan.needs_row_numbers:
         step = min(step or len(rows), 2 * PAGE_ROWS_MAX)
     ranges = [rows] if step is None else cut(rows, step, source, names)
-    outputs = _names(source_plan.keys[: len(plan.query.columns)])
+    outputs = column_names(source_plan.keys[: len(plan.query.columns)])
     passing = source.first_read(outputs - source_plan.selecting_columns)
     return ((entry, source_plan, row_range, passing) for row_range in ranges)
 
