@@ -11,8 +11,7 @@ from rest_reference import rest_page
 
 from projseg import errors
 from projseg.errors import CODES
-from projseg.spark_datasource.options import OPTIONS
-from projseg.spark_datasource.reads.stream_options import OF_STREAMS
+from projseg.spark_datasource.reads.stream_options import OF_STREAMS, OPTIONS
 
 HERE = Path(__file__).parent
 

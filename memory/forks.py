@@ -7,14 +7,15 @@ the locks of process-wide state are taken before a fork and given back on both s
 
 from __future__ import annotations
 
-# Modules that take locks of their own before a fork come first: Python then takes theirs after
-# ours, so that what holds one of ours may still wait for one of theirs.
 import concurrent.futures.thread  # noqa: F401
 import functools
 import logging  # noqa: F401
 import os
 import threading
 from typing import Any, Final, Protocol, Self, TypeVar, overload
+
+# Modules that take locks of their own before a fork are imported first, though not used here:
+# Python then takes theirs after ours, so that what holds one of ours may still wait for theirs.
 
 
 class _Lock(Protocol):

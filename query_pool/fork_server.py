@@ -24,8 +24,8 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Final, NoReturn, TypeAlias
 
 from projseg.memory.cache import BUDGET_SETTING, KEPT
-from projseg.query_pool.messages import Channel
-from projseg.query_pool.worker import VersionsOf, work
+from projseg.query_pool.messages import Channel, VersionsOf
+from projseg.query_pool.worker import work
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import open_storage
 

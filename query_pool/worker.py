@@ -17,50 +17,10 @@ from projseg.errors import InvalidInputError
 from projseg.query_pool.messages import (
     Channel,
     TableQuestion,
-    VersionName,
+    VersionsOf,
     error_to_bytes,
     send_rows,
 )
-from projseg.table.queries import TableVersion
-from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.storage.locate_storage import Storage
-
-
-class VersionsOf:
-    """The versions of one table: the one that was asked last is kept, others are opened.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where the table is.
-    last : Snapshot or None
-        A version that is open already.
-    """
-
-    def __init__(self, storage: Storage, last: Snapshot | None = None) -> None:
-        self._storage = storage
-        self._last = last
-
-    def named(self, wanted: VersionName) -> TableVersion:
-        """Return a version.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_VERSION, also if another commit than the one wanted has its number.
-        StorageError, CorruptTableError
-            If it cannot be read.
-        """
-        if self._last is None or self._last.file.write_id != wanted.write_id:
-            found = open_snapshot(self._storage, wanted.version)
-            if found.file.write_id != wanted.write_id:
-                raise InvalidInputError(
-                    "PROJSEG_UNKNOWN_VERSION",
-                    f"version {wanted.version} of table {self._storage.location} is another than "
-                    "the one that was opened: the table was made anew meanwhile; open the new one",
-                )
-            self._last = found
-        return TableVersion(self._storage, self._last)
 
 
 def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:

@@ -6,11 +6,13 @@ in `spark_datasource/catalyst/statements/Statements.scala`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.maintenance.compaction.auto_compaction import after_commit
 from projseg.spark_engine.replies import (
@@ -22,7 +24,6 @@ from projseg.spark_engine.replies import (
     shown,
     table_of,
 )
-from projseg.spark_engine.warehouse import options_of
 from projseg.table import Table
 from projseg.table.declaration_commits import (
     adding,
@@ -34,6 +35,7 @@ from projseg.table.declaration_commits import (
 )
 from projseg.table.projection_edits import bounds_of
 from projseg.table_layer.columns.column_changes import ColumnChanges
+from projseg.table_layer.columns.projection_names import declared_spec
 from projseg.table_layer.commits.version_diff import effect_of
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.known_properties import is_auto_compacted
@@ -42,6 +44,11 @@ from projseg.table_layer.metadata.snapshot import (
     holds_table,
     latest_version,
     open_snapshot,
+)
+from projseg.table_layer.metadata.table_properties import (
+    TARGET_SEGMENT_ROWS,
+    ProjectionDeclaration,
+    TableProperties,
 )
 from projseg.table_layer.storage.locate_storage import open_storage
 
@@ -254,6 +261,33 @@ def _change_columns(request: Mapping[str, Any]) -> Reply:
     apply_column_changes(table, request["changes"])
     options = options_of(table.properties).items()
     return rows([{"name": name, "text": text} for name, text in options], _OPTIONS)
+
+
+def options_of(properties: TableProperties) -> dict[str, str]:
+    """Return a table's declarations as the options of the write that would make it so.
+
+    Options that a write would take for granted are left out.
+    """
+    projections = [_declaration(projection, properties) for projection in properties.projections]
+    granularity, rows = properties.segment_granularity, properties.target_segment_rows
+    options = {
+        "timeColumn": properties.time_column,
+        "segmentGranularity": granularity if granularity.casefold() != "all" else None,
+        "clusterBy": json.dumps(properties.cluster_by) if properties.cluster_by else None,
+        "targetSegmentRows": str(rows) if rows != TARGET_SEGMENT_ROWS else None,
+        "projections": json.dumps(projections) if projections else None,
+    }
+    return {name: text for name, text in options.items() if text is not None}
+
+
+def _declaration(projection: ProjectionDeclaration, properties: TableProperties) -> dict[str, Any]:
+    definition = json.loads(declared_spec(projection, properties).definition)
+    texts = {
+        key: [f"{text} AS {backquoted(name)}" for name, text in definition[key]]
+        for key in ("groupBy", "aggregators")
+    }
+    where = {} if definition.get("filter") is None else {"filter": definition["filter"]}
+    return {"name": projection.name, **texts, **where}
 
 
 def apply_column_changes(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:

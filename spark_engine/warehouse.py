@@ -7,7 +7,6 @@ or removed, so that what stands under a name is always a whole table.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import uuid
@@ -15,19 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.catalog.store.table_metadata import DEFAULT_NAMESPACE, check_name
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.segment_format.layout.logical_types import type_name
+from projseg.spark_engine.statement_requests import options_of
 from projseg.table import Table
-from projseg.table_layer.columns.projection_names import declared_spec
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import SetProperties
-from projseg.table_layer.metadata.table_properties import (
-    TARGET_SEGMENT_ROWS,
-    ProjectionDeclaration,
-    TableProperties,
-)
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import METADATA_PREFIX, new_write_id
 
@@ -210,33 +203,6 @@ class Warehouse:
             )
         folder.mkdir(parents=True, exist_ok=True)
         table.rename(folder / name)
-
-
-def options_of(properties: TableProperties) -> dict[str, str]:
-    """Return a table's declarations as the options of the write that would make it so.
-
-    Options that a write would take for granted are left out.
-    """
-    projections = [_declaration(projection, properties) for projection in properties.projections]
-    granularity, rows = properties.segment_granularity, properties.target_segment_rows
-    options = {
-        "timeColumn": properties.time_column,
-        "segmentGranularity": granularity if granularity.casefold() != "all" else None,
-        "clusterBy": json.dumps(properties.cluster_by) if properties.cluster_by else None,
-        "targetSegmentRows": str(rows) if rows != TARGET_SEGMENT_ROWS else None,
-        "projections": json.dumps(projections) if projections else None,
-    }
-    return {name: text for name, text in options.items() if text is not None}
-
-
-def _declaration(projection: ProjectionDeclaration, properties: TableProperties) -> dict[str, Any]:
-    definition = json.loads(declared_spec(projection, properties).definition)
-    texts = {
-        key: [f"{text} AS {backquoted(name)}" for name, text in definition[key]]
-        for key in ("groupBy", "aggregators")
-    }
-    where = {} if definition.get("filter") is None else {"filter": definition["filter"]}
-    return {"name": projection.name, **texts, **where}
 
 
 def described(table: Table) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from projseg.table_layer.commits.next_version import now_us
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.commit_info import CommitNote, now_us
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.versions import list_versions
 from projseg.table_layer.retention.vacuum import expired_before, retention_us

@@ -32,8 +32,8 @@ from projseg.segment_format.indexes.postings import BuiltPostings, build_posting
 from projseg.segment_format.layout.format_limits import BLOOM_BLOCKS_MAX, BLOOM_SEGMENTS_MAX
 from projseg.segment_format.vectors.vectors import Vector
 from projseg.table_layer.columns.indexed_columns import WantedFilter
-from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.contents.index_coverage import FAILED
+from projseg.table_layer.metadata.commit_info import now_us
 from projseg.table_layer.metadata.manifest import NO_TIME_MAX, NO_TIME_MIN, time_range
 from projseg.table_layer.metadata.projection_scope import SKIPPED
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry

@@ -17,7 +17,7 @@ from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.segment_format.vectors.vectors import Vector
 from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
-from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.metadata.commit_info import now_us
 from projseg.table_layer.metadata.projection_scope import ProjectionScope, scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.table_properties import TableProperties

@@ -24,10 +24,9 @@ from projseg.segment_format.indexes.index_kinds import IndexDefinition
 from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
 from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit, not_committed
-from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.contents.index_coverage import coverage, read_bloom
 from projseg.table_layer.metadata.change import ListBloomFiles
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.commit_info import CommitNote, now_us
 from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.index_declaration import find_index
 from projseg.table_layer.metadata.projection_scope import SKIPPED

@@ -31,9 +31,8 @@ from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.indexes.postings import BuiltPostings
 from projseg.segment_format.layout.footer import BASE_TABLE, PostingsEntry
-from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.contents.index_coverage import postings_lacking
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote, now_us
 from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,9 @@ from projseg.kernels.bitmaps.roaring_build import (
 )
 from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
 from projseg.segment_format.layout.byte_reader import padded
-from projseg.segment_format.pages.column_writer import PartSink
+
+if TYPE_CHECKING:
+    from projseg.segment_format.pages.column_writer import PartSink
 
 _BLOCK_BYTES: Final = 64 * 1024  # a block is cut at the first bitmap that passes this
 _DOUBT: Final = 1.25  # a sample may look this much worse than the whole and still be tried

@@ -47,3 +47,213 @@ SHARED_WITH_READS: Final = frozenset(
 """Options of reads that mean the same in a stream, which reads rows and no older version."""
 
 OF_STREAMS: Final = STREAM_NAMES | SHARED_WITH_READS
+
+
+def _read(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=True, is_for_write=False, meaning=meaning)
+
+
+def _write(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=False, is_for_write=True, meaning=meaning)
+
+
+def _both(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=True, is_for_write=True, meaning=meaning)
+
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    _both(
+        "path",
+        OptionKind.TEXT,
+        "The table's location, a directory or `file:` URI; `#segments` and the like read metadata.",
+    ),
+    _both(
+        "paths",
+        OptionKind.TEXT,
+        "What Spark makes of `load([...])`: a JSON array with one location.",
+    ),
+    _read(
+        "query",
+        OptionKind.TEXT,
+        "A whole query as JSON, as `Query.to_json` writes it, instead of the options below.",
+    ),
+    _read(
+        "groupBy",
+        OptionKind.LIST,
+        "Grouping columns, `expression [AS name]` each.",
+    ),
+    _read(
+        "aggregators",
+        OptionKind.LIST,
+        "Aggregates, `sum(added) FILTER (WHERE ...) AS added` each.",
+    ),
+    _read(
+        "aggregation",
+        OptionKind.TEXT,
+        "`final` (default): one row a group; `partial`: states for each group and task.",
+    ),
+    _read(
+        "granularity",
+        OptionKind.TEXT,
+        "Druid's name or an ISO period: groups by the floored time column first.",
+    ),
+    _read(
+        "filter",
+        OptionKind.TEXT,
+        "Keeps rows for which this condition is true.",
+    ),
+    _read(
+        "interval",
+        OptionKind.TEXT,
+        "Half-open range of the time column, `2015-09-12/2015-09-13` or with a period.",
+    ),
+    _read(
+        "columns",
+        OptionKind.LIST,
+        "Columns or expressions of a row scan; all columns if left out.",
+    ),
+    _read(
+        "useProjection",
+        OptionKind.TEXT,
+        "The only projection that may serve; an error where it does not fit.",
+    ),
+    _read("forceProjections", OptionKind.FLAG, "An error where no projection fits."),
+    _read("noProjections", OptionKind.FLAG, "Base rows only; wins over the other flags."),
+    _read("excludeProjections", OptionKind.LIST, "Projections that must not serve."),
+    _read(
+        "useView",
+        OptionKind.TEXT,
+        "The only view that may serve groups; an error where it does not fit.",
+    ),
+    _read("forceViews", OptionKind.FLAG, "An error where no view stands for all segments."),
+    _read("noViews", OptionKind.FLAG, "Answer groups from no view."),
+    _read("excludeViews", OptionKind.LIST, "Views that must not serve."),
+    _read(
+        "maxStaleness",
+        OptionKind.TEXT,
+        "How old groups in plain SQL may be, `15 minutes`, if a view answers; now if left out.",
+    ),
+    _read("noIndexes", OptionKind.FLAG, "Leave out no segment by an index."),
+    _read("excludeIndexes", OptionKind.LIST, "Indexes that must not be asked."),
+    _both(
+        "timezone",
+        OptionKind.TEXT,
+        "Time zone of time functions and of times without one; the session's if left out.",
+    ),
+    _read(
+        "threads",
+        OptionKind.INTEGER,
+        "Threads of one task; one a processor if left out.",
+    ),
+    _read(
+        "parallelism",
+        OptionKind.INTEGER,
+        "Tasks that run at once and share the rows; the driver's processors if left out.",
+    ),
+    _read(
+        "versionAsOf",
+        OptionKind.INTEGER,
+        "The table version to read; the newest if left out.",
+    ),
+    _read(
+        "timestampAsOf",
+        OptionKind.TEXT,
+        "Read the newest version committed at or before this time.",
+    ),
+    _read(
+        "tag",
+        OptionKind.TEXT,
+        "Read the table version that has this name.",
+    ),
+    _read(
+        "fillMissingColumns",
+        OptionKind.FLAG,
+        "Columns of a given schema that the answer lacks are null instead of an error.",
+    ),
+    _read(
+        "metadataTable",
+        OptionKind.TEXT,
+        "`segments`, `projections`, `projectionStats`, `indexes`, `columns` or `history`.",
+    ),
+    _read(
+        "explain",
+        OptionKind.FLAG,
+        "Return the plan as rows instead of the answer.",
+    ),
+    _write(
+        "timeColumn",
+        OptionKind.TEXT,
+        "The column that intervals and segment granularity go by.",
+    ),
+    _write(
+        "segmentGranularity",
+        OptionKind.TEXT,
+        "A segment lies within one such chunk of time; `all` if left out.",
+    ),
+    _write(
+        "clusterBy",
+        OptionKind.LIST,
+        "Sort order of a segment's rows; time is last unless it is named.",
+    ),
+    _write(
+        "targetSegmentRows",
+        OptionKind.INTEGER,
+        "Rows at which a segment is full; 3,000,000 if left out.",
+    ),
+    _write(
+        "projections",
+        OptionKind.TEXT,
+        "A JSON array of projection declarations, in any of the three forms.",
+    ),
+    _write(
+        "indexes",
+        OptionKind.TEXT,
+        "A JSON array of index declarations: name, columns, kind, fpp, postings.",
+    ),
+    _write(
+        "replaceInterval",
+        OptionKind.TEXT,
+        "With mode `overwrite`: replace exactly this interval.",
+    ),
+    _write(
+        "replaceWhere",
+        OptionKind.TEXT,
+        "With mode `overwrite`: replace exactly the rows for which this condition is true.",
+    ),
+    _write(
+        "ifExists",
+        OptionKind.TEXT,
+        "Where a table is there: `append` (default), `error`, or `ignore` to write nothing.",
+    ),
+    _write(
+        "mergeSchema",
+        OptionKind.FLAG,
+        "Add columns that the table lacks, and widen those whose rows have a wider type.",
+    ),
+    _write(
+        "overwriteSchema",
+        OptionKind.FLAG,
+        "With mode `overwrite`: put the columns of the rows in place of the table's.",
+    ),
+    _write(
+        "userName",
+        OptionKind.TEXT,
+        "Who writes, for the table's history; it is not found out otherwise.",
+    ),
+    _write(
+        "userMetadata",
+        OptionKind.TEXT,
+        "Any text, for the table's history.",
+    ),
+    _write(
+        "txnAppId",
+        OptionKind.TEXT,
+        "With `txnVersion`: names the application, so that a repeated write does nothing.",
+    ),
+    _write(
+        "txnVersion",
+        OptionKind.INTEGER,
+        "The application's number of this write; lower or equal ones are done already.",
+    ),
+    *STREAM_OPTIONS,
+)

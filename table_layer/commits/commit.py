@@ -19,7 +19,7 @@ from msgspec import UNSET, structs
 
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
 from projseg.table_layer.commits.cleanup import remove, removed_on_failure
-from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file, now_us
+from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file
 from projseg.table_layer.commits.publish import Version, probe, publish
 from projseg.table_layer.commits.rebase import rebase
 from projseg.table_layer.commits.verify_entries import verify_entries, verify_masked
@@ -30,7 +30,7 @@ from projseg.table_layer.metadata.change import (
     kind_of,
     masked_entries,
 )
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote, now_us
 from projseg.table_layer.metadata.index_declaration import stored_indexes
 from projseg.table_layer.metadata.metadata_limits import COMMIT_TRIES_MAX, REMOTE_COMMIT_TRIES_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

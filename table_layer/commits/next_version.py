@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError
 from projseg.table_layer.commits.rebase import Draft
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.commit_info import CommitNote, now_us
 from projseg.table_layer.metadata.index_declaration import stored_indexes
 from projseg.table_layer.metadata.manifest import ManifestReference, write_manifests
 from projseg.table_layer.metadata.metadata_limits import (
@@ -128,11 +127,6 @@ def next_file(
         optional=optional_members(label.note.info(base.version)),
     )
     return replace(file, required_features=file.features)
-
-
-def now_us() -> int:
-    """Return this machine's time, microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 def _merge_small(

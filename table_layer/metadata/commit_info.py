@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -97,3 +98,8 @@ class CommitNote:
 
 
 NO_NOTE: Final = CommitNote()
+
+
+def now_us() -> int:
+    """Return this machine's time, microseconds UTC."""
+    return time.time_ns() // 1000

@@ -19,7 +19,7 @@ from numba import typeof, types
 from numba.np.numpy_support import as_dtype
 
 from projseg import kernels
-from projseg.kernels.runtime import array_types
+from projseg.kernels.runtime import array_types as kernel_module
 from projseg.kernels.runtime.call_types import KernelFailedError, type_of
 from projseg.kernels.runtime.kernel import Kernel, interpreter
 from projseg.kernels.runtime.stored_code import load
@@ -73,9 +73,8 @@ def few_rows_limit(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter, "_values_left", 0)
         patch.setattr(interpreter, "is_retired", True)
-        patch.setattr(
-            array_types, "FEW_ROWS", 0 if request.param == "narrow" else array_types.FEW_ROWS
-        )
+        few_rows = 0 if request.param == "narrow" else kernel_module.FEW_ROWS
+        patch.setattr(kernel_module, "FEW_ROWS", few_rows)
         if request.param == "interpreted":
             kernels = [each for each in every_kernel() if each.is_interpretable]
             for kernel in kernels:

@@ -7,8 +7,8 @@ import pytest
 import projseg
 from projseg.errors import CommitConflictError, EvaluationError, InvalidInputError
 from projseg.maintenance.row_changes import delete_and_update
-from projseg.spark_engine.statement_requests import apply_column_changes
-from projseg.spark_engine.warehouse import Warehouse, options_of, set_properties
+from projseg.spark_engine.statement_requests import apply_column_changes, options_of
+from projseg.spark_engine.warehouse import Warehouse, set_properties
 
 
 @pytest.fixture
