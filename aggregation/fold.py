@@ -19,9 +19,8 @@ from projseg.aggregation.merge import merge_partials, partial_of
 from projseg.aggregation.partial import Partial, StoredPartial
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
-from projseg.algebra.expressions.literals import literal_array
-from projseg.algebra.expressions.tree import Column, Expression, Literal
+from projseg.algebra.expressions.functions.datum import TextsTooLargeError
+from projseg.algebra.expressions.tree import Column, Expression, Literal, literal_array
 from projseg.algebra.planning.source_plan import (
     AddRows,
     Feed,

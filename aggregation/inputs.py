@@ -21,8 +21,7 @@ from projseg.aggregation.states.state import (
 )
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
-from projseg.algebra.expressions.literals import literal_array
-from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.expressions.tree import Expression, literal_array
 from projseg.algebra.planning.source_plan import (
     AddFunction,
     AddRows,

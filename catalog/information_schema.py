@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
-from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
+from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.proofs.index_keys import AnyOf, Keys, KeyTree, OneOf, keys_of
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.select_query import select_query

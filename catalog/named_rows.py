@@ -38,7 +38,7 @@ from projseg.table_layer.storage.paths import new_write_id
 from projseg.table_layer.storage.storage_contract import Storage
 
 if TYPE_CHECKING:
-    from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
+    from projseg.algebra.expressions.sql_parameters import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
 
 from projseg.catalog.named_writes import (

@@ -25,7 +25,7 @@ from projseg.input_rows import RowsLike
 from projseg.segment_format.layout.logical_types import type_name
 
 if TYPE_CHECKING:
-    from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
+    from projseg.algebra.expressions.sql_parameters import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
     from projseg.maintenance.row_changes.delete_and_update import Corrected
 

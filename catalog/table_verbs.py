@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.catalog.declared_table import unwritten
 from projseg.catalog.named_table import CatalogTable

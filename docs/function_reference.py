@@ -9,7 +9,7 @@ from regions import cell, code, table
 
 from projseg.algebra.aggregates import aggregate_functions as aggregate_registry
 from projseg.algebra.aggregates.primitive import PRIMITIVES
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.function_table import SPELLINGS
 from projseg.errors import LimitExceededError, UnsupportedFeatureError

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.text.text_match import text_query_of
+from projseg.algebra.expressions.functions.text_match import text_query_of
 from projseg.algebra.expressions.patterns.text_query import (
     Every,
     Phrase,

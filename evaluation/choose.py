@@ -12,12 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.logic.joined_values import JOIN_FUNCTIONS
-from projseg.algebra.expressions.functions.text.text_rows import (
+from projseg.algebra.expressions.functions.datum import (
     TEXT_BYTES_MAX,
     TextsTooLargeError,
     texts_too_large,
 )
+from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.logic.joined_values import JoinPath
+from projseg.algebra.expressions.joined_values import JoinPath
 from projseg.algebra.expressions.tree import Expression
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.memory.memory_pool import empty

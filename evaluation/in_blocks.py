@@ -21,9 +21,8 @@ from projseg.algebra.expressions.blocks.block_builder import (
     Value,
     is_long,
 )
-from projseg.algebra.expressions.compile_blocks import compiled, has_form
-from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
+from projseg.algebra.expressions.evaluate import compiled, evaluate, has_form
+from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.rows import Rows

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.functions.logic.joined_values import (
+from projseg.algebra.expressions.joined_values import (
     JOIN_FUNCTIONS,
     JoinPath,
     path_of,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.evaluate import may_fail
-from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
+from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.evaluation.arrow_vectors import Search, truth_by_id
 from projseg.evaluation.choose import evaluate_over, truth, without_joins

@@ -12,8 +12,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.expressions.value_order import BOTTOM, TOP, Cut
+from projseg.algebra.expressions.tree import BOTTOM, TOP, Call, Column, Cut, Expression, Literal
 from projseg.algebra.proofs.predicate_truth import truth_of
 from projseg.algebra.proofs.value_set import ANYTHING
 from projseg.kernels.rows.select import between

@@ -26,7 +26,7 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.parameters.arguments import Arguments
+from projseg.algebra.expressions.sql_parameters import Arguments
 from projseg.algebra.query.context import context_options, parse_context
 from projseg.algebra.query.query_parts import query_of
 from projseg.algebra.query.request import Query

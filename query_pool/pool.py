@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike
 from projseg.algebra.query.query_parts import QueryParts, statement_options, with_query_parts
 from projseg.algebra.query.request import Expressions, Query, is_select
 from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError, did_you_mean

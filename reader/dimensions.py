@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.functions.logic.joined_values import JoinPath
-from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.expressions.joined_values import JoinPath
+from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec

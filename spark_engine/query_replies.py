@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.binding.bind import bind
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import ProjectionNotUsableError, ProjsegError
 from projseg.reader.plan.query_plan import plan_asked
 from projseg.reader.plan_figures import plan_figures, planned_reads

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.maintenance.compaction.auto_compaction import after_commit
 from projseg.spark_engine.replies import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import (
     InvalidInputError,
     LimitExceededError,

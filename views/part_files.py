@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from projseg.aggregation.fold import stored_partial
 from projseg.aggregation.merge import in_key_order, merge_partials
 from projseg.aggregation.partial import Partial, key_arrow
-from projseg.algebra.expressions.functions.logic.joined_values import path_of, reads_tables
+from projseg.algebra.expressions.joined_values import path_of, reads_tables
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.source_plan import MergeStates
 from projseg.algebra.projection.spec import ProjectionSpec

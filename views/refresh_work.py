@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.functions.logic.joined_values import path_of
+from projseg.algebra.expressions.joined_values import path_of
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.planning.subtractability import is_reversible
 from projseg.algebra.time.interval import Interval

@@ -10,12 +10,12 @@ import pyarrow as pa
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.binding.stated_joins import (
+from projseg.algebra.expressions.joined_values import path_of
+from projseg.algebra.expressions.stated_joins import (
     AbsentDimension,
     StatedTable,
     StatedTables,
 )
-from projseg.algebra.expressions.functions.logic.joined_values import path_of
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.stars.refused_joins import key_not_unique

@@ -9,8 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from projseg.algebra.aggregates.aggregate_functions import AggregateFunction, Size
-from projseg.algebra.expressions.binding.bind import bind_tree
-from projseg.algebra.expressions.parameters.parameter_places import misplaced
+from projseg.algebra.expressions.bind import bind_tree
+from projseg.algebra.expressions.expression_limits import misplaced
 from projseg.algebra.expressions.tree import Literal
 from projseg.errors import InvalidInputError
 

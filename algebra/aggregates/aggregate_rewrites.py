@@ -17,9 +17,8 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.canonical import canonical, conjunction, not_null
 from projseg.algebra.expressions.coercion import scale_of
 from projseg.algebra.expressions.evaluate import may_fail
-from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.text.render import to_sql
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import TRUE, Call, Column, Expression, Literal
 
 # Aggregates of CASE as aggregates with FILTER: `sum(CASE WHEN p THEN x END)` is a sum where p.
 #

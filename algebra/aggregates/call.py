@@ -20,12 +20,12 @@ from projseg.algebra.aggregates.aggregate_functions import (
     AggregateFunction,
 )
 from projseg.algebra.aggregates.aggregate_parameters import parameter_text, split_parameters
-from projseg.algebra.expressions.binding.bind import NamedExpression, bind_named_tree
+from projseg.algebra.expressions.bind import NamedExpression, bind_named_tree
+from projseg.algebra.expressions.binder_names import kept_by_text
 from projseg.algebra.expressions.canonical import canonical, conjunction
 from projseg.algebra.expressions.coercion import cast_to
-from projseg.algebra.expressions.instant import kept_by_text
-from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.segment_format.layout.logical_types import type_name

@@ -22,9 +22,14 @@ from projseg.algebra.aggregates.call import (
     is_aggregate_tree,
     result_type,
 )
-from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_tree
+from projseg.algebra.expressions.bind import (
+    NamedExpression,
+    bind,
+    bind_tree,
+    composed_name,
+    spark_name,
+)
 from projseg.algebra.expressions.expression_limits import room_to_recurse
-from projseg.algebra.expressions.text.naming import composed_name, spark_name
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import InvalidInputError
 

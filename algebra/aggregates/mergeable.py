@@ -12,7 +12,7 @@ import pyarrow as pa
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.call import AggregateCall, result_type
 from projseg.algebra.aggregates.primitive import Primitive, kll_item
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.layout.logical_types import type_name
 

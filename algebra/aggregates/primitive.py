@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX, sum_type
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Expression
 from projseg.memory.forks import cached_property
 

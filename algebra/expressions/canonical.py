@@ -16,17 +16,25 @@ from projseg.algebra.expressions.canonical_comparison import (
 )
 from projseg.algebra.expressions.coercion import is_integral, is_lossless, is_numeric
 from projseg.algebra.expressions.evaluate import evaluate, may_fail
+from projseg.algebra.expressions.functions.comparison import OPPOSITE
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
-from projseg.algebra.expressions.functions.logic.comparison import OPPOSITE
-from projseg.algebra.expressions.functions.logic.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls
 from projseg.algebra.expressions.functions.time.time_floor import granularity_of
-from projseg.algebra.expressions.literals import FALSE, TRUE, UNKNOWN, scalar_literal
-from projseg.algebra.expressions.parameters.arguments import Argument
-from projseg.algebra.expressions.text.render import to_sql
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.sql_parameters import Argument
+from projseg.algebra.expressions.tree import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    scalar_literal,
+)
 from projseg.algebra.time.bucket_order import always_refines
-from projseg.algebra.time.period import DAY, WEEK
+from projseg.algebra.time.duration import DAY, WEEK
 from projseg.algebra.time.time_zones import is_fixed, zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError

@@ -14,16 +14,19 @@ from projseg.algebra.expressions.coercion import (
     is_lossless,
 )
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.logic.comparison import SWAPPED
-from projseg.algebra.expressions.literals import (
+from projseg.algebra.expressions.functions.comparison import SWAPPED
+from projseg.algebra.expressions.sql_parameters import Argument
+from projseg.algebra.expressions.tree import (
     FALSE,
     TRUE,
     UNKNOWN,
+    Call,
+    Column,
+    Expression,
+    Literal,
     scalar_literal,
     without_negative_zero,
 )
-from projseg.algebra.expressions.parameters.arguments import Argument
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import EvaluationError
 
 

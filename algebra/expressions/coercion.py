@@ -8,8 +8,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.literals import PRECISION_MAX, decimal_literal, is_timestamp
-from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.expressions.tree import (
+    PRECISION_MAX,
+    Call,
+    Expression,
+    Literal,
+    decimal_literal,
+    is_timestamp,
+)
 from projseg.errors import InvalidInputError
 from projseg.segment_format.layout.logical_types import (
     TIMESTAMP,

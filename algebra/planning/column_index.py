@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.match_facts import SegmentView
 from projseg.algebra.planning.why_not import Reason, ReasonCode

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.expressions.tree import TRUE, Expression
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import TimeGrouping
 from projseg.algebra.proofs.segment_facts import SegmentFacts

@@ -12,9 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.canonical import conjunction, conjuncts, not_null
-from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.text.render import to_sql
-from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import TRUE, Column, Expression
 from projseg.algebra.planning.find_inputs import FeedFinder
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.match_facts import SegmentView

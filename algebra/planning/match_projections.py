@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.canonical import conjuncts, not_null
 from projseg.algebra.expressions.evaluate import may_fail
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.expressions.value_order import order_key
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
 from projseg.algebra.planning.column_index import ColumnIndex
 from projseg.algebra.planning.match_facts import Refinement, SegmentView, inputs, summands
 from projseg.algebra.planning.match_one_projection import (
@@ -39,7 +38,7 @@ from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.bucket_order import always_refines, refines
-from projseg.algebra.time.period import DAY
+from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.zoned_buckets import Granularity
 
 

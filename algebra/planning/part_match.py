@@ -14,8 +14,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.canonical import canonical, conjunction
-from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.tree import TRUE, Call, Expression
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.match_facts import SegmentView
 from projseg.algebra.planning.match_one_projection import Match, match_projection

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.planning.source_plan import (
     AddFunction,

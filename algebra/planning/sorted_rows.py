@@ -13,8 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.expressions.value_order import order_key
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
 from projseg.algebra.planning.match_one_projection import Match
 from projseg.algebra.planning.source_cost import BYTE_WORK, ReadShape, selectivity
 from projseg.algebra.projection.spec import ProjectionSpec

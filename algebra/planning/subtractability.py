@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.evaluate import may_fail
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.find_inputs import FeedFinder
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter

@@ -13,11 +13,11 @@ import pyarrow as pa
 from projseg.algebra.aggregates.call import call_text
 from projseg.algebra.aggregates.expression import bind_output, stored_calls
 from projseg.algebra.aggregates.mergeable import decompose
-from projseg.algebra.druid.druid_projection import ProjectionTexts, translate_druid
-from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_named, split_list
+from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named, split_list
 from projseg.algebra.expressions.expression_limits import JSON_DEPTH_MAX, is_too_deep_json
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.projection.druid_projection import ProjectionTexts, translate_druid
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.sql import translate_sql
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean

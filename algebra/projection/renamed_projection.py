@@ -9,7 +9,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.expressions.binding.bind import NamedExpression
+from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 

@@ -14,9 +14,9 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
-from projseg.algebra.druid.druid_projection import ProjectionTexts
+from projseg.algebra.expressions.dialect import parse_sql, parse_tokens, sql_of, sql_tokens
 from projseg.algebra.expressions.expression_limits import room_to_recurse
-from projseg.algebra.expressions.text.dialect import parse_sql, parse_tokens, sql_of, sql_tokens
+from projseg.algebra.projection.druid_projection import ProjectionTexts
 from projseg.errors import InvalidInputError
 
 _PARTS: Final = frozenset(("expressions", "distinct", "where", "group", "order"))

@@ -11,7 +11,7 @@ from typing import Final
 
 import xxhash
 
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.segment_format.layout.footer import ROW_NUMBER
 from projseg.segment_format.layout.format_limits import name_problem

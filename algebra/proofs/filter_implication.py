@@ -14,8 +14,7 @@ from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls
-from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.expressions.tree import TRUE, Call, Expression, Literal
 from projseg.algebra.proofs.predicate_truth import stated_truth, truth_of
 from projseg.algebra.proofs.value_set import ANYTHING, NOTHING, ValueSet
 

@@ -10,8 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.canonical import canonical, conjuncts
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.expressions.value_order import order_key
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
 from projseg.algebra.proofs.predicate_truth import Truth, truth_of
 from projseg.algebra.proofs.segment_facts import (
     ColumnFacts,

@@ -13,8 +13,8 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.expressions.functions.text.pattern_functions import like_pieces
-from projseg.algebra.expressions.functions.text.text_match import text_query_of
+from projseg.algebra.expressions.functions.pattern_functions import like_pieces
+from projseg.algebra.expressions.functions.text_match import text_query_of
 from projseg.algebra.expressions.patterns import read_pattern
 from projseg.algebra.expressions.patterns.pattern_part import Runs
 from projseg.algebra.expressions.patterns.text_query import (

@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.expressions.value_order import end_of_prefix
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, end_of_prefix
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,

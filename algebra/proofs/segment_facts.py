@@ -13,11 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.logic.joined_values import reads_tables
-from projseg.algebra.expressions.literals import scalar_literal
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.joined_values import reads_tables
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, scalar_literal
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.time.period import DAY
+from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError

@@ -15,8 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
-from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.expressions.value_order import BOTTOM, TOP, Cut, cut_at
+from projseg.algebra.expressions.tree import BOTTOM, TOP, Call, Cut, Expression, Literal, cut_at
 
 
 class ValueSet(msgspec.Struct, frozen=True):

@@ -13,13 +13,12 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.aggregate_rewrites import with_filter
 from projseg.algebra.aggregates.call import refusing_aggregates
 from projseg.algebra.aggregates.expression import bind_group_output
-from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.expressions.canonical import conjunction
 from projseg.algebra.expressions.functions.time.time_floor import time_floor
-from projseg.algebra.expressions.instant import fixed_instant
-from projseg.algebra.expressions.parameters.arguments import bound_to
-from projseg.algebra.expressions.parameters.sql_parameters import refuse_alone
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.sql_parameters import bound_to, refuse_alone
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.grouping_sets import has_grouping_sets, parse_grouping

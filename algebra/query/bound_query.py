@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.mergeable import MergeableAggregate, decompose, mergeable
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.binding.bind import NamedExpression
+from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.functions.logic.joined_values import JOIN_FUNCTIONS
+from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.query.context import QueryContext
 from projseg.algebra.query.result_order import OrderTerm

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from projseg.algebra.expressions.instant import may_depend_on_instant
-from projseg.algebra.expressions.parameters.arguments import Arguments
-from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
+from projseg.algebra.expressions.binder_names import may_depend_on_instant
+from projseg.algebra.expressions.sql_parameters import Arguments, parameter_names
 from projseg.algebra.query.request import Query, arguments_of, output_texts
 from projseg.algebra.time.interval import Interval
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.aggregates.aggregate_rewrites import with_filter
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.expressions.binding.bind import NamedExpression
+from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.canonical import canonical, conjunction, conjuncts
 from projseg.algebra.expressions.expression_limits import check_depth
 from projseg.algebra.expressions.tree import Call, Column, Expression

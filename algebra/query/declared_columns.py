@@ -13,8 +13,8 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.binding.bind import NamedExpression, bind
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.bind import NamedExpression, bind
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.query.binding import bind_interval, bind_query
 from projseg.algebra.query.bound_query import QuerySpec

@@ -12,7 +12,7 @@ import msgspec
 import sqlglot
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.expressions.text.dialect import split_list
+from projseg.algebra.expressions.dialect import split_list
 from projseg.errors import InvalidInputError
 
 GROUPING_SETS_MAX: Final = 4096

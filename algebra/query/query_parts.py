@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from inspect import Parameter, signature
 from typing import Any, TypedDict, TypeVar
 
-from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike
 from projseg.algebra.query.request import Expressions, IntervalLike, Query
 from projseg.algebra.query.stars.join import Join
 from projseg.errors import InvalidInputError

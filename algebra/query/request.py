@@ -12,17 +12,17 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
-from projseg.algebra.expressions.parameters.argument_texts import (
+from projseg.algebra.expressions.argument_texts import (
     arguments_from_json,
     arguments_to_json,
 )
-from projseg.algebra.expressions.parameters.arguments import (
+from projseg.algebra.expressions.dialect import split_list
+from projseg.algebra.expressions.sql_parameters import (
     Arguments,
     ArgumentsLike,
     check_arguments,
+    parameters,
 )
-from projseg.algebra.expressions.parameters.sql_parameters import parameters
-from projseg.algebra.expressions.text.dialect import split_list
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
 from projseg.algebra.query.stars.join import Join, join_content, join_of_content, with_texts
 from projseg.algebra.time.interval import Interval

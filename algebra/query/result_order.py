@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from projseg.algebra.aggregates.call import AggregateCall, is_aggregate_tree
 from projseg.algebra.aggregates.group_scope import GroupScope
-from projseg.algebra.expressions.binding.bind import NamedExpression
-from projseg.algebra.expressions.parameters.sql_parameters import refuse_alone
-from projseg.algebra.expressions.text.dialect import parse_sql
+from projseg.algebra.expressions.bind import NamedExpression
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.sql_parameters import refuse_alone
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.segment_format.layout.logical_types import is_nested, type_name

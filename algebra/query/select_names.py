@@ -13,10 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
-from projseg.algebra.expressions.parameters.arguments import Arguments, bad_arguments
-from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
-from projseg.algebra.expressions.text.references import Reference, replaced
-from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.expressions.sql_parameters import Arguments, bad_arguments, parameter_names
+from projseg.algebra.expressions.sql_words import Reference, quoted_name, replaced
 from projseg.algebra.expressions.tree import Literal
 from projseg.algebra.query.request import Query, texts_of
 from projseg.algebra.query.select_statement import SelectItem, SelectStatement

@@ -14,12 +14,10 @@ from msgspec import structs
 
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.aggregates.group_scope import is_grouping_tree
-from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_named
-from projseg.algebra.expressions.parameters.arguments import Arguments, bound_to
-from projseg.algebra.expressions.parameters.sql_parameters import refuse_alone
-from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.expressions.text.references import plain_name, references
-from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.sql_parameters import Arguments, bound_to, refuse_alone
+from projseg.algebra.expressions.sql_words import plain_name, quoted_name, references
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.projection.sql import is_aggregate
 from projseg.algebra.query.binding import bind_of_rows

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
+from projseg.algebra.expressions.dialect import parse_tokens, sql_of, sql_tokens
 from projseg.algebra.expressions.expression_limits import check_text
-from projseg.algebra.expressions.text.dialect import parse_tokens, sql_of, sql_tokens
 from projseg.algebra.query.select_table import (
     SelectedTable,
     WrittenJoin,

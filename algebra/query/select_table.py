@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from sqlglot import exp
 
-from projseg.algebra.expressions.parameters.parameter_places import misplaced
-from projseg.algebra.expressions.text.dialect import sql_of
+from projseg.algebra.expressions.dialect import sql_of
+from projseg.algebra.expressions.expression_limits import misplaced
 from projseg.algebra.query.unsupported_sql import bad_sql, unsupported
 
 _KINDS: Final = {

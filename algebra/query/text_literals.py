@@ -9,10 +9,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
-from projseg.algebra.expressions.literals import integer_literal
-from projseg.algebra.expressions.parameters.argument_values import ArgumentValue
-from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.expressions.tree import Literal
+from projseg.algebra.expressions.argument_values import ArgumentValue
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.tree import Literal, integer_literal
 from projseg.errors import ProjsegError
 
 PREFIX: Final = "literal_"

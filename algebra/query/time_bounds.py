@@ -7,12 +7,11 @@ import datetime
 import pyarrow as pa
 
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.expressions.value_order import Cut
+from projseg.algebra.expressions.tree import Call, Column, Cut, Expression, Literal
 from projseg.algebra.proofs.predicate_truth import truth_of
 from projseg.algebra.proofs.value_set import ANYTHING
+from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.interval import Interval
-from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 
 _EPOCH = datetime.datetime(1970, 1, 1)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from projseg.algebra.time.period import DAY, SECOND
+from projseg.algebra.time.duration import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, is_fixed, zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 

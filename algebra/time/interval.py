@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from projseg.algebra.time.period import WEEK, Period, parse_period
+from projseg.algebra.time.duration import WEEK, Period, parse_period
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
 from projseg.errors import InvalidInputError
 

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.errors import InvalidInputError
 
 MIN_MICROS: Final = -62_135_596_800_000_000

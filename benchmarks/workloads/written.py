@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.text.dialect import split_list
+from projseg.algebra.expressions.dialect import split_list
 from projseg.benchmarks import generator
 from projseg.benchmarks.workloads import lineitem_rows
 from projseg.benchmarks.workloads.question import Question, Rollup, Workload

@@ -9,7 +9,7 @@ from typing import Final, Self, TextIO
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.algebra.expressions.sql_words import parse_type
 from projseg.errors import InvalidInputError, ProjsegError, StorageError, did_you_mean
 from projseg.segment_format.layout.logical_types import TIMESTAMP, normal_type, type_name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.algebra.expressions.sql_words import parse_type
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SPECS, TableSpec
 from projseg.errors import InvalidInputError, did_you_mean

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Expression
 from projseg.catalog.external.allowed_places import AllowedPlaces

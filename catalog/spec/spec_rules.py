@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from msgspec import UNSET
 
-from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.catalog.spec.external_rules import external_problems, of_map

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 from msgspec import UNSET, structs
 
-from projseg.algebra.expressions.text.hidden_literals import hide_literals
+from projseg.algebra.expressions.sql_words import hide_literals
 from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
 from projseg.maintenance.row_changes.affected_segments import (
     Rewriting,

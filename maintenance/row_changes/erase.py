@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.expressions.parameters.arguments import Arguments
-from projseg.algebra.expressions.text.hidden_literals import text_literals
+from projseg.algebra.expressions.sql_parameters import Arguments
+from projseg.algebra.expressions.sql_words import text_literals
 from projseg.algebra.expressions.tree import Literal
 from projseg.errors import CorruptionError, InvalidInputError, ProjsegError
 from projseg.maintenance.compaction.compact import Compaction, compact

@@ -12,15 +12,14 @@ import pyarrow as pa
 from msgspec import structs
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.binding.bind import NamedExpression
-from projseg.algebra.expressions.parameters.arguments import (
+from projseg.algebra.expressions.bind import NamedExpression
+from projseg.algebra.expressions.sql_parameters import (
     Arguments,
     ArgumentsLike,
     check_arguments,
+    parameters,
 )
-from projseg.algebra.expressions.parameters.sql_parameters import parameters
-from projseg.algebra.expressions.text.hidden_literals import hide_literals
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.sql_words import backquoted, hide_literals
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.proofs.index_keys import KeyTree

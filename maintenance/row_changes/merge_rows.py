@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions import tree
-from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.proofs.index_keys import AllOf, Keys, KeyTree, OneOf
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.evaluation.rows import RowRange, Rows

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace as replace_fields
 from typing import Final, NamedTuple
 
-from projseg.algebra.expressions.parameters.arguments import Arguments
+from projseg.algebra.expressions.sql_parameters import Arguments
 from projseg.algebra.planning.separable_conditions import separated
 from projseg.algebra.planning.shared_matching import SharedMatching
 from projseg.algebra.query.binding import bind_interval, bind_outputs, bind_query, bind_rows

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.canonical import canonical, conjuncts
 from projseg.algebra.expressions.coercion import is_integral
-from projseg.algebra.expressions.parameters.arguments import Arguments
+from projseg.algebra.expressions.sql_parameters import Arguments
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.interval_cover import covers_all_rows, data_interval, share_of
 from projseg.algebra.planning.planner import Planner

@@ -10,16 +10,16 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
-from projseg.algebra.expressions.binding.binder_names import span_of
+from projseg.algebra.expressions.binder_names import span_of
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.coercion import cast_to
-from projseg.algebra.expressions.parameters.arguments import Arguments
-from projseg.algebra.expressions.text.type_text import written_type
+from projseg.algebra.expressions.sql_parameters import Arguments
+from projseg.algebra.expressions.sql_words import written_type
 from projseg.algebra.expressions.tree import Literal
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.time_bounds import intersection
+from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.interval import Interval
-from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 

@@ -9,11 +9,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
+from projseg.algebra.expressions.argument_values import ArgumentValue
 from projseg.algebra.expressions.coercion import is_datetime, is_integral
-from projseg.algebra.expressions.parameters.argument_values import ArgumentValue
-from projseg.algebra.expressions.parameters.arguments import Argument, Arguments
-from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
-from projseg.algebra.expressions.text.dialect import parse_sql
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.sql_parameters import Argument, Arguments, parameter_names
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query, output_texts

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
+from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.composition import substituted

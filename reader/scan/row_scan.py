@@ -14,9 +14,9 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.binding.bind import NamedExpression
+from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
-from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
+from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.bound_query import QuerySpec

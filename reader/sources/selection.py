@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
+from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptionError, LimitExceededError

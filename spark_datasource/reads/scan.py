@@ -11,11 +11,11 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql.types import StructType
 
-from projseg.algebra.expressions.instant import fixed_instant
+from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.result_order import ascending
-from projseg.algebra.time.period import DAY
+from projseg.algebra.time.duration import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.forks import cached_property
 from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_query

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from projseg.algebra.expressions.parameters.argument_texts import literal
+    from projseg.algebra.expressions.argument_texts import literal
     from projseg.algebra.query.request import Query
     from projseg.algebra.query.stars.join import Join
     from projseg.catalog.catalog import Catalog
@@ -69,7 +69,7 @@ _HOMES: Final = {
     "cache_statistics": "projseg.memory.cache",
     "configure": "projseg.spark_datasource.extension",
     "is_table": "projseg.table",
-    "literal": "projseg.algebra.expressions.parameters.argument_texts",
+    "literal": "projseg.algebra.expressions.argument_texts",
     "query_log": "projseg.spark_datasource.extension",
     "read": "projseg.spark_datasource.read_write",
     "register": "projseg.spark_datasource.read_write",

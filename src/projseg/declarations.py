@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.projection.parse import parse_projection, parse_projections
 from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable
 from projseg.projection import Index, Projection

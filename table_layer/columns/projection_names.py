@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.mergeable import decompose
-from projseg.algebra.expressions.binding.stated_joins import kept_by_tables
+from projseg.algebra.expressions.stated_joins import kept_by_tables
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.renamed_projection import mentioned_columns, renamed
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition

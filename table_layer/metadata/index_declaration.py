@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET, UnsetType
 
-from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.indexes.index_kinds import (
     KINDS,

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
+from projseg.algebra.time.duration import DAY, HOUR, WEEK, parse_period
 from projseg.algebra.time.interval import Interval
-from projseg.algebra.time.period import DAY, HOUR, WEEK, parse_period
 from projseg.errors import InvalidInputError
 
 SKIPPED: Final = "skipped: "

@@ -7,7 +7,7 @@ import selecting as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.errors import InvalidInputError
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.masks import filter_rows

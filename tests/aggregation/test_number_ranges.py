@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.evaluation.ranges import NumberRange, exact_ranges, inside_any, value_range
 from projseg.segment_format.vectors.vectors import Numbers

@@ -12,9 +12,9 @@ from odd_zones import ODD_ZONES
 from scale import tries
 
 import projseg
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.time.period import MINUTE
+from projseg.algebra.time.duration import MINUTE
 from projseg.algebra.time.time_zones import zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation.choose import bucket_vector, evaluate_over

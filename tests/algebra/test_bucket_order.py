@@ -14,8 +14,8 @@ from projseg.algebra.time.bucket_order import (
     is_divided,
     keeps_order,
 )
+from projseg.algebra.time.duration import DAY, MINUTE
 from projseg.algebra.time.interval import Interval
-from projseg.algebra.time.period import DAY, MINUTE
 from projseg.algebra.time.time_zones import zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from expressions import order_key
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import InvalidInputError, ProjsegError
 

@@ -14,10 +14,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scale import tries
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.logic import comparison
-from projseg.algebra.expressions.functions.text import pattern_functions
+from projseg.algebra.expressions.functions import comparison, pattern_functions
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import type_name
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scale import tries
 
 import projseg
-from projseg.algebra.expressions.binding.bind import bind
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
 

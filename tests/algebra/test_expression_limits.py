@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.algebra.druid.druid_expressions import translate_expression
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.expression_limits import (
     DEPTH_MAX,
     JSON_DEPTH_MAX,
     TEXT_CHARACTERS_MAX,
     TYPE_DEPTH_MAX,
 )
-from projseg.algebra.expressions.text.render import to_sql
-from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.sql_words import parse_type
+from projseg.algebra.projection.druid_expressions import translate_expression
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query

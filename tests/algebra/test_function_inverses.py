@@ -18,8 +18,7 @@ from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls
 from projseg.algebra.expressions.functions.time.time_fields import floor_of_field
 from projseg.algebra.expressions.functions.time.time_floor import time_floor
-from projseg.algebra.expressions.tree import Column, Literal
-from projseg.algebra.expressions.value_order import BOTTOM, TOP
+from projseg.algebra.expressions.tree import BOTTOM, TOP, Column, Literal
 from projseg.algebra.proofs.value_set import ValueSet
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 

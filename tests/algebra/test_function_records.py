@@ -24,13 +24,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scale import IS_NIGHTLY
 
-from projseg.algebra.expressions.binding.bind import bind
-from projseg.algebra.expressions.binding.binder import Binder
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binder import Binder
+from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS, SPELLINGS
-from projseg.algebra.expressions.functions.logic.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls, Order, ScalarFunction
-from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column
 
 sys.path.append(str(Path(__file__).parents[2] / "docs"))

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from projseg.algebra.expressions.binding.bind import bind, bind_named
+from projseg.algebra.expressions.bind import bind, bind_named
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import EvaluationError, InvalidInputError, UnsupportedFeatureError
 

@@ -13,8 +13,8 @@ from odd_zones import ODD_ZONES
 from scale import tries
 
 from projseg.algebra.time.bucket_order import always_refines, refines
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 from projseg.algebra.time.interval import Interval
-from projseg.algebra.time.period import DAY, HOUR, MINUTE
 from projseg.algebra.time.time_zones import MIN_MICROS, zone_name, zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.algebra.expressions.binding.bind import bind, bind_named
-from projseg.algebra.expressions.instant import fixed_instant
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.bind import bind, bind_named
+from projseg.algebra.expressions.binder_names import fixed_instant
+from projseg.algebra.expressions.render import to_sql
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 

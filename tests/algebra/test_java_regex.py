@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from regex_cases import FIXED, OTHER_PATTERNS, PATTERNS, SCRIBBLES, TEXTS
 from scale import tries
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate, may_fail
 from projseg.algebra.expressions.patterns import java_regex
 from projseg.algebra.expressions.patterns.java_regex import JavaRegex

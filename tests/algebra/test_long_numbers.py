@@ -5,9 +5,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from projseg.algebra.druid.druid_filters import sql_literal
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.tree import Literal
+from projseg.algebra.projection.druid_filters import sql_literal
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from scale import tries
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.errors import ProjsegError
 

@@ -1,6 +1,6 @@
 import pytest
 
-from projseg.algebra.time.period import Period, parse_period
+from projseg.algebra.time.duration import Period, parse_period
 from projseg.errors import InvalidInputError
 
 SECOND = 1_000_000

@@ -8,9 +8,8 @@ import pytest
 import sqlglot.parser
 from sqlglot import exp
 
-from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.expressions.text.spark_dialect import SparkExpression
-from projseg.algebra.expressions.text.sql_words import backquoted, quoted_name
+from projseg.algebra.expressions.dialect import SparkExpression, parse_sql
+from projseg.algebra.expressions.sql_words import backquoted, quoted_name
 from projseg.errors import InvalidInputError
 
 READINGS = (("", " = 1"), ("", " IS NULL"), ("", " IN (1)"), ("f(", ")"))

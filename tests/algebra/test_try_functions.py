@@ -6,7 +6,7 @@ from function_cases import CALLS, RAISED, SCHEMA, call_of, outcomes, values_of
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Call, Column
 from projseg.errors import EvaluationError

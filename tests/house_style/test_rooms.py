@@ -13,9 +13,6 @@ CROWDED: dict[str, int] = {}
 # Rooms that know each other, with the module of the first that imports from the second: each is
 # a fault of the cut, and none may be added.
 MUTUAL = {
-    ("algebra.expressions.functions.logic", "algebra.expressions.functions.numbers"),
-    ("algebra.expressions.functions.logic", "algebra.expressions.functions.time"),
-    ("algebra.expressions.parameters", "algebra.expressions.text"),
     ("segment_format.dictionaries", "segment_format.pages"),
     ("segment_format.dictionaries", "segment_format.vectors"),
     ("segment_format.layout", "segment_format.vectors"),

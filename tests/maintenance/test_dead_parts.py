@@ -10,7 +10,7 @@ from life_tables import BY_CHANNEL, HOURLY, answers, new_table, opened_segments,
 from scale import tries
 
 import projseg
-from projseg.algebra.expressions.text.hidden_literals import hide_literals
+from projseg.algebra.expressions.sql_words import hide_literals
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.table_layer.retention.dead_parts import LiveParts
 from projseg.table_layer.storage.paths import new_write_id, segment_name, snapshot_name

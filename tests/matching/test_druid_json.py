@@ -2,9 +2,9 @@ import pyarrow as pa
 import pytest
 from matching_cases import SCHEMA
 
-from projseg.algebra.druid.druid_expressions import translate_expression
-from projseg.algebra.expressions.binding.bind import bind
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.projection.druid_expressions import translate_expression
 from projseg.algebra.projection.parse import parse_projection
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.algebra.aggregates.aggregate_rewrites import branches_of, opposite_of, products_of
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.proofs.exact_values import (

@@ -14,7 +14,7 @@ from matching_cases import (
     spec,
 )
 
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.source_plan import AddRows, AddWeighted, FoldSeveral, MergeStates
 from projseg.algebra.proofs.segment_facts import ColumnFacts
 from projseg.algebra.query.binding import bind_query

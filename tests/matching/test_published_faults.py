@@ -9,7 +9,7 @@ import pytest
 from matching_cases import chosen, facts, micros, only_plan, query, reason, spec
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.planner import check_forced
 from projseg.algebra.planning.source_plan import AddRows, AddWeighted, Known, MergeStates
 from projseg.algebra.projection.parse import parse_projection

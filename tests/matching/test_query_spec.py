@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from matching_cases import SCHEMA, micros, query
 
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
 from projseg.algebra.time.interval import Interval

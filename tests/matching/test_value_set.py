@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.algebra.expressions.value_order import order_key
+from projseg.algebra.expressions.tree import order_key
 from projseg.algebra.proofs.value_set import (
     NOTHING,
     ValueSet,

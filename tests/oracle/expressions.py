@@ -8,7 +8,7 @@ import zoneinfo
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 from projseg.algebra.expressions.tree import Call, Column, Literal
-from projseg.algebra.time.period import DAY, HOUR, MINUTE
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 
 EPOCH = dt.datetime(1970, 1, 1)
 MICROSECOND = dt.timedelta(microseconds=1)

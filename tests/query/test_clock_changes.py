@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 import projseg
 import projseg.algebra.planning.planner as planner
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 from projseg.algebra.time.interval import Interval
-from projseg.algebra.time.period import DAY, HOUR, MINUTE
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation import choose
 from projseg.segment_format.dictionaries.dictionary import Dictionary

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.algebra.expressions.instant import fixed_instant
+from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, ProjectionNotUsableError
 

@@ -16,10 +16,10 @@ from odd_zones import ODD_ZONES
 from scale import IS_NIGHTLY, one_of
 
 import projseg
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.proofs.segment_facts import constant_between
-from projseg.algebra.time.period import DAY, HOUR, MINUTE
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 from projseg.algebra.time.time_zones import zone_table
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from support.scale import tries
 
 import projseg
-from projseg.algebra.expressions.text.dialect import parse_sql
+from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.planning import match_projections
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.query.text_literals import lifted_literals

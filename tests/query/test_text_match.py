@@ -15,7 +15,7 @@ from oracle.value_hash import value_hash
 from spec_tables import section_text
 
 import projseg
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import CODES, InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.segment_format.indexes import text_keys

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 
 DAYS = 30

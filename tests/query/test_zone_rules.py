@@ -12,7 +12,7 @@ import tzdata
 import projseg
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time import time_zones
-from projseg.algebra.time.period import HOUR, SECOND
+from projseg.algebra.time.duration import HOUR, SECOND
 from projseg.algebra.time.time_zones import zone_name, zone_rules, zone_table
 from projseg.errors import InvalidInputError, ProjectionNotUsableError, UnsupportedFeatureError
 from projseg.table_layer.metadata import checksummed_json

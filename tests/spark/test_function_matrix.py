@@ -12,7 +12,7 @@ from scale import IS_NIGHTLY
 from spark_sql import plan_of, using
 
 import projseg
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import ProjsegError
 from projseg.evaluation import in_blocks

@@ -12,7 +12,7 @@ from pyspark.errors import IllegalArgumentException
 from regex_cases import FIXED, OTHER_PATTERNS, PATTERNS, SCRIBBLES, TEXTS
 from scale import tries
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.patterns import read_finder, read_replacer, read_splitter
 from projseg.errors import EvaluationError, InvalidInputError, UnsupportedFeatureError

@@ -23,8 +23,8 @@ from spark_clocks import (
 )
 
 import projseg
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 from projseg.algebra.time.interval import Interval
-from projseg.algebra.time.period import DAY, HOUR, MINUTE
 from projseg.algebra.time.time_zones import zone_table
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 

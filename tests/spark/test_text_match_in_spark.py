@@ -16,7 +16,7 @@ from scale import IS_NIGHTLY, tries
 from spark_sql import using
 
 import projseg
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.patterns.text_query import read_query_of_columns, read_text_query
 from projseg.errors import InvalidInputError

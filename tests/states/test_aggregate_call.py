@@ -7,7 +7,7 @@ import pytest
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, result_type
 from projseg.algebra.aggregates.mergeable import decompose
-from projseg.algebra.expressions.binding.bind import bind, bind_named
+from projseg.algebra.expressions.bind import bind, bind_named
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CODES, InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, type_name

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 import projseg
-from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
 from projseg.errors import ProjsegError
 

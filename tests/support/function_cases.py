@@ -8,11 +8,11 @@ from decimal import Context, Decimal
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.algebra.expressions.binding.binder import Binder
+from projseg.algebra.expressions.binder import Binder
+from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.tree import Call, Column, Literal
-from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.errors import ProjsegError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ

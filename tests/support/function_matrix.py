@@ -416,7 +416,7 @@ def _examples():
 def _arguments(name, example, fewest):
     from sqlglot import exp
 
-    from projseg.algebra.expressions.text.dialect import parse_sql
+    from projseg.algebra.expressions.dialect import parse_sql
 
     tree = parse_sql(example)
     written = [

@@ -6,7 +6,7 @@ import math
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 
 COLUMNS = pa.schema(

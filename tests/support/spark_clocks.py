@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from clock_cases import changes_of
 
+from projseg.algebra.time.duration import DAY, SECOND
 from projseg.algebra.time.interval import Interval
-from projseg.algebra.time.period import DAY, SECOND
 from projseg.algebra.time.time_zones import zone_table
 
 START, END = (Interval.parse((f"{year}-01-01",) * 2).start_us for year in (1840, 2045))

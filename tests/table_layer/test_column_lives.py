@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from scale import IS_NIGHTLY
 
 import projseg
-from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.algebra.expressions.sql_words import parse_type
 from projseg.segment_format.layout.logical_types import type_name
 
 WIDER = {

@@ -13,13 +13,12 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.expressions.binding.bind import NamedExpression
+from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.canonical import canonical
-from projseg.algebra.expressions.functions.logic.comparison import membership
-from projseg.algebra.expressions.functions.logic.conditional import logical
-from projseg.algebra.expressions.functions.logic.joined_values import JoinPath, path_of
-from projseg.algebra.expressions.literals import scalar_literal
-from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.algebra.expressions.functions.comparison import membership
+from projseg.algebra.expressions.functions.conditional import logical
+from projseg.algebra.expressions.joined_values import JoinPath, path_of
+from projseg.algebra.expressions.tree import Call, Column, Expression, scalar_literal
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.bound_query import QuerySpec

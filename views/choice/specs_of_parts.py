@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from projseg.algebra.expressions.functions.logic.joined_values import path_of
-from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.joined_values import path_of
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.stars.refused_joins import key_values

@@ -10,16 +10,16 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall, call_text
-from projseg.algebra.expressions.binding.bind import bind
-from projseg.algebra.expressions.binding.stated_joins import AbsentDimension, tables_stated
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.canonical import conjunction
-from projseg.algebra.expressions.functions.logic.joined_values import (
+from projseg.algebra.expressions.joined_values import (
     JOIN_FUNCTIONS,
     join_found,
     path_of,
 )
-from projseg.algebra.expressions.text.render import to_sql
-from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.sql_words import quoted_name
+from projseg.algebra.expressions.stated_joins import AbsentDimension, tables_stated
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from projseg.algebra.aggregates.call import call_text
-from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.query.request import Query
 from projseg.algebra.time.zoned_buckets import Granularity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from projseg.algebra.expressions.instant import may_depend_on_instant
+from projseg.algebra.expressions.binder_names import may_depend_on_instant
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.errors import InvalidInputError, LimitExceededError, UnsupportedFeatureError
 from projseg.views.view_records import VIEW_SQL_BYTES_MAX

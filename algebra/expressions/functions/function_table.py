@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from projseg.algebra.expressions import joined_values
 from projseg.algebra.expressions.coercion import is_floating
-from projseg.algebra.expressions.functions.collections import arrays
-from projseg.algebra.expressions.functions.logic import (
+from projseg.algebra.expressions.functions import (
+    arithmetic,
+    arrays,
     casts,
     comparison,
     conditional,
-    joined_values,
-    trying,
-)
-from projseg.algebra.expressions.functions.numbers import arithmetic, numeric, rounding, row_hashes
-from projseg.algebra.expressions.functions.scalar_function import ScalarFunction, Spelling
-from projseg.algebra.expressions.functions.text import (
+    numeric,
     pattern_functions,
+    rounding,
+    row_hashes,
     strings,
     text_changes,
     text_match,
     text_parts,
+    trying,
 )
+from projseg.algebra.expressions.functions.scalar_function import ScalarFunction, Spelling
 from projseg.algebra.expressions.functions.time import (
     calendar,
-    time_bucket,
     time_construction,
     time_fields,
     time_floor,
@@ -48,8 +48,8 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **text_changes.FUNCTIONS,
     **text_match.FUNCTIONS,
     **text_parts.FUNCTIONS,
-    **time_bucket.FUNCTIONS,
     **time_construction.FUNCTIONS,
+    **time_construction.BUCKET_FUNCTIONS,
     **time_fields.FUNCTIONS,
     **time_floor.FUNCTIONS,
     **time_texts.FUNCTIONS,

@@ -16,8 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.blocks.block_builder import Form, LazyForm
-from projseg.algebra.expressions.tree import Call, Expression
-from projseg.algebra.expressions.value_order import Cut
+from projseg.algebra.expressions.tree import Call, Cut, Expression
 
 Evaluator: TypeAlias = Callable[[Call, Sequence[Any], int], pa.Array]
 """(call, one datum for each argument, row count) -> array of `call.type`."""

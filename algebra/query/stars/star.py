@@ -9,22 +9,20 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.expressions.binding.bind import NamedExpression, bind
+from projseg.algebra.expressions.bind import NamedExpression, bind
+from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.expressions.canonical import canonical, conjunction, conjuncts
 from projseg.algebra.expressions.coercion import cast_to, common_type, is_decimal, is_floating
 from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
-from projseg.algebra.expressions.functions.logic.joined_values import (
+from projseg.algebra.expressions.joined_values import (
     JoinPath,
     join_found,
     join_value,
 )
-from projseg.algebra.expressions.instant import fixed_instant
-from projseg.algebra.expressions.parameters.arguments import Arguments, bound_to
-from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
-from projseg.algebra.expressions.text.references import plain_name
-from projseg.algebra.expressions.text.render import to_sql
-from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.sql_parameters import Arguments, bound_to, parameter_names
+from projseg.algebra.expressions.sql_words import plain_name, quoted_name
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from sqlglot import exp
 
-from projseg.algebra.expressions.instant import BARE_NAMES
-from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.expressions.text.references import Reference, references, replaced
-from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.expressions.binder_names import BARE_INSTANT_NAMES
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.sql_words import Reference, quoted_name, references, replaced
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, did_you_mean
@@ -130,7 +129,7 @@ class StarScope(msgspec.Struct, frozen=True):
     def _known(self, one: Reference) -> NamedColumn | None:
         """Return the column that a name of a condition means; None of the present time."""
         named = self.named(one.parts)
-        if named is None and one.parts[0].casefold() not in BARE_NAMES:
+        if named is None and one.parts[0].casefold() not in BARE_INSTANT_NAMES:
             names = [name for n in self.visible for name in self.tables[n].columns]
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_COLUMN",

@@ -10,7 +10,7 @@ import pyarrow as pa
 import typer
 
 import projseg
-from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
+from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.catalog.external.input_columns import BadLines
 from projseg.catalog.external.input_files import Sources
 from projseg.catalog.external.text_files import TextForm

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
+from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.cli.output import (
     Found,
     OutputFormat,

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Final, NamedTuple, get_args
 import typer
 
 import projseg
-from projseg.algebra.expressions.binding.bind import split_list
-from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
+from projseg.algebra.expressions.argument_texts import arguments_of_texts
+from projseg.algebra.expressions.bind import split_list
 from projseg.algebra.query.query_parts import query_of
 from projseg.algebra.query.request import Query
 from projseg.cli.output import OutputFormat, print_found

@@ -37,7 +37,7 @@ from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
-    from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
+    from projseg.algebra.expressions.sql_parameters import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import IndexLike, ProjectionLike, SchemaLike
     from projseg.input_rows import RowsLike

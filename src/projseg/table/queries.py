@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.instant import fixed_instant
-from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
+from projseg.algebra.expressions.binder_names import fixed_instant
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.context import parse_context
 from projseg.algebra.query.query_parts import (

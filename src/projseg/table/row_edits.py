@@ -9,7 +9,7 @@ from projseg.table.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
-    from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
+    from projseg.algebra.expressions.sql_parameters import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
     from projseg.input_rows import RowsLike
     from projseg.maintenance.row_changes.delete_and_update import Corrected

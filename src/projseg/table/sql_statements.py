@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.parameters.arguments import Arguments
+from projseg.algebra.expressions.sql_parameters import Arguments
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.composition import composed, keeps_rows

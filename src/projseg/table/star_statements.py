@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.instant import fixed_instant, may_depend_on_instant
-from projseg.algebra.expressions.parameters.arguments import (
+from projseg.algebra.expressions.binder_names import fixed_instant, may_depend_on_instant
+from projseg.algebra.expressions.sql_parameters import (
     Arguments,
     ArgumentsLike,
+    parameter_names,
     with_arguments,
 )
-from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
 from projseg.algebra.query.request import Query, is_described, is_select, texts_of
 from projseg.algebra.query.select_names import warn_of_names

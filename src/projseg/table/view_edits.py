@@ -248,7 +248,7 @@ class TableViews(WritableTable):
 
     def _star_definition(self, sql: str, tables: Mapping[str, TableVersion]) -> Definition:
         """Return what a SELECT that joins this table with others means."""
-        from projseg.algebra.expressions.functions.logic.joined_values import path_of
+        from projseg.algebra.expressions.joined_values import path_of
         from projseg.reader.dimensions import TableDimension
         from projseg.table.star_statements import bound_statement
         from projseg.views.definitions.definition import define, define_star

@@ -44,9 +44,8 @@ from projseg.algebra.expressions.functions.scalar_function import (
     rising,
 )
 from projseg.algebra.expressions.functions.time.time_fields import first_of_month, months_since_1970
-from projseg.algebra.expressions.text.duration_text import Span
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.algebra.time.period import DAY, SECOND
+from projseg.algebra.time.duration import DAY, SECOND, Span
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, arrow_to_numbers

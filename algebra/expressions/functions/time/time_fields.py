@@ -22,7 +22,6 @@ from projseg.algebra.expressions.functions.datum import (
     valid_mask,
     word_of,
 )
-from projseg.algebra.expressions.functions.logic.inverses import rising
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     Inverse,
@@ -40,9 +39,9 @@ from projseg.algebra.expressions.functions.scalar_function import (
     zone_in_parameters,
 )
 from projseg.algebra.expressions.functions.time.time_floor import time_floor, without_implied_floor
-from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.expressions.value_order import Cut
-from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.expressions.inverses import rising
+from projseg.algebra.expressions.tree import Call, Cut, Expression, Literal
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, numbers_to_arrow

@@ -28,12 +28,18 @@ from projseg.algebra.expressions.functions.scalar_function import (
     always,
     never,
 )
-from projseg.algebra.expressions.literals import datetime_micros, is_timestamp
-from projseg.algebra.expressions.text.duration_text import parse_interval
-from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.expressions.value_order import BOTTOM, TOP, Cut
+from projseg.algebra.expressions.tree import (
+    BOTTOM,
+    TOP,
+    Call,
+    Cut,
+    Expression,
+    Literal,
+    datetime_micros,
+    is_timestamp,
+)
 from projseg.algebra.time.bucket_order import changes_of_side, keeps_order
-from projseg.algebra.time.period import DAY
+from projseg.algebra.time.duration import DAY, parse_interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, is_fixed, zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.logical_types import TIMESTAMP

@@ -17,7 +17,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
-from projseg.algebra.expressions.functions.datum import Datum, integers, literal_of, valid_mask
+from projseg.algebra.expressions.functions.datum import (
+    Datum,
+    check_text_bytes,
+    integers,
+    literal_of,
+    valid_mask,
+)
 from projseg.algebra.expressions.functions.scalar_function import (
     NoBlocks,
     Nulls,
@@ -29,7 +35,6 @@ from projseg.algebra.expressions.functions.scalar_function import (
     unordered,
     zone_in_parameters,
 )
-from projseg.algebra.expressions.functions.text.text_rows import check_text_bytes
 from projseg.algebra.expressions.functions.time.time_fields import first_of_month, months_since_1970
 from projseg.algebra.expressions.functions.time.time_floor import (
     granularity_of,
@@ -37,7 +42,7 @@ from projseg.algebra.expressions.functions.time.time_floor import (
     without_implied_floor,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.logical_types import TIMESTAMP

@@ -1,1 +1,0 @@
-"""Druid's JSON form of a projection, read as Spark SQL text."""

@@ -1,1 +1,0 @@
-"""From sqlglot's tree to a typed expression over a schema."""

@@ -1,0 +1,386 @@
+"""Spark SQL text as sqlglot's tree, a tree as text, and `SparkExpression`, the dialect of both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, reduce
+from typing import Any, ClassVar, Final
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
+
+from projseg.algebra.expressions.coercion import bad_expression
+from projseg.algebra.expressions.expression_limits import (
+    TYPE_DEPTH_MAX,
+    check_places,
+    check_text,
+    check_written_depth,
+    parameter_places,
+    room_to_recurse,
+    too_deep,
+)
+from projseg.algebra.expressions.patterns.text_query import (
+    Every,
+    OfColumn,
+    Some,
+    TextQuery,
+    Without,
+    read_query_of_columns,
+)
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
+
+
+class SparkExpression(Spark):
+    """Spark's dialect without sqlglot's own reading of functions, which loses their spelling."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Reads a doubled quote as one quote."""
+
+        STRING_ESCAPES: ClassVar = ["\\", "'", '"']
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            # ? is a parameter, whatever follows it; `_parse_version` reads AS OF.
+            if not word.startswith("?") and "SNAPSHOT" not in kind.name
+        }
+
+    class Parser(Spark.Parser):  # type: ignore[valid-type, misc]  # it is a variable there
+        """Leaves each `name(...)` as a call by that name."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            # They would drop or rename arguments.
+            if name not in ("MIN_BY", "MAX_BY", "INITCAP", "LISTAGG", "STRING_AGG")
+            and "PERCENTILE" not in name
+        }
+        PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
+            **Spark.Parser.PLACEHOLDER_PARSERS,
+            TokenType.COLON: lambda self: self._parse_parameter(),
+        }
+
+        def _parse_parameter(self) -> exp.Placeholder | None:
+            """Return the parameter of `:name`; `parameter_places` has made its name one."""
+            colon, name = self._prev, self._curr
+            if name is None or name.start != colon.end + 1 or not self._match(TokenType.VAR):
+                return None
+            return exp.Placeholder(this=name.text)
+
+        def _parse_csv(
+            self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
+        ) -> list[Any]:
+            """Refuse empty parts of a list, which sqlglot would drop."""
+            is_first = True
+
+            def parse_part() -> Any:
+                nonlocal is_first
+                part = parse_method()
+                if part is None and not (is_first and self._is_end_of_list(sep)):
+                    self.raise_error("a part of a list is empty")
+                is_first = False
+                return part
+
+            parts: list[Any] = super()._parse_csv(parse_part, sep)
+            return parts
+
+        def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
+            """Refuse FILTER (condition), which sqlglot reads as FILTER (WHERE condition)."""
+            if skip_where_token and self._prev.token_type != TokenType.WHERE:
+                self.raise_error("Expecting WHERE")
+            found: exp.Where | None = super()._parse_where(skip_where_token)
+            return found
+
+        def _is_end_of_list(self, sep: TokenType) -> bool:
+            return self._curr is None or self._curr.token_type != sep
+
+        def _parse_types(self, *args: Any, **named: Any) -> Any:
+            """Refuse types nested so deeply that sqlglot's copies of their parts take long."""
+            self._type_depth += 1
+            try:
+                if self._type_depth > TYPE_DEPTH_MAX:
+                    raise too_deep()
+                return super()._parse_types(*args, **named)
+            finally:
+                self._type_depth -= 1
+
+        def reset(self) -> None:
+            """Forget what was parsed, and how deep."""
+            super().reset()
+            self._type_depth = 0
+
+        def _parse_interval(self, *args: Any, **named: Any) -> Any:
+            """Keep the parts of `INTERVAL 1 MONTH 2 DAYS` together, as their text has to be."""
+            found = super()._parse_interval(*args, **named)
+            return exp.Paren(this=found) if isinstance(found, exp.Add) else found
+
+        def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group | None:
+            """Return the terms of GROUP BY in their order, grouping sets as calls."""
+            if not skip_group_by_token and not self._match(TokenType.GROUP_BY):
+                return None
+            if self._match(TokenType.ALL):
+                return exp.Group(all=True)
+            terms = self._parse_csv(self._parse_group_term)
+            if self._match(TokenType.WITH) and self._match_set((TokenType.ROLLUP, TokenType.CUBE)):
+                terms = [exp.Anonymous(this=self._prev.text, expressions=terms)]
+            return exp.Group(expressions=terms)
+
+        def _parse_group_term(self) -> Any:
+            if not self._match_set((TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS)):
+                return self._parse_disjunction()
+            name = self._prev.text
+            parts = self._parse_wrapped_csv(self._parse_group_term)
+            return exp.Anonymous(this=name, expressions=parts)
+
+        def _parse_version(self) -> exp.Version | None:
+            """Return the version of a table that Spark's AS OF asks for."""
+            start = self._index
+            self._match_text_seq("FOR")
+            if self._match_texts(("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")):
+                kind = self._prev.text.upper()
+                if self._match_text_seq("AS", "OF"):
+                    return exp.Version(this=kind, expression=self._parse_bitwise(), kind="AS OF")
+            self._retreat(start)
+            return None
+
+    class Generator(Spark.Generator):  # type: ignore[valid-type, misc]  # it is a variable there
+        """Writes constants of time as constants instead of casts."""
+
+        def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+            """Return `DATE '2024-05-01'` for it, and CAST for other casts."""
+            is_constant = type(expression) is exp.Cast and expression.this.is_string
+            if is_constant and expression.to.this in exp.DataType.TEMPORAL_TYPES:
+                return f"{self.sql(expression.to)} {self.sql(expression.this)}"
+            return str(super().cast_sql(expression, safe_prefix))
+
+        def interval_sql(self, expression: exp.Interval) -> str:
+            """Return an interval; a parameter in it stands without brackets."""
+            if isinstance(expression.this, exp.Placeholder):
+                return f"INTERVAL {self.sql(expression.this)} {self.sql(expression, 'unit')}"
+            return str(super().interval_sql(expression))
+
+        def _position_sql(self, expression: exp.StrPosition) -> str:
+            """Return the call as it is written, not as `LOCATE`."""
+            parts = (expression.args.get(name) for name in ("substr", "this", "position"))
+            return f"position({', '.join(self.sql(part) for part in parts if part is not None)})"
+
+        TRANSFORMS: ClassVar = {**Spark.Generator.TRANSFORMS, exp.StrPosition: _position_sql}
+
+    def tokenize(self, sql: str, *dialect: Any) -> list[Token]:
+        """Return the tokens of a text, in which names of parameters are no keywords.
+
+        Older releases of sqlglot have no second parameter.
+        """
+        tokens: list[Token] = super().tokenize(sql, *dialect)
+        if ":" in sql:
+            for place in parameter_places(tokens):
+                tokens[place].token_type = TokenType.VAR
+        return tokens
+
+
+_TREES_KEPT: Final = 1024
+_KEPT_CHARACTERS_MAX: Final = 1_000
+"""Longer texts are kept only if they have parameters."""
+_TEXT_MATCH: Final = "text_match"
+
+
+_GENERATOR: Final = SparkExpression.Generator(
+    dialect=SparkExpression, comments=False, normalize_functions=False,
+    unsupported_level=ErrorLevel.IGNORE,
+)  # fmt: skip
+
+
+def parse_sql(text: str) -> exp.Expression:
+    """Return sqlglot's tree of one expression, with or without an alias.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is not one expression.
+    LimitExceededError
+        If it exceeds a limit of `expressions.limits`.
+    """
+    check_text(text)
+    # Values of parameters are put in when a tree is bound, so one tree serves all of them. A SELECT
+    # asks for the trees of its parts several times, and no caller changes one.
+    return _kept(text) if ":" in text or len(text) <= _KEPT_CHARACTERS_MAX else _parsed(text)
+
+
+def _parsed(text: str) -> exp.Expression:
+    try:
+        with room_to_recurse():
+            trees = SparkExpression().parse(f"SELECT {text}\n")
+    except (SqlglotError, ValueError) as error:
+        raise bad_expression(f"'{text}' is not a Spark SQL expression{_reason(error)}") from error
+    except RecursionError as error:
+        raise too_deep() from error
+    tree = trees[0] if len(trees) == 1 else None
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or len(_parts(tree)) != 1:
+        raise bad_expression(f"'{text}' is not one Spark SQL expression")
+    return _checked(tree.expressions[0], text)
+
+
+def _checked(tree: exp.Expression, text: str) -> exp.Expression:
+    if _TEXT_MATCH in text.casefold():
+        tree = tree.transform(_of_columns)
+    check_written_depth(tree)
+    if "?" in text or ":" in text:
+        check_places(tree)
+    return tree
+
+
+def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
+    """Return sqlglot's tree of one statement.
+
+    Parameters
+    ----------
+    sql : str
+        The statement.
+    tokens : sequence of Token
+        Its tokens, as of `sql_tokens`.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SQL, PROJSEG_BAD_ARGUMENT, PROJSEG_BAD_TEXT_QUERY.
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG.
+    """
+    try:
+        with room_to_recurse():
+            trees = SparkExpression().parser().parse(list(tokens), sql)
+    except (SqlglotError, ValueError) as error:
+        problem = f"a statement is not Spark SQL{_reason(error)}{_place(error, sql)}"
+        raise InvalidInputError("PROJSEG_BAD_SQL", problem) from error
+    except RecursionError as error:
+        raise too_deep() from error
+    if len(trees) != 1 or trees[0] is None:
+        raise InvalidInputError("PROJSEG_BAD_SQL", "there is no statement, or a second statement")
+    return _checked(trees[0], sql)  # type: ignore[arg-type]  # statements are expressions
+
+
+def sql_of(tree: exp.Expression) -> str:
+    """Return the text of a tree, which is read as the same tree."""
+    with room_to_recurse():
+        return str(_GENERATOR.generate(tree))
+
+
+def _of_columns(node: exp.Expression) -> exp.Expression:
+    """Return calls of text_match with two arguments for CarbonData's of one, and other nodes.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_TEXT_QUERY.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION for TEXT_MATCH_WITH_LIMIT.
+    """
+    name = str(node.this).casefold() if isinstance(node, exp.Anonymous) else ""
+    if name == f"{_TEXT_MATCH}_with_limit":
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FUNCTION",
+            f"{name} is not supported; write {_TEXT_MATCH} in WHERE, and LIMIT at the query's end",
+        )
+    arguments = node.expressions if name == _TEXT_MATCH else []
+    if len(arguments) != 1 or not arguments[0].is_string:
+        return node
+    return exp.Paren(this=_condition_of(read_query_of_columns(arguments[0].this)))
+
+
+def _condition_of(query: TextQuery) -> exp.Expression:
+    if isinstance(query, OfColumn):
+        column = exp.column(exp.to_identifier(query.column, quoted=True))
+        return exp.Anonymous(
+            this=_TEXT_MATCH, expressions=[column, exp.Literal.string(query.query)]
+        )
+    if isinstance(query, Without):
+        return exp.Not(this=exp.Paren(this=_condition_of(query.part)))
+    assert isinstance(query, Every | Some)  # no phrase is outside of a column
+    join = exp.And if isinstance(query, Every) else exp.Or
+    parts: list[exp.Expression] = [exp.Paren(this=_condition_of(part)) for part in query.parts]
+    return reduce(lambda left, right: join(this=left, expression=right), parts)
+
+
+_kept: Final = lru_cache(maxsize=_TREES_KEPT)(_parsed)
+
+
+def _reason(error: Exception) -> str:
+    """Return what sqlglot says, without the names of its classes and its line numbers."""
+    first = (str(error).splitlines() or [""])[0]
+    plain = re.sub(r"\s*(for <class '[^']*'>|Line \d+, Col: \d+)\.?", "", first).strip(" .")
+    if "tokenizing" in plain:
+        return ": a quote, a backtick or a comment has no end"
+    return f": {plain}" if plain else ""
+
+
+def _place(error: Exception, sql: str) -> str:
+    """Return which character sqlglot met, if it says so."""
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    if not found.get("line") or not found.get("highlight"):
+        return ""
+    lines = sql.split("\n")[: found["line"] - 1]
+    end = sum(len(line) + 1 for line in lines) + found["col"]
+    return f", at character {end - len(found['highlight']) + 1}"
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of comma-separated SQL, at commas outside brackets, quotes and comments.
+
+    Raises
+    ------
+    InvalidInputError
+        If a bracket or quote is left open, or a part is empty.
+    """
+    if not text.strip():
+        return []
+    return list(_split(text))
+
+
+@lru_cache(maxsize=_TREES_KEPT)
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(_parts_of(text))
+
+
+def _parts_of(text: str) -> Iterator[str]:
+    try:
+        tokens = SparkExpression().tokenize(text)
+    except SqlglotError as error:
+        raise bad_expression(f"'{text}' is not a list of SQL{_reason(error)}") from error
+    opening = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+    closing = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+    depth, start, ends = 0, 0, []
+    for token in tokens:
+        depth += (token.token_type in opening) - (token.token_type in closing)
+        if token.token_type == TokenType.COMMA and depth == 0:
+            ends.append(token.start)
+    for end in [*ends, len(text)]:
+        part = text[start:end].strip()
+        if not part or depth != 0:
+            raise bad_expression(f"'{text}' has an empty part or an open bracket; write a, b, c")
+        yield part
+        start = end + 1
+
+
+def _parts(select: exp.Select) -> list[str]:
+    return [key for key, value in select.args.items() if value and key != "kind"]
+
+
+def sql_tokens(sql: str) -> list[Token]:
+    """Return the tokens of an SQL text; `start` and `end`, the last character, are places in it.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_EXPRESSION if a quote or a comment is left open.
+    """
+    try:
+        return SparkExpression().tokenize(sql)
+    except SqlglotError as error:
+        raise bad_expression(
+            f"a quote, a backtick or a comment that begins in {sql[:200]!r} has no end; close it, "
+            "and write a quote within a text as \\'"
+        ) from error

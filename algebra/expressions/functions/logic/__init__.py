@@ -1,1 +1,0 @@
-"""Conditions, comparisons and casts."""

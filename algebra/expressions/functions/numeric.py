@@ -1,0 +1,387 @@
+"""Numbers: absolute value, sign, rounding, the least and greatest of several, bits and roots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.blocks import number_steps as steps
+from projseg.algebra.expressions.blocks.block_builder import Form
+from projseg.algebra.expressions.coercion import (
+    bounded_decimal,
+    cast_to,
+    is_decimal,
+    is_floating,
+    is_integral,
+    unify,
+)
+from projseg.algebra.expressions.functions.arithmetic import is_exact, is_never_nan
+from projseg.algebra.expressions.functions.comparison import less
+from projseg.algebra.expressions.functions.datum import (
+    Datum,
+    all_valid,
+    as_array,
+    doubles,
+    from_integers,
+    overflow,
+    require_type,
+    valid_mask,
+)
+from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
+from projseg.algebra.expressions.functions.rounding import (
+    digits_of,
+    number_argument,
+    rounded_type,
+    to_digits,
+)
+from projseg.algebra.expressions.functions.scalar_function import (
+    Evaluator,
+    Inverse,
+    NoBlocks,
+    Nulls,
+    Order,
+    Orders,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    ordered,
+    rising,
+    unordered,
+    written_as_call,
+    written_infix,
+    written_prefix,
+)
+from projseg.algebra.expressions.inverses import whole
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.segment_format.layout.logical_types import (
+    arrow_to_numbers,
+    is_nested,
+    numbers_to_arrow,
+    type_name,
+)
+from projseg.segment_format.vectors.arrow_arrays import array_of, primitive_array, scalar_of
+
+_ROUNDED_DIGITS_MAX: Final = 400
+"""Beyond so many digits, no number changes, or all become 0."""
+
+
+def _build_abs(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    argument = number_argument("abs", arguments[0], zone)
+    return Call(argument.type, "abs", (argument,))
+
+
+def _doubles(function: str, arguments: tuple[Expression, ...], zone: str) -> tuple[Expression, ...]:
+    numbers = (number_argument(function, argument, zone) for argument in arguments)
+    return tuple(cast_to(number, pa.float64(), zone) for number in numbers)
+
+
+def _to_double(function: str, count: int = 1, **names: Any) -> Spelling:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        numbers = [
+            cast_to(number_argument(function, a, zone), pa.float64(), zone) for a in arguments
+        ]
+        return Call(pa.float64(), function, tuple(numbers))
+
+    return Spelling(function, build, count, count, **names)
+
+
+def _to_whole(function: str, **names: Any) -> Spelling:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        if len(arguments) > 1:
+            return to_digits(function, arguments, zone)
+        argument = number_argument(function, arguments[0], zone)
+        if is_integral(argument.type):
+            return cast_to(argument, pa.int64(), zone)
+        wanted = pa.int64()
+        if is_decimal(argument.type):
+            digits = argument.type.precision - argument.type.scale
+            wanted = bounded_decimal(digits + (argument.type.scale > 0), 0)
+        return Call(wanted, function, (argument,))
+
+    return Spelling(function, build, 1, 2, **names)
+
+
+def _build_log(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    function = "log" if len(arguments) > 1 else "ln"
+    return Call(pa.float64(), function, _doubles("log", arguments, zone))
+
+
+def _build_round(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    argument = number_argument("round", arguments[0], zone)
+    digits = digits_of("round", arguments)
+    wanted = rounded_type(argument.type, digits)
+    return Call(wanted, "round", (argument, Literal(pa.int32(), digits)))
+
+
+def _of_several(function: str) -> Spelling:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        values = unify(arguments, function, zone)
+        is_ordered = not is_nested(values[0].type)
+        require_type(is_ordered, function, values[0], "values of a type with an order")
+        return Call(values[0].type, function, values)
+
+    return Spelling(function, build, 2, 1000)
+
+
+def bitwise(function: str, left: Expression, right: Expression, zone: str) -> Expression:
+    """Return the node of `left & right`, `|` or `^` over whole numbers.
+
+    Raises
+    ------
+    InvalidInputError
+        If an operand is not a whole number.
+    """
+    both = unify((left, right), f"'{function}'", zone)
+    require_type(is_integral(both[0].type), f"'{function}'", both[0], "whole numbers")
+    return Call(both[0].type, function, both)
+
+
+def bitwise_not(argument: Expression, zone: str) -> Expression:
+    """Return the node of `~argument`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the argument is not a whole number.
+    """
+    require_type(is_integral(argument.type), "'~'", argument, "a whole number")
+    return Call(argument.type, "~", (argument,))
+
+
+def _abs(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    try:
+        return pc.abs_checked(arguments[0])
+    except pa.ArrowInvalid as error:
+        raise overflow(f"abs gives a value outside {type_name(call.type)}") from error
+
+
+def _whole(is_floor: bool) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        argument = as_array(arguments[0], row_count)
+        valid = valid_mask(argument, row_count)
+        if is_decimal(call.type):
+            unscaled, _ = arrow_to_numbers(argument)
+            unit = 10**argument.type.scale
+            unscaled = unscaled.astype(object) if unit >= 1 << 62 else unscaled
+            whole = unscaled // unit if is_floor else -(-unscaled // unit)
+            return to_type(whole, 0, call.type, valid)
+        values = doubles(argument, row_count)
+        whole = np.nan_to_num(np.floor(values) if is_floor else np.ceil(values), nan=0.0)
+        if not np.all(((whole >= -(2.0**63)) & (whole < 2.0**63)) | ~valid):
+            raise overflow(f"{call.function} gives a value outside bigint")
+        return from_integers(np.where(valid, whole, 0.0).astype(np.int64), valid, call.type)
+
+    return evaluate
+
+
+def _round(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    digits_literal = call.arguments[1]
+    assert isinstance(digits_literal, Literal)
+    assert isinstance(digits_literal.value, int)
+    digits = min(max(digits_literal.value, -_ROUNDED_DIGITS_MAX), _ROUNDED_DIGITS_MAX)
+    argument = as_array(arguments[0], row_count)
+    if is_floating(argument.type):
+        return _round_doubles(argument, digits)
+    valid = valid_mask(argument, row_count)
+    scale = argument.type.scale if is_decimal(argument.type) else 0
+    if not is_decimal(argument.type) and digits >= 0:
+        return argument
+    unscaled, _ = arrow_to_numbers(argument)
+    if digits < scale:
+        unit = 10 ** (scale - digits)
+        sizes = abs(unscaled.astype(object)) + unit // 2
+        sizes = sizes // unit * unit
+        unscaled = np.where(unscaled < 0, -sizes, sizes)
+    if is_decimal(call.type):
+        return to_type(unscaled, scale, call.type, valid)
+    try:
+        return numbers_to_arrow(unscaled.astype(np.int64), call.type, valid)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise overflow(f"round gives a value outside {type_name(call.type)}") from error
+
+
+def _round_doubles(argument: pa.Array, digits: int) -> pa.Array:
+    """Round the shortest decimal text of each value half up, as Java's BigDecimal does.
+
+    Away from a tie, arithmetic on doubles gives the same; near a tie the texts are rounded.
+    """
+    if not 0 <= digits <= 15:
+        return _round_texts(argument, digits)
+    values = doubles(argument, len(argument))
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = np.abs(values) * 10.0**digits
+        whole = np.floor(sizes)
+        is_close = np.abs(sizes - whole - 0.5) < 1e-6 * (1 + sizes)
+        is_close |= ~(sizes < 2.0**40)
+        quick = np.copysign(np.floor(sizes + 0.5) / 10.0**digits, values) + 0.0
+    rounded = primitive_array(quick, valid_mask(argument, len(argument)))
+    rounded = rounded.cast(argument.type, safe=False)
+    if not is_close.any():
+        return rounded
+    close = primitive_array(is_close)
+    slow = _round_texts(pc.if_else(close, argument, scalar_of(None, argument.type)), digits)
+    return pc.if_else(close, slow, rounded)
+
+
+def _round_texts(argument: pa.Array, digits: int) -> pa.Array:
+    encoded = argument.dictionary_encode()
+    is_single = argument.type == pa.float32()
+    unit, context = Decimal(1).scaleb(-digits), Context(prec=800, rounding=ROUND_HALF_UP)
+    rounded = []
+    for value in encoded.dictionary.to_pylist():
+        if value is None or not np.isfinite(value) or digits > 330:
+            rounded.append(value)
+            continue
+        text = str(np.float32(value)) if is_single else repr(value)
+        rounded.append(float(Decimal(text).quantize(unit, context=context)) + 0.0)
+    found = array_of(rounded, pa.float64()).cast(argument.type, safe=False)
+    return found.take(encoded.indices)
+
+
+def _sign(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return the sign; a zero keeps its own, as in Java."""
+    numbers = as_array(arguments[0], row_count)
+    is_zero = pc.equal(numbers, scalar_of(0.0, numbers.type))
+    return pc.if_else(is_zero, numbers, pc.sign(numbers))
+
+
+def _extreme(is_least: bool) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        best = as_array(arguments[0], row_count)
+        for datum in arguments[1:]:
+            other = as_array(datum, row_count)
+            is_better = less(other, best) if is_least else less(best, other)
+            chosen = pc.if_else(pc.fill_null(is_better, scalar_of(False, pa.bool_())), other, best)
+            best = pc.if_else(pc.is_valid(best), chosen, other)
+        return best
+
+    return evaluate
+
+
+def _double_function(compute: Callable[..., Any], domain: Callable[..., Any]) -> Evaluator:
+    """Return an evaluator over doubles that is null outside a domain, as Spark's logarithms are."""
+
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        columns = [doubles(argument, row_count) for argument in arguments]
+        with np.errstate(all="ignore"):
+            valid = all_valid(arguments, row_count) & domain(*columns)
+            values = compute(*columns)
+        return primitive_array(np.where(valid, values, 0.0), valid)
+
+    return evaluate
+
+
+def _power(base: NDArray[np.float64], exponent: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return powers as Java does: 1 to the power of NaN or an infinity is NaN, where C has 1."""
+    is_unknown = np.isnan(exponent) | ((np.abs(base) == 1) & np.isinf(exponent))
+    return np.where(is_unknown, np.nan, np.power(base, exponent))
+
+
+def _everywhere(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.ones(len(columns[0]), dtype=np.bool_)
+
+
+def _above_zero(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
+    above = [~(column <= 0) for column in columns]
+    return np.asarray(np.logical_and.reduce(above), dtype=np.bool_)
+
+
+def _kernel(kernel: Callable[..., Any]) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        return kernel(*arguments)
+
+    return evaluate
+
+
+def _record(
+    evaluate: Evaluator,
+    *spellings: Spelling,
+    in_blocks: Form | NoBlocks = NoBlocks.COLUMNS,
+    null_only_from_null: Callable[[Call], bool] = always,
+    may_fail: Callable[[Call], bool] = always,
+    order: Orders = unordered,
+    text: Callable[[Call, Writer], str] = written_as_call,
+) -> ScalarFunction:
+    """Return the record of a function of numbers.
+
+    Few of them raise, but stored hashes contain conditions in an order that assumed they may.
+    """
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        in_blocks=in_blocks,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=null_only_from_null,
+        may_fail=may_fail,
+        order=order,
+        text=text,
+    )
+
+
+def _rises_without_nan(call: Call) -> tuple[Order, ...]:
+    """Rise in all numbers but NaN, which is above all others and becomes 0."""
+    first = Order.RISES if is_never_nan(call.arguments[0]) else Order.NONE
+    return (first, *[Order.NONE] * (len(call.arguments) - 1))
+
+
+def _rounding(
+    evaluate: Evaluator, spelling: Spelling, inverse: Inverse | None = None
+) -> ScalarFunction:
+    """Return the record of a function that raises where the rounded number overflows."""
+    record = _record(evaluate, spelling, null_only_from_null=never, order=_rises_without_nan)
+    return replace(record, inverse=inverse)
+
+
+def _extreme_of(is_least: bool, spelling: Spelling) -> ScalarFunction:
+    return replace(_record(_extreme(is_least), spelling), nulls=Nulls.OWN)
+
+
+def _logarithm(compute: Callable[..., Any], spelling: Spelling) -> ScalarFunction:
+    """Return the record of a function that is null where it is not defined."""
+    evaluate = _double_function(compute, _above_zero)
+    return _record(evaluate, spelling, null_only_from_null=never)
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "abs": _record(
+        _abs,
+        Spelling("abs", _build_abs, 1, 1, druid_names=("abs",)),
+        in_blocks=steps.absolute,
+        may_fail=is_exact,
+    ),
+    "sign": _record(_sign, _to_double("sign", aliases=("signum",)), may_fail=never, order=rising),
+    "floor": _rounding(
+        _whole(True), _to_whole("floor", druid_names=("floor",)), whole(is_floor=True)
+    ),
+    "ceil": _rounding(
+        _whole(False),
+        _to_whole("ceil", aliases=("ceiling",), druid_names=("ceil",)),
+        whole(is_floor=False),
+    ),
+    "round": _rounding(_round, Spelling("round", _build_round, 1, 2, druid_names=("round",))),
+    "least": _extreme_of(True, _of_several("least")),
+    "greatest": _extreme_of(False, _of_several("greatest")),
+    "sqrt": _record(_double_function(np.sqrt, _everywhere), _to_double("sqrt")),
+    "exp": _record(_double_function(np.exp, _everywhere), _to_double("exp")),
+    "ln": _logarithm(np.log, _to_double("ln")),
+    "log10": _logarithm(np.log10, _to_double("log10")),
+    "log2": _logarithm(np.log2, _to_double("log2")),
+    "log": _logarithm(lambda base, x: np.log(x) / np.log(base), Spelling("log", _build_log, 1, 2)),
+    "power": replace(
+        _record(_double_function(_power, _everywhere), _to_double("power", 2, aliases=("pow",))),
+        parts_zeros=always,
+    ),
+    "&": _record(_kernel(pc.bit_wise_and), text=written_infix),
+    "|": _record(_kernel(pc.bit_wise_or), text=written_infix),
+    "^": _record(_kernel(pc.bit_wise_xor), text=written_infix),
+    "~": _record(_kernel(pc.bit_wise_not), order=ordered(Order.FALLS), text=written_prefix),
+}

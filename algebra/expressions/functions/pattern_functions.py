@@ -1,0 +1,321 @@
+"""LIKE, ILIKE, RLIKE and the parts of texts that patterns find."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.algebra.expressions.coercion import bad_expression, cast_to
+from projseg.algebra.expressions.functions.datum import (
+    SEARCHED_TEXTS_MIN,
+    Datum,
+    as_array,
+    by_row,
+    literal_of,
+    searched,
+    whole_of,
+)
+from projseg.algebra.expressions.functions.scalar_function import (
+    Evaluator,
+    NoBlocks,
+    Nulls,
+    ScalarFunction,
+    Spelling,
+    never,
+    unordered,
+    written_infix,
+)
+from projseg.algebra.expressions.patterns import (
+    accepted_pattern,
+    check_pattern,
+    pattern_may_fail,
+    read_finder,
+    read_pattern,
+    read_replacer,
+)
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.errors import EvaluationError, InvalidInputError
+from projseg.memory.forks import late_import
+
+_ONE_CHARACTER: Final = r"(?s:.)"
+_ANY_CHARACTERS: Final = r"(?s:.*)"
+
+
+def _build_like(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    """Build `text LIKE pattern [ESCAPE character]` as LIKE with backslash as the escape."""
+    text, pattern = (cast_to(argument, pa.string(), zone) for argument in arguments[:2])
+    if len(arguments) > 2:
+        escape = str(literal_of(arguments, 2, "the escape of LIKE"))
+        written = literal_of((text, pattern), 1, "the pattern of LIKE with ESCAPE")
+        if len(escape) != 1:
+            raise bad_expression("the escape of LIKE must be one character")
+        pattern = Literal(pa.string(), _with_backslashes(written, escape))
+    if isinstance(pattern, Literal) and pattern.value is not None:
+        like_pieces(str(pattern.value))
+    return Call(pa.bool_(), "like", (text, pattern))
+
+
+def _build_ilike(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    texts = (_lowered(cast_to(argument, pa.string(), zone)) for argument in arguments[:2])
+    return _build_like((*texts, *arguments[2:]), zone)
+
+
+def _lowered(text: Expression) -> Expression:
+    """Return a text in lower case; a constant stays a constant, since ESCAPE needs one."""
+    if isinstance(text, Literal) and isinstance(text.value, str):
+        return Literal(text.type, text.value.lower())
+    return Call(pa.string(), "lower", (text,))
+
+
+def _with_backslashes(pattern: str, escape: str) -> str:
+    """Return a pattern with its escape character replaced by the backslash."""
+    if escape == "\\":
+        return pattern
+    parts, characters = [], iter(pattern)
+    for character in characters:
+        if character == escape:
+            escaped = next(characters, "")
+            if escaped not in ("%", "_", escape):
+                raise bad_expression(f"the pattern '{pattern}' escapes '{escaped}'")
+            parts.append("\\" + escaped if escaped in "%_" else _literal_part(escape))
+        else:
+            parts.append(_literal_part(character) if character == "\\" else character)
+    return "".join(parts)
+
+
+def _literal_part(character: str) -> str:
+    return "\\\\" if character == "\\" else character
+
+
+@lru_cache(maxsize=1024)
+def like_pieces(pattern: str) -> tuple[tuple[str | None, ...], ...]:
+    """Return the pieces of a LIKE pattern between its %: characters, and None for each _.
+
+    Raises
+    ------
+    InvalidInputError
+        If a backslash stands before anything but %, _ and a backslash.
+    """
+    pieces: list[tuple[str | None, ...]] = []
+    piece: list[str | None] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == "\\":
+            escaped = next(characters, "")
+            if escaped not in ("%", "_", "\\") or not escaped:
+                raise bad_expression(
+                    f"the LIKE pattern '{pattern}' has a backslash before '{escaped}'; "
+                    "only %, _ and \\ may be escaped"
+                )
+            piece.append(escaped)
+        elif character == "%":
+            pieces.append(tuple(piece))
+            piece = []
+        else:
+            piece.append(None if character == "_" else character)
+    return (*pieces, tuple(piece))
+
+
+def _like_regex(pattern: str) -> str:
+    """Return RE2's form of a LIKE pattern."""
+    pieces = (
+        "".join(_ONE_CHARACTER if part is None else re.escape(part) for part in piece)
+        for piece in like_pieces(pattern)
+    )
+    return rf"\A{_ANY_CHARACTERS.join(pieces)}\z"
+
+
+def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    text, pattern = arguments
+    if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
+        return by_row(_matches_like, arguments, row_count, call.type)
+    wanted = pattern.as_py()
+    body = wanted.strip("%")
+    if "%" not in body and "_" not in body and "\\" not in body:
+        return _plain_like(text, wanted, body)
+    if len(text) >= SEARCHED_TEXTS_MIN:
+        return _searched(text, wanted)
+    try:
+        return pc.match_substring_regex(text, _like_regex(wanted))
+    except pa.ArrowInvalid:  # RE2 refuses patterns that are too large for it
+        return by_row(_matches_like, arguments, row_count, call.type)
+
+
+def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
+    """Return LIKE of a pattern whose only wildcards are % at its ends."""
+    opens, closes = pattern.startswith("%"), pattern.endswith("%")
+    if ((opens and closes and body) or not (opens or closes)) and len(text) >= SEARCHED_TEXTS_MIN:
+        return _searched(text, pattern)
+    if opens and closes:
+        return pc.match_substring(text, body)
+    if opens:
+        return pc.ends_with(text, body)
+    return pc.starts_with(text, body) if closes else pc.equal(text, body)
+
+
+def _searched(text: pa.Array, pattern: str) -> pa.Array:
+    """Return LIKE of many texts, in compiled code."""
+    with late_import:
+        from projseg.kernels.texts.like_texts import ANY, ONE
+    codes: list[int] = []
+    for piece in like_pieces(pattern):
+        for part in piece:
+            codes.extend([ONE] if part is None else part.encode())
+        codes.append(ANY)
+    return searched(text, codes[:-1])
+
+
+def _matches_like(text: str, pattern: str) -> bool:
+    """Return LIKE of one text: each piece between two % is taken where it is found first."""
+    try:
+        first, *others = like_pieces(pattern)
+    except InvalidInputError as error:
+        raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", error.message) from error
+    if not others:
+        return len(text) == len(first) and _is_at(text, first, 0)
+    *middle, last = others
+    position, end = len(first), len(text) - len(last)
+    if position > end or not (_is_at(text, first, 0) and _is_at(text, last, end)):
+        return False
+    for piece in middle:
+        latest = end - len(piece)
+        starts = (at for at in range(position, latest + 1) if _is_at(text, piece, at))
+        found = next(starts, None)
+        if found is None:
+            return False
+        position = found + len(piece)
+    return True
+
+
+def _is_at(text: str, piece: tuple[str | None, ...], start: int) -> bool:
+    here = text[start : start + len(piece)]
+    return all(part in (None, character) for part, character in zip(piece, here, strict=True))
+
+
+def _rlike(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    text, pattern = arguments
+    if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
+        return by_row(_matches_regex, arguments, row_count, call.type)
+    return accepted_pattern(read_pattern, pattern.as_py()).search(text)
+
+
+def _matches_regex(text: str, pattern: str) -> bool:
+    found = accepted_pattern(read_pattern, pattern)
+    return bool(found.search(pa.array([text]))[0].as_py())
+
+
+def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    text, pattern = (cast_to(argument, pa.string(), zone) for argument in arguments)
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+        check_pattern(read_pattern, pattern.value)
+    return Call(pa.bool_(), "rlike", (text, pattern))
+
+
+def _build_regexp_extract(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    text = cast_to(arguments[0], pa.string(), zone)
+    pattern = str(literal_of(arguments, 1, "the pattern of regexp_extract"))
+    group = whole_of(arguments, 2, "the group of regexp_extract") if arguments[2:] else 1
+    check_pattern(read_finder, pattern, group)
+    parts = text, Literal(pa.string(), pattern), Literal(pa.int32(), group)
+    return Call(pa.string(), "regexp_extract", parts)
+
+
+def _finder_arguments(call: Call) -> tuple[str, int]:
+    pattern, group = (a.value for a in call.arguments[1:] if isinstance(a, Literal))
+    return str(pattern), int(str(group))
+
+
+def _regexp_extract(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    found = accepted_pattern(read_finder, *_finder_arguments(call))
+    return found.extract(as_array(arguments[0], row_count))
+
+
+def _build_regexp_replace(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    text = cast_to(arguments[0], pa.string(), zone)
+    if any(isinstance(a, Literal) and a.value is None for a in arguments[1:]):
+        return Literal(pa.string(), None)
+    pattern = str(literal_of(arguments, 1, "the pattern of regexp_replace"))
+    replacement = str(literal_of(arguments, 2, "the replacement of regexp_replace"))
+    if arguments[3:] and literal_of(arguments, 3, "the position of regexp_replace") != 1:
+        raise bad_expression("regexp_replace begins at position 1; replace in a substring instead")
+    check_pattern(read_replacer, pattern, replacement)
+    parts = text, Literal(pa.string(), pattern), Literal(pa.string(), replacement)
+    return Call(pa.string(), "regexp_replace", parts)
+
+
+def _replacer_arguments(call: Call) -> tuple[str, str]:
+    pattern, replacement = (str(a.value) for a in call.arguments[1:] if isinstance(a, Literal))
+    return pattern, replacement
+
+
+def _regexp_replace(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    found = accepted_pattern(read_replacer, *_replacer_arguments(call))
+    return found.replaced(as_array(arguments[0], row_count))
+
+
+def _like_may_fail(call: Call) -> bool:
+    """Whether the pattern is not constant; a constant one was checked when it was bound."""
+    return not isinstance(call.arguments[1], Literal)
+
+
+def _rlike_may_fail(call: Call) -> bool:
+    pattern = call.arguments[1]
+    if not isinstance(pattern, Literal):
+        return True
+    return isinstance(pattern.value, str) and pattern_may_fail(read_pattern, pattern.value)
+
+
+def _matching(
+    evaluate: Evaluator, may_fail: Callable[[Call], bool], *spellings: Spelling
+) -> ScalarFunction:
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        in_blocks=NoBlocks.NO_NUMBERS,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=may_fail,
+        order=unordered,
+        canonical_folds_null=True,
+        text=written_infix,
+    )
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "like": _matching(
+        _like,
+        _like_may_fail,
+        Spelling("like", _build_like, 2, 3),
+        Spelling("ilike", _build_ilike, 2, 3),
+    ),
+    "rlike": _matching(
+        _rlike,
+        _rlike_may_fail,
+        Spelling("rlike", _build_rlike, 2, 2, aliases=("regexp", "regexp_like")),
+    ),
+    "regexp_extract": ScalarFunction(
+        spellings=(Spelling("regexp_extract", _build_regexp_extract, 2, 3),),
+        evaluate=_regexp_extract,
+        in_blocks=NoBlocks.NO_NUMBERS,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=lambda call: pattern_may_fail(read_finder, *_finder_arguments(call)),
+        order=unordered,
+        canonical_folds_null=True,
+    ),
+    "regexp_replace": ScalarFunction(
+        spellings=(Spelling("regexp_replace", _build_regexp_replace, 3, 4),),
+        evaluate=_regexp_replace,
+        in_blocks=NoBlocks.NO_NUMBERS,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=lambda call: pattern_may_fail(read_replacer, *_replacer_arguments(call)),
+        order=unordered,
+        canonical_folds_null=True,
+    ),
+}

@@ -1,1 +1,0 @@
-"""Parameters of SQL texts, and the values given for them."""

@@ -1,1 +1,0 @@
-"""SQL text of expressions: read, cut, named and written."""
