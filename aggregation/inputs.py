@@ -21,6 +21,7 @@ from projseg.aggregation.states.state import (
 )
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
+from projseg.algebra.aggregates.state_columns import state_column_name
 from projseg.algebra.expressions.tree import Expression, literal_array
 from projseg.algebra.planning.source_plan import (
     AddFunction,
@@ -32,7 +33,6 @@ from projseg.algebra.planning.source_plan import (
     Known,
     MergeStates,
 )
-from projseg.algebra.projection.stored_names import state_column_name
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.choose import evaluate_over, without_joins
 from projseg.evaluation.in_blocks import block_values

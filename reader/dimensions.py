@@ -16,11 +16,10 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.cache_key import depends_on_instant, meaning_of
-from projseg.algebra.query.composition import substituted
-from projseg.algebra.query.declared_columns import DeclaredColumns, over_stored
+from projseg.algebra.query.declared_columns import DeclaredColumns, over_stored, substituted
+from projseg.algebra.query.join import Join
 from projseg.algebra.query.request import Query, with_named_parameters
-from projseg.algebra.query.stars.join import Join
-from projseg.algebra.query.stars.star import JoinedTable, bind_star
+from projseg.algebra.query.star import JoinedTable, bind_star
 from projseg.errors import LimitExceededError, without_secrets
 from projseg.evaluation.dimension_rows import DimensionRows
 from projseg.memory.cache import KEPT, Owner

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql_functions
 
 from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
+from projseg.algebra.aggregates.group_by import has_grouping_sets
+from projseg.algebra.aggregates.state_columns import MergeableAggregate, mergeable
 from projseg.algebra.expressions.sql_parameters import bound_to
 from projseg.algebra.expressions.sql_words import backquoted
-from projseg.algebra.query.grouping_sets import has_grouping_sets
 from projseg.algebra.query.query_parts import QueryParts, query_of, with_query_parts
 from projseg.algebra.query.request import Expressions, Query, arguments_of, with_named_parameters
 from projseg.declarations import ProjectionLike, declaration_of

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from projseg.algebra.planning.interval_cover import share_of
+from projseg.algebra.planning.partial_match import share_of
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec

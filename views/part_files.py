@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from projseg.aggregation.fold import stored_partial
 from projseg.aggregation.merge import in_key_order, merge_partials
 from projseg.aggregation.partial import Partial, key_arrow
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.expressions.joined_values import path_of, reads_tables
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.source_plan import MergeStates
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import LimitExceededError
 from projseg.evaluation.rows import MemorySource, all_rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.joined_values import path_of
 from projseg.algebra.expressions.tree import Call
-from projseg.algebra.planning.subtractability import is_reversible
+from projseg.algebra.planning.partial_match import is_reversible
 from projseg.algebra.time.interval import Interval
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.views.changes.subtracted_parts import may_subtract

@@ -18,7 +18,7 @@ from projseg.algebra.expressions.stated_joins import (
 )
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.query.stars.refused_joins import key_not_unique
+from projseg.algebra.query.join import key_not_unique
 from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
 from projseg.reader.dimensions import TableDimension

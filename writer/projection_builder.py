@@ -12,8 +12,8 @@ from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.partial import Partial
 from projseg.aggregation.states.final_values import exact_to_arrow
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.state_columns import ROW_NUMBER, state_column_name, stored_column
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import ROW_NUMBER, state_column_name, stored_column
 from projseg.errors import CorruptionError, ProjsegError, StorageError
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.choose import evaluate_over

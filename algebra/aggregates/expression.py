@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, is_aggregate_tree
-from projseg.algebra.aggregates.group_scope import GroupScope, is_grouping_tree
+from projseg.algebra.aggregates.group_by import GroupScope, is_grouping_tree
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.binder_names import kept_by_text
 from projseg.algebra.expressions.dialect import parse_sql

@@ -6,18 +6,19 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.expressions.canonical import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.planning.interval_cover import (
+from projseg.algebra.planning.match_facts import filled_plan, with_constants
+from projseg.algebra.planning.match_projections import Fitting
+from projseg.algebra.planning.partial_match import (
     Cover,
     cover,
     cover_by_bounds,
     covers_all_rows,
+    not_true,
     share_of,
 )
-from projseg.algebra.planning.match_projections import Fitting
-from projseg.algebra.planning.part_match import not_true
-from projseg.algebra.planning.placeholders import filled_plan, with_constants
 from projseg.algebra.planning.projection_feeds import counts_values, sum_by_columns
 from projseg.algebra.planning.sorted_rows import page_share, sorted_cost, time_cost
 from projseg.algebra.planning.source_cost import ReadShape
@@ -32,13 +33,11 @@ from projseg.algebra.planning.source_plan import (
 )
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
-from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.exact_values import has_exact_sum
-from projseg.algebra.proofs.filter_simplify import ZoneSets
-from projseg.algebra.proofs.predicate_truth import truth_of
+from projseg.algebra.proofs.filter_proofs import ZoneSets
+from projseg.algebra.proofs.predicate_truth import cut_micros, interval_conditions, truth_of
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.time_bounds import cut_micros, interval_conditions
 from projseg.algebra.time.interval import Interval
 from projseg.memory.forks import cached_property
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX

@@ -38,7 +38,7 @@ from projseg.algebra.planning.source_plan import (
     MergeStates,
 )
 from projseg.algebra.proofs.exact_values import is_operation, keeps_values
-from projseg.algebra.proofs.filter_implication import Premises
+from projseg.algebra.proofs.filter_proofs import Premises
 
 _COUNT: Final = Primitive("count", ())
 

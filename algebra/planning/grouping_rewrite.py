@@ -16,11 +16,10 @@ from projseg.algebra.expressions.coercion import cast_to, is_integral, is_lossle
 from projseg.algebra.expressions.functions.function_table import parts_zeros
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
-from projseg.algebra.planning.match_facts import SegmentView
-from projseg.algebra.planning.placeholders import SegmentConstant
+from projseg.algebra.planning.match_facts import SegmentConstant, SegmentView
 from projseg.algebra.planning.why_not import ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec, StoredFloor
-from projseg.algebra.query.time_bounds import time_literal
+from projseg.algebra.proofs.predicate_truth import time_literal
 from projseg.algebra.time.bucket_order import is_divided
 from projseg.algebra.time.time_zones import MAX_MICROS
 from projseg.algebra.time.zoned_buckets import Granularity

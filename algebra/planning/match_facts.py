@@ -1,18 +1,44 @@
 """The facts about a query and one segment on which matching depends.
 
 Matching gives the same result for segments with equal views, so it runs once for each view.
+
+A condition is separable if nothing else depends on its columns: no aggregate, no other condition
+and no FILTER or filter of a projection. Then it proves nothing about the rest of the query, and
+whether a projection can check it depends on its own columns. So projections are matched without it,
+once for all queries that differ in the constants of such conditions, and it is added afterwards.
+
+An expression with one value in a whole segment is a constant of its plan, for example the day. A
+match is made for all segments in which it is constant, with a placeholder for its value; each
+segment's plan fills it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+from typing import TypeVar
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.aggregate_rewrites import values_by_branch
-from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.proofs.filter_implication import Premises
+from projseg.algebra.expressions.canonical import conjunction
+from projseg.algebra.expressions.evaluate import may_fail
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.planning.source_plan import (
+    AddFunction,
+    Feed,
+    FoldMultiple,
+    FoldSeveral,
+    Known,
+    MergeStates,
+    SourcePlan,
+)
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.proofs.filter_proofs import Premises, ZoneSets
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.memory.forks import cached_property
@@ -97,3 +123,196 @@ def inputs(query: QuerySpec) -> tuple[Expression, ...]:
     counted = (p for p in query.primitives if p.kind.counts or p.kind.extreme)
     found = (one for p in counted for argument in p.arguments for one in values_by_branch(argument))
     return tuple(dict.fromkeys(one for one in found if isinstance(one, Call)))
+
+
+class SeparatedQuery(msgspec.Struct, frozen=True, dict=True):
+    """A query without its separable conditions; queries with equal ones are matched alike.
+
+    Parameters
+    ----------
+    rest : QuerySpec
+        The query without them.
+    columns : tuple of Column
+        Their columns, in order of their names.
+    has_interval : bool
+        Whether an interval is among them.
+    """
+
+    rest: QuerySpec
+    columns: tuple[Column, ...] = ()
+    has_interval: bool = False
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of their columns."""
+        return frozenset(column.name for column in self.columns)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was separated."""
+        return not self.columns and not self.has_interval
+
+
+def separated(query: QuerySpec, decided: frozenset[str]) -> SeparatedQuery:
+    """Return a query without its separable conditions.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        The query.
+    decided : frozenset of str
+        The columns that filters and aggregators of projections read.
+    """
+    taken = decided.union(
+        *(argument.columns for p in query.primitives for argument in p.arguments),
+        *(p.filter.columns for p in query.primitives if p.filter is not None),
+    )
+    apart: list[Expression] = []
+    rest: list[Expression] = []
+    for condition in query.conditions:
+        (apart if _is_separable(condition) else rest).append(condition)
+    while True:
+        taken = taken.union(*(condition.columns for condition in rest))
+        rest = [condition for condition in apart if not condition.columns.isdisjoint(taken)]
+        if not rest:
+            break
+        apart = [condition for condition in apart if condition.columns.isdisjoint(taken)]
+    has_interval = query.interval is not None and query.time_column not in taken
+    if not apart and not has_interval:
+        return SeparatedQuery(query)
+    left_out = set(map(id, apart))  # thousands of conditions take seconds to compare
+    kept = conjunction(c for c in query.conditions if id(c) not in left_out)
+    interval = None if has_interval else query.interval
+    rows = query.among(kept if apart else query.filter, interval)
+    return SeparatedQuery(rows, _columns(apart), has_interval)
+
+
+def decided_columns(spec: ProjectionSpec) -> frozenset[str]:
+    """Return the base columns that a projection's filter and aggregators read."""
+    conditions = (*spec.filter_conjuncts, *(p.filter for p in spec.primitives))
+    trees = (*conditions, *(tree for p in spec.primitives for tree in p.arguments))
+    return frozenset[str]().union(*(tree.columns for tree in trees if tree is not None))
+
+
+def _is_separable(condition: Expression) -> bool:
+    """Whether a condition cannot fail, and depends on columns in a way that matching need not know.
+
+    Of functions of a time a segment may know the value, or a projection the floor.
+    """
+    if not condition.columns or may_fail(condition):
+        return False
+    of_time = any(pa.types.is_temporal(column.type) for column in _columns([condition]))
+    return not of_time or (
+        isinstance(condition, Call)
+        and all(isinstance(one, Column | Literal) for one in condition.arguments)
+    )
+
+
+def _columns(conditions: Iterable[Expression]) -> tuple[Column, ...]:
+    nodes = (node for condition in conditions for node in condition.walk())
+    found = {node.name: node for node in nodes if isinstance(node, Column)}
+    return tuple(found[name] for name in sorted(found))
+
+
+Fill = Callable[[Expression], Expression]
+_Feed = TypeVar("_Feed", bound=Feed)
+
+
+@dataclass(frozen=True)
+class SegmentConstant(Expression):
+    """The place of the value that an expression over base columns has in a segment."""
+
+    expression: Expression
+
+    def __str__(self) -> str:
+        return f"the segment's {to_sql(self.expression)}"
+
+
+def constants_of(expression: Expression, zones: ZoneSets) -> Iterator[Expression]:
+    """Yield the largest parts of an expression that have one value in a segment; no nulls."""
+    if isinstance(expression, Literal):
+        return
+    found = zones.constant(expression)
+    if found is not None and found.value is not None:
+        yield expression
+        return
+    for child in expression.children:
+        yield from constants_of(child, zones)
+
+
+def with_constants(expression: Expression, zones: ZoneSets) -> Expression:
+    """Return an expression with values for the largest parts that have one in a segment."""
+    if isinstance(expression, Literal):
+        return expression
+    found = zones.constant(expression)
+    if found is not None:
+        return found
+    if not isinstance(expression, Call):
+        return expression
+    arguments = tuple(with_constants(argument, zones) for argument in expression.arguments)
+    return replace_fields(expression, arguments=arguments)
+
+
+def filled_plan(plan: SourcePlan, zones: ZoneSets) -> SourcePlan:
+    """Return the plan of a projection with a segment's values in their places."""
+
+    def fill(expression: Expression) -> Expression:
+        if isinstance(expression, SegmentConstant):
+            value = zones.constant(expression.expression)
+            assert value is not None
+            return value
+        if not isinstance(expression, Call):
+            return expression
+        return replace_fields(expression, arguments=tuple(map(fill, expression.arguments)))
+
+    subtracted_rows = plan.subtracted_rows
+    if subtracted_rows is not None:
+        feeds = tuple(_filled_feed(feed, fill) for feed in subtracted_rows.reversal.feeds)
+        reversal = msgspec.structs.replace(subtracted_rows.reversal, feeds=feeds)
+        subtracted_rows = msgspec.structs.replace(subtracted_rows, reversal=reversal)
+    return msgspec.structs.replace(
+        plan,
+        keys=tuple(map(fill, plan.keys)),
+        feeds=tuple(_filled_feed(feed, fill) for feed in plan.feeds),
+        filter=None if plan.filter is None else fill(plan.filter),
+        subtracted_rows=subtracted_rows,
+    )
+
+
+def is_placeholder(expression: Expression | None) -> bool:
+    """Whether some part of an expression is a place for a segment's value."""
+    nodes = () if expression is None else expression.walk()
+    return any(isinstance(node, SegmentConstant) for node in nodes)
+
+
+def expressions_of(feed: Feed) -> Iterator[Expression | None]:
+    """Yield what a feed evaluates."""
+    if isinstance(feed, FoldSeveral):
+        for part in feed.feeds:
+            yield from expressions_of(part)
+    elif isinstance(feed, FoldMultiple):
+        yield from feed.factors
+        yield from expressions_of(feed.feed)
+    elif not isinstance(feed, Known):
+        yield feed.filter
+        if isinstance(feed, AddFunction):
+            yield feed.argument
+        elif not isinstance(feed, MergeStates):
+            yield from feed.arguments
+
+
+def _filled_feed(feed: _Feed, fill: Fill) -> _Feed:
+    if isinstance(feed, FoldSeveral):
+        return msgspec.structs.replace(feed, feeds=tuple(_filled_feed(f, fill) for f in feed.feeds))
+    if isinstance(feed, FoldMultiple):
+        factors = tuple(map(fill, feed.factors))
+        return msgspec.structs.replace(feed, feed=_filled_feed(feed.feed, fill), factors=factors)
+    if isinstance(feed, Known):
+        return feed
+    condition = None if feed.filter is None else fill(feed.filter)
+    if isinstance(feed, MergeStates):
+        return msgspec.structs.replace(feed, filter=condition)
+    if isinstance(feed, AddFunction):
+        return msgspec.structs.replace(feed, argument=fill(feed.argument), filter=condition)
+    arguments = tuple(map(fill, feed.arguments))
+    return msgspec.structs.replace(feed, arguments=arguments, filter=condition)

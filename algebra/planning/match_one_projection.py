@@ -1,12 +1,13 @@
 """Match a projection with a query: how it can answer, or why it cannot.
 
 The result depends on the query, the projection and the `SegmentView` only. The interval and the
-cost depend on each segment: see `interval_cover` and `segment_offers`.
+cost depend on each segment: see `partial_match` and `choose_source`. An index of projections by
+column rules most of them out without looking at each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -16,12 +17,11 @@ from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import TRUE, Column, Expression
 from projseg.algebra.planning.find_inputs import FeedFinder
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
-from projseg.algebra.planning.match_facts import SegmentView
-from projseg.algebra.planning.placeholders import expressions_of, is_placeholder
+from projseg.algebra.planning.match_facts import SegmentView, expressions_of, is_placeholder
 from projseg.algebra.planning.source_plan import Feed
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.proofs.filter_implication import Premises
+from projseg.algebra.proofs.filter_proofs import Premises
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.memory.forks import cached_property
 
@@ -224,3 +224,72 @@ def _stored_conditions(
 def _says_not_null(condition: Expression) -> bool:
     negated = condition.children[0] if condition.children else condition
     return len(negated.children) == 1 and condition == not_null(negated.children[0])
+
+
+class ColumnIndex:
+    """For each base column, a bit for each projection whose stored columns read it.
+
+    Parameters
+    ----------
+    specs : sequence of ProjectionSpec
+        The projections; bit i is the i-th.
+    """
+
+    def __init__(self, specs: Sequence[ProjectionSpec]) -> None:
+        self._specs = specs
+        self._keeping: dict[str, int] = {}
+        for index, spec in enumerate(specs):
+            bit = 1 << index
+            for column in spec.read_columns:
+                self._keeping[column] = self._keeping.get(column, 0) | bit
+
+    def narrow(
+        self, query: QuerySpec, view: SegmentView, allowed: frozenset[int]
+    ) -> tuple[list[int], dict[str, Reason]]:
+        """Return the projections that have all columns of the query's keys, and why others fail."""
+        left = sum(1 << index for index in allowed)
+        rejected: dict[str, Reason] = {}
+        if query.is_row_scan:
+            grouped = sum(1 << index for index in allowed if not self._specs[index].holds_rows)
+            left &= ~grouped
+            rejected = {self._specs[i].name: Reason(ReasonCode.ROW_SCAN) for i in _bits(grouped)}
+        for expression in query.scanned or [named.expression for named in query.keys]:
+            for name in sorted(_needed(expression, view)):
+                if name in view.constant_by_column:
+                    continue
+                lacking = left & ~self._keeping.get(name, 0)
+                left &= ~lacking
+                reason = _missing(expression, name, query.time_column)
+                rejected |= {self._specs[index].name: reason for index in _bits(lacking)}
+        return list(_bits(left)), rejected
+
+
+def _needed(expression: Expression, view: SegmentView) -> frozenset[str]:
+    """Return the columns that an expression depends on beyond what has one value."""
+    if not view.single or expression.columns == frozenset():
+        return expression.columns
+    if expression in view.single:
+        return frozenset()
+    if isinstance(expression, Column):
+        return expression.columns
+    return frozenset[str]().union(*(_needed(child, view) for child in expression.children))
+
+
+def _missing(key: Expression, column: str, time_column: str | None) -> Reason:
+    is_column = isinstance(key, Column)
+    text = column if is_column else to_sql(key)
+    if column == time_column:
+        return Reason(ReasonCode.GRANULARITY_TOO_COARSE, text)
+    is_plain = (
+        ReasonCode.MISSING_GROUPING_COLUMN if is_column else ReasonCode.MISSING_VIRTUAL_COLUMN
+    )
+    return Reason(is_plain, text)
+
+
+def _bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        lowest = mask & -mask
+        found.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return found

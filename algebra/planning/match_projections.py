@@ -13,28 +13,39 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from projseg.algebra.aggregates.state_columns import state_column_name
 from projseg.algebra.expressions.canonical import conjuncts, not_null
 from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
-from projseg.algebra.planning.column_index import ColumnIndex
-from projseg.algebra.planning.match_facts import Refinement, SegmentView, inputs, summands
+from projseg.algebra.planning.match_facts import (
+    Refinement,
+    SegmentView,
+    SeparatedQuery,
+    constants_of,
+    expressions_of,
+    inputs,
+    is_placeholder,
+    summands,
+)
 from projseg.algebra.planning.match_one_projection import (
+    ColumnIndex,
     Match,
     match_projection,
     matched_conditions,
 )
-from projseg.algebra.planning.part_match import match_part, not_true
-from projseg.algebra.planning.placeholders import constants_of, expressions_of, is_placeholder
-from projseg.algebra.planning.separable_conditions import SeparatedQuery
+from projseg.algebra.planning.partial_match import (
+    filter_may_fail,
+    match_part,
+    not_true,
+    reversal_of,
+)
 from projseg.algebra.planning.sorted_rows import bucket_columns
 from projseg.algebra.planning.source_cost import ReadShape, base_shape, read_shape
 from projseg.algebra.planning.source_plan import Reversal
-from projseg.algebra.planning.subtractability import filter_may_fail, reversal_of
 from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import state_column_name
 from projseg.algebra.proofs.exact_values import has_exact_sum, is_steady, is_sure, ordered_parts
-from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
+from projseg.algebra.proofs.filter_proofs import ZoneSets, outcomes
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.bucket_order import always_refines, refines

@@ -16,15 +16,15 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.choose_source import BaseRows, SegmentOffers
-from projseg.algebra.planning.interval_cover import data_interval
-from projseg.algebra.planning.separable_conditions import SeparatedQuery
+from projseg.algebra.planning.match_facts import SeparatedQuery
+from projseg.algebra.planning.partial_match import data_interval
 from projseg.algebra.planning.shared_matching import MatchedGroup, SharedMatching
 from projseg.algebra.planning.source_cost import ReadShape, base_shape
 from projseg.algebra.planning.source_plan import Known, SourceChoice, SourcePlan
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes, simplify
+from projseg.algebra.proofs.filter_proofs import ZoneSets, outcomes, simplify
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.interval import Interval

@@ -25,7 +25,7 @@ from projseg.algebra.planning.source_plan import (
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.exact_values import is_operation, keeps_values
-from projseg.algebra.proofs.filter_implication import Premises
+from projseg.algebra.proofs.filter_proofs import Premises
 
 
 class DirectFeeds:

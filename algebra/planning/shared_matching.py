@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from projseg.algebra.planning.match_facts import SeparatedQuery
 from projseg.algebra.planning.match_projections import CandidateGroup
-from projseg.algebra.planning.separable_conditions import SeparatedQuery
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import SegmentFacts

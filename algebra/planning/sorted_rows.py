@@ -12,12 +12,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from projseg.algebra.aggregates.state_columns import ROW_NUMBER, stored_column
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
 from projseg.algebra.planning.match_one_projection import Match
 from projseg.algebra.planning.source_cost import BYTE_WORK, ReadShape, selectivity
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import ROW_NUMBER, stored_column
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.state_columns import state_column_name
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.planning.source_plan import (
     AddFunction,
@@ -25,7 +26,6 @@ from projseg.algebra.planning.source_plan import (
     FoldSeveral,
     MergeStates,
 )
-from projseg.algebra.projection.stored_names import state_column_name
 from projseg.algebra.query.bound_query import QuerySpec
 
 BYTE_WORK: Final = 0.25

@@ -12,8 +12,13 @@ from msgspec.structs import replace
 
 from projseg.algebra.aggregates.aggregate_rewrites import with_filter
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, call_text
-from projseg.algebra.aggregates.mergeable import decompose
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.state_columns import (
+    ROW_NUMBER,
+    decompose,
+    state_column_name,
+    stored_column,
+)
 from projseg.algebra.expressions.bind import NamedExpression, bind
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.evaluate import regions_of
@@ -22,11 +27,6 @@ from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.stated_joins import kept_by_tables
 from projseg.algebra.expressions.tree import Call, Column, Expression
-from projseg.algebra.projection.stored_names import (
-    ROW_NUMBER,
-    state_column_name,
-    stored_column,
-)
 from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.time_zones import zone_rules
 from projseg.algebra.time.zoned_buckets import Granularity

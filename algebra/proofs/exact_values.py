@@ -17,7 +17,7 @@ from projseg.algebra.expressions.evaluate import evaluate, may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls, Order, never
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.proofs.filter_simplify import ZoneSets
+from projseg.algebra.proofs.filter_proofs import ZoneSets
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError
 from projseg.segment_format.vectors.arrow_arrays import array_of, primitive_array

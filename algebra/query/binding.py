@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.aggregate_rewrites import with_filter
 from projseg.algebra.aggregates.call import refusing_aggregates
 from projseg.algebra.aggregates.expression import bind_group_output
+from projseg.algebra.aggregates.group_by import has_grouping_sets, parse_grouping
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.expressions.canonical import conjunction
@@ -20,16 +21,20 @@ from projseg.algebra.expressions.functions.time.time_floor import time_floor
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_parameters import bound_to, refuse_alone
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.grouping_sets import has_grouping_sets, parse_grouping
+from projseg.algebra.proofs.predicate_truth import intersection, split_time_bounds
+from projseg.algebra.query.bound_query import (
+    Outputs,
+    QuerySpec,
+    bind_order,
+    check_limit,
+    is_ordinal,
+)
 from projseg.algebra.query.request import (
     IntervalLike,
     Query,
     arguments_of,
     with_named_parameters,
 )
-from projseg.algebra.query.result_order import Outputs, bind_order, check_limit, is_ordinal
-from projseg.algebra.query.time_bounds import intersection, split_time_bounds
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError

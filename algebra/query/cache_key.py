@@ -1,13 +1,25 @@
-"""What tells questions apart before they are bound, so that what they mean can be kept."""
+"""The key under which plans are cached: equal only for queries with equal answers.
+
+Constants written in a filter become parameters, so that texts that differ in them are one text.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import re
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
+from sqlglot import exp
+
+from projseg.algebra.expressions.argument_values import ArgumentValue
 from projseg.algebra.expressions.binder_names import may_depend_on_instant
+from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.sql_parameters import Arguments, parameter_names
+from projseg.algebra.expressions.tree import Literal, integer_literal
 from projseg.algebra.query.request import Query, arguments_of, output_texts
 from projseg.algebra.time.interval import Interval
+from projseg.errors import ProjsegError
 
 
 class Meaning(NamedTuple):
@@ -75,3 +87,257 @@ def _output_parts(query: Query) -> tuple[object, ...]:
     lists = (query.group_by, query.aggregators, query.order_by, query.columns)
     others = (query.having, query.limit, query.granularity, query.aggregation, query.context)
     return (*lists, *others, *((join, join.version) for join in query.joins))
+
+
+PREFIX: Final = "literal_"
+_TEXTS_KEPT: Final = 1024
+_CHARACTERS_MAX: Final = 10_000
+_DIGITS_MAX: Final = 18
+_DIGITS: Final = re.compile("[0-9]+")
+# With these a text is more than names, operators and plain constants.
+_OTHER: Final = re.compile(rf"[\"`?;]|--|/\*|{PREFIX}", re.IGNORECASE)
+# In samples each text is 'a' and each number 1.
+_NUMBER: Final = r"1(?![\w.])"
+_SCAN: Final = re.compile(
+    r"(?P<texts>\bin\s*\(\s*'a'(?:\s*,\s*'a')*\s*\))"
+    rf"|(?P<numbers>\bin\s*\(\s*-?{_NUMBER}(?:\s*,\s*-?{_NUMBER})*\s*\))"
+    r"|(?P<typed>\b(?:timestamp_ntz|timestamp|date)\s*'a')"
+    r"|(?P<text>'a')"
+    rf"|(?<![\w.])(?P<number>{_NUMBER})"
+    rf"|(?<=[=<>])\s*(?P<negative>-{_NUMBER})"
+    r"|\w+'a'|[\w.]+",
+    re.IGNORECASE,
+)
+_CONSTANT: Final = re.compile(r"'a'|1")
+_PARAMETER: Final = re.compile(rf":{PREFIX}([a-z]+)_\d+")
+_SAMPLES: Final = {
+    "text": "'a'",
+    "typed": "'a'",
+    "number": "1",
+    "negative": "-1",
+    "texts": "'a', 'b'",
+    "numbers": "-1, 2",
+}
+_COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+
+
+class Lifted(NamedTuple):
+    """A filter with parameters for some of its constants, and their values by name."""
+
+    text: str
+    values: dict[str, ArgumentValue]
+
+
+class _Place(NamedTuple):
+    """A constant, or a list of them, that may be a parameter.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    parameter : str
+        What stands for it in the text with parameters.
+    pieces : tuple of str
+        What is written around its constants.
+    first : int
+        The first of its constants, of all of the text.
+    """
+
+    name: str
+    parameter: str
+    pieces: tuple[str, ...]
+    first: int
+
+    @property
+    def kind(self) -> str:
+        return self.name.split("_")[1]
+
+
+class _Shape(NamedTuple):
+    """A text without its constants.
+
+    Parameters
+    ----------
+    places : tuple of _Place
+        In their order.
+    between : tuple of tuple of str
+        What is written before each place and after the last, around other constants.
+    """
+
+    places: tuple[_Place, ...]
+    between: tuple[tuple[str, ...], ...]
+
+
+def lifted_literals(text: str, written: frozenset[str] = frozenset()) -> Lifted | None:
+    """Return a filter whose constants that stand beside a column are parameters.
+
+    The text means the same with these values. None if there are no such constants, or the text has
+    comments, escapes or names in quotes.
+
+    Parameters
+    ----------
+    text : str
+        The filter.
+    written : frozenset of str
+        Parameters that would be made, and are to stay constants.
+    """
+    if len(text) > _CHARACTERS_MAX or "\\" in text:
+        return None
+    quoted = text.split("'")
+    outside = "''".join(quoted[::2])
+    if len(quoted) % 2 == 0 or _OTHER.search(outside) is not None:
+        return None
+    shape = _shape(tuple(_DIGITS.split(outside)))
+    if not shape.places:
+        return None
+    constants = _constants(text) if len(quoted) > 1 else _DIGITS.findall(text)
+    found = _written(shape, constants, None)
+    kept = _beside_columns(found) - written
+    if not kept:
+        return None
+    values = {}
+    for place in shape.places:
+        if place.name in kept:
+            own = constants[place.first : place.first + len(place.pieces) - 1]
+            if any(one[0] != "'" and len(one) > _DIGITS_MAX for one in own):
+                return None
+            values[place.name] = _value(place, own)
+    if len(kept) < len(shape.places):
+        found = _written(shape, constants, kept)
+    return Lifted(found, values)
+
+
+_EITHER: Final = re.compile("'[^']*'|[0-9]+")
+
+
+def _constants(text: str) -> list[str]:
+    return _EITHER.findall(text)
+
+
+def _written(shape: _Shape, constants: list[str], kept: frozenset[str] | None) -> str:
+    """Return the text with parameters at some places, or at all."""
+    parts: list[str] = []
+    done = 0
+    for place, before in zip((*shape.places, None), shape.between, strict=True):
+        done = _with_constants(parts, before, constants, done)
+        if place is None:
+            break
+        if kept is None or place.name in kept:
+            parts.append(place.parameter)
+            done += len(place.pieces) - 1
+        else:
+            done = _with_constants(parts, place.pieces, constants, done)
+    return "".join(parts)
+
+
+def _with_constants(
+    parts: list[str], pieces: tuple[str, ...], constants: list[str], done: int
+) -> int:
+    parts.append(pieces[0])
+    for piece in pieces[1:]:
+        parts += (constants[done], piece)
+        done += 1
+    return done
+
+
+def _value(place: _Place, own: list[str]) -> ArgumentValue:
+    if place.kind == "negative":
+        return integer_literal(-int(own[0]))
+    if place.kind not in ("texts", "numbers"):
+        return _constant(own[0], "")
+    return tuple(map(_constant, own, place.pieces))
+
+
+def _constant(written: str, before: str) -> Literal:
+    if written[0] == "'":
+        return Literal(pa.string(), written[1:-1])
+    return integer_literal(-int(written) if before.endswith("-") else int(written))
+
+
+@lru_cache(maxsize=_TEXTS_KEPT)
+def _shape(outside: tuple[str, ...]) -> _Shape:
+    """Return where a text has constants.
+
+    Parameters
+    ----------
+    outside : tuple of str
+        What is written between its numbers; `''` is a text.
+    """
+    sample = "1".join(outside).replace("''", "'a'")
+    places: list[_Place] = []
+    between: list[tuple[str, ...]] = []
+    done = count = 0
+    for match in _SCAN.finditer(sample):
+        kind = match.lastgroup
+        if kind is None:
+            continue
+        start, end = match.span(kind)
+        before = tuple(_CONSTANT.split(sample[done:start]))
+        count += len(before) - 1
+        name = f"{PREFIX}{kind}_{len(places)}"
+        pieces = tuple(_CONSTANT.split(match[kind]))
+        parameter = f"IN (:{name})" if kind in ("texts", "numbers") else f":{name}"
+        if kind == "typed":
+            parameter = f"CAST(:{name} AS {pieces[0].strip()})"
+        places.append(_Place(name, parameter, pieces, count))
+        between.append(before)
+        count += len(pieces) - 1
+        done = end
+    between.append(tuple(_CONSTANT.split(sample[done:])))
+    return _Shape(tuple(places), tuple(between))
+
+
+@lru_cache(maxsize=_TEXTS_KEPT)
+def _beside_columns(text: str) -> frozenset[str]:
+    """Return the parameters that are compared with a column; none if the text is not the same.
+
+    The text with parameters must have the tree of the text with constants: a constant may belong
+    to the one beside it, or be no constant at all.
+    """
+    try:
+        tree, written = parse_sql(text), parse_sql(_PARAMETER.sub(_sample, text))
+    except ProjsegError:
+        return frozenset()
+    found = set()
+    filled = tree.copy()
+    for parameter in list(filled.find_all(exp.Placeholder)):
+        if not parameter.name.startswith(PREFIX):
+            continue
+        if _is_beside_column(parameter):
+            found.add(parameter.name)
+        _fill(parameter)
+    return frozenset(found) if filled == written else frozenset()
+
+
+def _sample(match: re.Match[str]) -> str:
+    return _SAMPLES[match[1]]
+
+
+def _fill(parameter: exp.Placeholder) -> None:
+    """Put the sample of its kind in a parameter's place."""
+    one = exp.Literal.number(1)
+    samples: dict[str, list[Any]] = {
+        "number": [one],
+        "negative": [exp.Neg(this=one)],
+        "numbers": [exp.Neg(this=one), exp.Literal.number(2)],
+        "texts": [exp.Literal.string("a"), exp.Literal.string("b")],
+    }
+    given = samples.get(parameter.name.split("_")[1], [exp.Literal.string("a")])
+    if len(given) > 1 and parameter.parent is not None:
+        parameter.parent.set("expressions", given)
+    else:
+        parameter.replace(given[0])
+
+
+def _is_beside_column(parameter: exp.Placeholder) -> bool:
+    inner: Any = parameter
+    if isinstance(inner.parent, exp.Cast):
+        inner = inner.parent
+    comparison: Any = inner.parent
+    if not isinstance(comparison, _COMPARING) or comparison.args.get("symmetric"):
+        return False
+    other = comparison.this if inner is not comparison.this else comparison.expression
+    return isinstance(other, exp.Column)
+
+
+__all__ = ["Lifted", "lifted_literals"]

@@ -8,8 +8,8 @@ from inspect import Parameter, signature
 from typing import Any, TypedDict, TypeVar
 
 from projseg.algebra.expressions.sql_parameters import ArgumentsLike
+from projseg.algebra.query.join import Join
 from projseg.algebra.query.request import Expressions, IntervalLike, Query
-from projseg.algebra.query.stars.join import Join
 from projseg.errors import InvalidInputError
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])

@@ -24,7 +24,7 @@ from projseg.algebra.expressions.sql_parameters import (
     parameters,
 )
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
-from projseg.algebra.query.stars.join import Join, join_content, join_of_content, with_texts
+from projseg.algebra.query.join import Join, join_content, join_of_content, with_texts
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, did_you_mean
 

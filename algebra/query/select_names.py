@@ -19,7 +19,7 @@ from projseg.algebra.expressions.tree import Literal
 from projseg.algebra.query.request import Query, texts_of
 from projseg.algebra.query.select_statement import SelectItem, SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
-from projseg.algebra.query.stars.star_names import StarScope
+from projseg.algebra.query.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, did_you_mean
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from projseg.algebra.aggregates.expression import bind_group_output
-from projseg.algebra.aggregates.group_scope import is_grouping_tree
+from projseg.algebra.aggregates.group_by import Grouping, is_grouping_tree, parse_grouping
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.sql_parameters import Arguments, bound_to, refuse_alone
@@ -21,10 +21,9 @@ from projseg.algebra.expressions.sql_words import plain_name, quoted_name, refer
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.projection.sql import is_aggregate
 from projseg.algebra.query.binding import bind_of_rows
+from projseg.algebra.query.bound_query import is_ordinal, split_direction
 from projseg.algebra.query.context import context_options, parse_context
-from projseg.algebra.query.grouping_sets import Grouping, parse_grouping
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.result_order import is_ordinal, split_direction
 from projseg.algebra.query.select_names import (
     SelectGroups,
     SelectNames,
@@ -32,7 +31,7 @@ from projseg.algebra.query.select_names import (
     with_arguments,
 )
 from projseg.algebra.query.select_statement import SelectStatement
-from projseg.algebra.query.stars.star_names import StarScope
+from projseg.algebra.query.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import UnsupportedFeatureError
 

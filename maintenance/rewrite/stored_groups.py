@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from projseg.aggregation.fold import fold, stored_partial
 from projseg.aggregation.partial import Partial
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.planning.planner import choose
 from projseg.algebra.planning.source_plan import MergeStates, SourcePlan
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.masks import filter_rows

@@ -19,10 +19,10 @@ from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
 from projseg.aggregation.states.kll import sketches_apart
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.state_columns import state_column_name, stored_column
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
-from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
 from projseg.evaluation.masks import filter_rows
 from projseg.maintenance.rewrite.uncached_segment import PagedSource

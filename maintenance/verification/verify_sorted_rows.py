@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.algebra.aggregates.state_columns import ROW_NUMBER, stored_column
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import ROW_NUMBER, stored_column
 from projseg.errors import ProjsegError
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.concat import concat_vectors

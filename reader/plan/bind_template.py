@@ -7,14 +7,19 @@ from dataclasses import replace as replace_fields
 from typing import Final, NamedTuple
 
 from projseg.algebra.expressions.sql_parameters import Arguments
-from projseg.algebra.planning.separable_conditions import separated
+from projseg.algebra.planning.match_facts import separated
 from projseg.algebra.planning.shared_matching import SharedMatching
 from projseg.algebra.query.binding import bind_interval, bind_outputs, bind_query, bind_rows
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.cache_key import Meaning, depends_on_instant, meaning_of_outputs
+from projseg.algebra.query.cache_key import (
+    Lifted,
+    Meaning,
+    depends_on_instant,
+    lifted_literals,
+    meaning_of_outputs,
+)
 from projseg.algebra.query.declared_columns import DeclaredColumns, bind_declared
 from projseg.algebra.query.request import Query, with_named_parameters
-from projseg.algebra.query.text_literals import Lifted, lifted_literals
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.reader.plan.plan_template import SEGMENTS_MAX, PlanTemplate
 from projseg.reader.plan.rebound_values import kinds_of_values, slots_of

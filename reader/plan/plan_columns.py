@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.state_columns import ROW_NUMBER, state_column_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import (
     AddFunction,
@@ -16,7 +17,6 @@ from projseg.algebra.planning.source_plan import (
     MergeStates,
     SourcePlan,
 )
-from projseg.algebra.projection.stored_names import ROW_NUMBER, state_column_name
 from projseg.algebra.query.bound_query import QuerySpec
 
 

@@ -13,16 +13,16 @@ from projseg.algebra.expressions.canonical import canonical, conjuncts
 from projseg.algebra.expressions.coercion import is_integral
 from projseg.algebra.expressions.sql_parameters import Arguments
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.planning.interval_cover import covers_all_rows, data_interval, share_of
+from projseg.algebra.planning.partial_match import covers_all_rows, data_interval, share_of
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.shared_matching import SharedMatching
 from projseg.algebra.planning.source_cost import ReadShape
 from projseg.algebra.planning.source_plan import SourceChoice, SourcePlan
-from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
+from projseg.algebra.proofs.filter_proofs import ZoneSets, outcomes
+from projseg.algebra.proofs.predicate_truth import intersection
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.time_bounds import intersection
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import ProjsegError

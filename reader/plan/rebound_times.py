@@ -16,8 +16,8 @@ from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.sql_parameters import Arguments
 from projseg.algebra.expressions.sql_words import written_type
 from projseg.algebra.expressions.tree import Literal
+from projseg.algebra.proofs.predicate_truth import intersection
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.time_bounds import intersection
 from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.planning.separable_conditions import decided_columns
+from projseg.algebra.planning.match_facts import decided_columns
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.algebra.time.interval import Interval

@@ -13,11 +13,10 @@ from projseg.aggregation.partial import Partial, key_arrow
 from projseg.aggregation.states.final_values import finish_call, finish_numbers
 from projseg.aggregation.states.state import State
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.aggregates.group_scope import GROUPING_ID
+from projseg.algebra.aggregates.group_by import GROUPING_ID
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.result_order import OrderTerm, ascending
+from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.reader.run.order_ranks import (
     Positions,
     Ranks,

@@ -16,8 +16,7 @@ import numpy as np
 from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
-from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.result_order import OrderTerm, ascending
+from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.evaluation.masks import narrowed
 from projseg.evaluation.rows import MaskedRows
 from projseg.kernels.rows.sorting import distinct

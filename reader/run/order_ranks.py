@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.query.result_order import OrderTerm
+from projseg.algebra.query.bound_query import OrderTerm
 from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN
 from projseg.kernels.rows.sorting import float_order_keys
 from projseg.kernels.texts.text_prefixes import KEY_BYTES, text_keys

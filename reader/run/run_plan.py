@@ -20,10 +20,10 @@ from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.states.state_table import new_state
 from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.state_columns import state_column_name, stored_column
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import AddRows, MergeStates, SourcePlan, SubtractedRows
-from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.joined_rows import rows_held

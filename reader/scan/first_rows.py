@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
-from projseg.algebra.query.composition import substituted
-from projseg.algebra.query.result_order import OrderTerm
+from projseg.algebra.query.bound_query import OrderTerm
+from projseg.algebra.query.declared_columns import substituted
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows, selection_of
 from projseg.kernels.rows.sorting import distinct

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Expression
-from projseg.algebra.query.result_order import OrderTerm
+from projseg.algebra.query.bound_query import OrderTerm
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows
 from projseg.reader.run.order_ranks import Positions, Ranks, sorted_positions, term_ranks

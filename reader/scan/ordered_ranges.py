@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.query.result_order import OrderTerm
+from projseg.algebra.query.bound_query import OrderTerm
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows
 from projseg.kernels.folds.fold_extremum import INT64_MIN

@@ -19,8 +19,7 @@ from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
-from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.result_order import OrderTerm, ascending
+from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.joined_rows import rows_held
 from projseg.evaluation.rows import RowRange, Rows

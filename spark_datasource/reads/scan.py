@@ -13,8 +13,7 @@ from pyspark.sql.types import StructType
 
 from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.query.binding import bind_query
-from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.result_order import ascending
+from projseg.algebra.query.bound_query import QuerySpec, ascending
 from projseg.algebra.time.duration import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.forks import cached_property

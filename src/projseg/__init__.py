@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from projseg.algebra.expressions.argument_texts import literal
+    from projseg.algebra.query.join import Join
     from projseg.algebra.query.request import Query
-    from projseg.algebra.query.stars.join import Join
     from projseg.catalog.catalog import Catalog
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
@@ -58,7 +58,7 @@ _HOMES: Final = {
     "Commit": "projseg.table.writes",
     "Explain": "projseg.explain",
     "Index": "projseg.projection",
-    "Join": "projseg.algebra.query.stars.join",
+    "Join": "projseg.algebra.query.join",
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",
     "Query": "projseg.algebra.query.request",

@@ -13,16 +13,16 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.aggregates.mergeable import decompose
+from projseg.algebra.aggregates.state_columns import (
+    ROW_NUMBER,
+    decompose,
+    state_column_name,
+    stored_column,
+)
 from projseg.algebra.expressions.stated_joins import kept_by_tables
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.renamed_projection import mentioned_columns, renamed
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition
-from projseg.algebra.projection.stored_names import (
-    ROW_NUMBER,
-    state_column_name,
-    stored_column,
-)
 from projseg.errors import CorruptTableError, ProjsegError
 from projseg.segment_format.layout.logical_types import INTEGER_DIGITS, parse_type_name
 from projseg.table_layer.metadata.stored_columns import ColumnDeclaration, StoredColumns

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import stored_column
 from projseg.segment_format.file.column_view import ColumnView
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import BASE_TABLE, Role

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import stored_column
 from projseg.errors import CorruptTableError
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import Footer, Role, TableEntry

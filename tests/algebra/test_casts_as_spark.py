@@ -15,7 +15,7 @@ from scale import tries
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.proofs.filter_implication import Premises
+from projseg.algebra.proofs.filter_proofs import Premises
 from projseg.errors import EvaluationError
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

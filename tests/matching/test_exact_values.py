@@ -18,7 +18,7 @@ from projseg.algebra.proofs.exact_values import (
     is_ordered,
     is_sure,
 )
-from projseg.algebra.proofs.filter_simplify import ZoneSets
+from projseg.algebra.proofs.filter_proofs import ZoneSets
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
 from projseg.errors import EvaluationError
 

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from predicate_cases import condition, predicates, tables, truths
 from scale import IS_NIGHTLY
 
-from projseg.algebra.proofs.filter_implication import Premises
+from projseg.algebra.proofs.filter_proofs import Premises
 
 PROVED = [
     ("i = 1", "i = 1"),

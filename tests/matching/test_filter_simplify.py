@@ -6,7 +6,7 @@ from predicate_cases import condition, predicates, tables, truths
 from scale import IS_NIGHTLY
 
 from projseg.algebra.expressions.bind import bind
-from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes, simplify
+from projseg.algebra.proofs.filter_proofs import ZoneSets, outcomes, simplify
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
 
 

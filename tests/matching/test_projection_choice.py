@@ -15,13 +15,13 @@ from matching_cases import (
 )
 from msgspec.structs import replace
 
-from projseg.algebra.planning.interval_cover import Cover, cover, data_interval
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.planning.match_projections import CandidateGroup
+from projseg.algebra.planning.partial_match import Cover, cover, data_interval
 from projseg.algebra.planning.planner import Planner, check_forced
 from projseg.algebra.planning.source_plan import Known
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import TimeGrouping
-from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.zoned_buckets import Granularity

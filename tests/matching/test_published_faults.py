@@ -9,11 +9,11 @@ import pytest
 from matching_cases import chosen, facts, micros, only_plan, query, reason, spec
 from msgspec.structs import replace
 
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.planner import check_forced
 from projseg.algebra.planning.source_plan import AddRows, AddWeighted, Known, MergeStates
 from projseg.algebra.projection.parse import parse_projection
-from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.segment_facts import ColumnFacts
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query

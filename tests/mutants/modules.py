@@ -62,9 +62,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/matching/test_integer_ranges.py",
         "tests/aggregation/test_linear_sums.py",
     ),
-    "algebra/proofs/filter_implication.py": _PROOFS,
+    "algebra/proofs/filter_proofs.py": _PROOFS,
     "algebra/proofs/predicate_truth.py": _PROOFS,
-    "algebra/planning/interval_cover.py": (
+    "algebra/planning/partial_match.py": (
         "tests/matching/test_projection_choice.py",
         "tests/matching/test_projection_match.py",
     ),
@@ -111,8 +111,8 @@ SETTLED = (
     "algebra/time/duration.py",
     "algebra/proofs/value_set.py",
     "algebra/proofs/predicate_truth.py",
-    "algebra/proofs/filter_implication.py",
-    "algebra/planning/interval_cover.py",
+    "algebra/proofs/filter_proofs.py",
+    "algebra/planning/partial_match.py",
     "evaluation/ranges.py",
     "aggregation/states/count.py",
     "aggregation/states/by_time.py",

@@ -9,7 +9,7 @@ from oracle import quantiles as oracle
 
 import projseg
 from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.aggregates.mergeable import mergeable
+from projseg.algebra.aggregates.state_columns import mergeable
 from projseg.errors import ProjsegError, UnsupportedFeatureError
 
 SHARES = (0.0, 0.01, 0.25, 0.5, 0.9, 1.0)

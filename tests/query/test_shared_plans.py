@@ -17,7 +17,7 @@ import projseg
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.planning import match_projections
 from projseg.algebra.planning.planner import Planner
-from projseg.algebra.query.text_literals import lifted_literals
+from projseg.algebra.query.cache_key import lifted_literals
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 

@@ -13,7 +13,7 @@ from scale import IS_NIGHTLY
 
 import projseg
 from projseg.algebra.expressions.tree import Column
-from projseg.algebra.query.result_order import OrderTerm
+from projseg.algebra.query.bound_query import OrderTerm
 from projseg.errors import EvaluationError
 from projseg.reader.run import order_ranks
 from projseg.reader.run.order_ranks import term_ranks

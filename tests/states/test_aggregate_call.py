@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, result_type
-from projseg.algebra.aggregates.mergeable import decompose
+from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.bind import bind, bind_named
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CODES, InvalidInputError, ProjsegError, UnsupportedFeatureError

@@ -16,7 +16,7 @@ from projseg.aggregation.states.final_values import average_to_arrow, finish_cal
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.call import bind_aggregate, result_type
-from projseg.algebra.aggregates.mergeable import decompose
+from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import TIMESTAMP

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.aggregates.mergeable import mergeable
+from projseg.algebra.aggregates.state_columns import mergeable
 from projseg.errors import UnsupportedFeatureError
 
 SCHEMA = pa.schema(

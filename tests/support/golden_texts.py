@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
+from projseg.algebra.aggregates.state_columns import state_column_name, stored_column
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.projection.parse import parse_projection
-from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.segment_format.layout.logical_types import parse_type_name
 
 PATH = Path(__file__).parents[1] / "golden" / "canonical_texts.json"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.planning.subtractability import is_reversible
+from projseg.algebra.planning.partial_match import is_reversible
 from projseg.errors import CorruptTableError
 from projseg.reader.run.run_plan import partial_of_rows
 from projseg.table_layer.metadata.deleted_rows import deleted_rows, live_row_ids

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from projseg.algebra.planning.why_not import Reason, ReasonCode
-from projseg.algebra.query.stars.refused_joins import refused_join
+from projseg.algebra.query.join import refused_join
 from projseg.errors import ProjsegError
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.choice.nominated_views import listed_views

@@ -8,7 +8,7 @@ from projseg.algebra.expressions.joined_values import path_of
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.stars.refused_joins import key_values
+from projseg.algebra.query.join import key_values
 from projseg.errors import without_secrets
 from projseg.reader.dimensions import TableDimension
 from projseg.reader.plan.version_facts import VersionFacts

@@ -10,6 +10,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall, call_text
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.canonical import conjunction
 from projseg.algebra.expressions.joined_values import (
@@ -23,11 +24,10 @@ from projseg.algebra.expressions.stated_joins import AbsentDimension, tables_sta
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition
-from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.proofs.predicate_truth import split_time_bounds
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.select_query import select_query
-from projseg.algebra.query.time_bounds import split_time_bounds
 from projseg.algebra.time.interval import Interval
 from projseg.errors import (
     CorruptTableError,

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from projseg.algebra.expressions.sql_parameters import Arguments
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.composition import composed, keeps_rows
 from projseg.algebra.query.context import parse_context
+from projseg.algebra.query.declared_columns import composed, keeps_rows
 from projseg.algebra.query.request import is_select
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement

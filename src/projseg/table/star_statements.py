@@ -16,20 +16,19 @@ from projseg.algebra.expressions.sql_parameters import (
     with_arguments,
 )
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
+from projseg.algebra.query.fact_table import orient
+from projseg.algebra.query.join import Join, key_not_unique
 from projseg.algebra.query.request import Query, is_described, is_select, texts_of
 from projseg.algebra.query.select_names import warn_of_names
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.select_table import SelectedTable, WrittenJoin
-from projseg.algebra.query.stars.fact_table import orient
-from projseg.algebra.query.stars.join import Join
-from projseg.algebra.query.stars.refused_joins import key_not_unique
-from projseg.algebra.query.stars.star import (
+from projseg.algebra.query.star import (
     JoinedTable,
     joined_schema,
     path_of_columns,
 )
-from projseg.algebra.query.stars.star_names import StarScope, named_tables
+from projseg.algebra.query.star_names import StarScope, named_tables
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import LimitExceededError, ProjsegError
 from projseg.memory.cache import KEPT

@@ -1,13 +1,20 @@
-"""`Join`: a dimension beside a query's table, and how its row is found."""
+"""`Join`: a dimension beside a query's table, how its row is found, and refused joins."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from projseg.errors import InvalidInputError, did_you_mean, without_secrets
+from projseg.errors import (
+    InvalidInputError,
+    ProjsegError,
+    UnsupportedFeatureError,
+    did_you_mean,
+    without_secrets,
+)
 
 HOWS: Final = ("inner", "left", "semi", "anti")
 _JSON_FIELDS: Final = ("table", "on", "name", "how", "where", "version")
@@ -125,3 +132,37 @@ def with_texts(join: Join, on: str, where: str | None) -> Join:
 
 def _bad(problem: str) -> InvalidInputError:
     return InvalidInputError("PROJSEG_BAD_QUERY", f"a join's {problem}")
+
+
+_SEVERAL_ROWS: Final = re.compile(r"join '(.*?)': several of its rows have (.*), so a row would")
+
+
+def not_a_star(name: str, problem: str) -> UnsupportedFeatureError:
+    """Return the error of a join that is not one of a fact with a dimension."""
+    return UnsupportedFeatureError(
+        "PROJSEG_NOT_A_STAR",
+        f"join '{name}' {problem}; projseg joins each row of one table with at most one row of "
+        "others, by equal keys. Do the rest in DuckDB, Polars or Spark",
+    )
+
+
+def key_not_unique(name: str, keys: Sequence[str], value: Sequence[object]) -> InvalidInputError:
+    """Return the error of a dimension in which several rows have one key."""
+    return InvalidInputError(
+        "PROJSEG_JOIN_KEY_NOT_UNIQUE",
+        f"join '{name}': several of its rows have {key_values(keys, value)}, so a row would be "
+        "counted several times; add a condition that keeps one of them to ON, or use a semi join",
+    )
+
+
+def key_values(keys: Sequence[str], value: Sequence[object]) -> str:
+    """Return the columns of a key and a value of them as messages have it."""
+    return f"{', '.join(keys)} = {', '.join(map(repr, value))}"
+
+
+def refused_join(error: ProjsegError) -> str | None:
+    """Return the join that an error of this module names, and why; None of another error."""
+    if error.code == "PROJSEG_NOT_A_STAR":
+        return error.message.partition(";")[0]
+    found = _SEVERAL_ROWS.match(error.message)
+    return f"{found[1]} ({found[2]})" if found else None

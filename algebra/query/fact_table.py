@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 from sqlglot import exp
 
 from projseg.algebra.expressions.dialect import parse_sql, sql_of
+from projseg.algebra.query.join import not_a_star
 from projseg.algebra.query.select_table import WrittenJoin
-from projseg.algebra.query.stars.refused_joins import not_a_star
-from projseg.algebra.query.stars.star_names import NamedTable, StarScope
+from projseg.algebra.query.star_names import NamedTable, StarScope
 from projseg.errors import InvalidInputError, ProjsegError
 
 

@@ -1,19 +1,31 @@
-"""Aggregate calls as primitives, and partial answers as data: the columns of their states.
+"""The columns of states: an aggregate's in partial answers, and their names in projections.
 
-Each task returns its groups with states. Spark groups them again, merges the states and finishes;
-what it must compute is Spark SQL, made here from the records of functions and primitives.
+A call is decomposed into primitives. Each task returns its groups with states. Spark groups them
+again, merges the states and finishes; what it must compute is Spark SQL, made here from the records
+of functions and primitives.
+
+Names of a projection's stored columns are canonical text. They do not depend on output names: when
+an alias changes, a definition stays the same, and so must the columns in older segments.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Final
+
 import msgspec
 import pyarrow as pa
+import xxhash
 
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.call import AggregateCall, result_type
 from projseg.algebra.aggregates.primitive import Primitive, kll_item
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import UnsupportedFeatureError
+from projseg.segment_format.layout.footer import ROW_NUMBER
+from projseg.segment_format.layout.format_limits import name_problem
 from projseg.segment_format.layout.logical_types import type_name
 
 
@@ -117,3 +129,29 @@ def mergeable(call: AggregateCall) -> MergeableAggregate:
     merged = {state.part: state.merged for state in states}
     value = known.finish.sql.format(**merged, type=type_name(final))
     return MergeableAggregate(call.name, final, states, value)
+
+
+__all__ = ["ROW_NUMBER", "state_column_name", "stored_column"]
+
+_READABLE_CHARACTERS: Final = 48
+_NAMES_KEPT: Final = 4096  # each question asks for those of every segment that it reads
+
+
+@lru_cache(maxsize=_NAMES_KEPT)
+def stored_column(expression: Expression) -> Column:
+    """Return the stored grouping column of an expression."""
+    return Column(expression.type, _short(to_sql(expression)))
+
+
+@lru_cache(maxsize=_NAMES_KEPT)
+def state_column_name(primitive_text: str, part: str) -> str:
+    """Return the stored name of one part of a primitive's state."""
+    return _short(f"{primitive_text}.{part}")
+
+
+def _short(text: str) -> str:
+    """Return `text` if it is a legal column name, else its beginning and a 128-bit hash of it."""
+    if name_problem(text) is None:
+        return text
+    readable = "".join(c for c in text[:_READABLE_CHARACTERS] if " " < c <= "~")
+    return f"{readable}#{xxhash.xxh3_128_hexdigest(text.encode('utf-8', 'surrogatepass'))}"

@@ -26,14 +26,13 @@ from projseg.algebra.expressions.sql_words import plain_name, quoted_name
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.composition import composed, substituted
+from projseg.algebra.query.declared_columns import composed, substituted
+from projseg.algebra.query.join import Join, key_not_unique, not_a_star
 from projseg.algebra.query.request import (
     Query,
     arguments_of,
     texts_of,
 )
-from projseg.algebra.query.stars.join import Join
-from projseg.algebra.query.stars.refused_joins import key_not_unique, not_a_star
 from projseg.errors import InvalidInputError
 from projseg.segment_format.layout.logical_types import type_name
 
