@@ -16,7 +16,7 @@ from projseg.aggregation.partial import FoldedPartial, Partial, with_keys
 from projseg.aggregation.states.state import Groups, State
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.evaluation.concat import concat_texts, concat_vectors
+from projseg.evaluation.arrow_vectors import concat_texts, concat_vectors
 from projseg.segment_format.layout.logical_types import is_text
 from projseg.segment_format.vectors.vectors import Opaque, Vector
 

@@ -20,12 +20,10 @@ from projseg.algebra.expressions.functions.datum import (
 from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
-from projseg.evaluation.concat import concat_vectors
+from projseg.evaluation.arrow_vectors import concat_vectors, grouping_vector, values_by_id
 from projseg.evaluation.dimension_rows import POSITION
 from projseg.evaluation.in_blocks import evaluated_in_blocks
-from projseg.evaluation.joined_rows import JoinedPart, column_name, joined_parts, with_columns
-from projseg.evaluation.rows import Rows
+from projseg.evaluation.rows import JoinedPart, Rows, column_name, joined_parts, with_columns
 from projseg.segment_format.dictionaries.dictionary import Dictionary, narrow_id_dtype
 from projseg.segment_format.layout.logical_types import MICROS_A_DAY, is_text, numbers_to_arrow
 from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array

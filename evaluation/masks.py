@@ -1,26 +1,33 @@
-"""Keep the rows for which a filter is true."""
+"""Filters over rows: masks, and comparisons with constants as ranges of physical numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
-from typing import Final
+from functools import lru_cache, reduce
+from typing import Any, Final
 
+import msgspec
 import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.functions.datum import TextsTooLargeError
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.tree import BOTTOM, TOP, Call, Column, Cut, Expression, Literal
+from projseg.algebra.proofs.predicate_truth import truth_of
+from projseg.algebra.proofs.value_set import ANYTHING
 from projseg.evaluation.arrow_vectors import Search, truth_by_id
 from projseg.evaluation.choose import evaluate_over, truth, without_joins
 from projseg.evaluation.in_blocks import evaluated_in_blocks
-from projseg.evaluation.ranges import NumberRange, exact_ranges, inside_any
 from projseg.evaluation.rows import MaskedRows, Rows
-from projseg.kernels.rows.select import allowed_rows
+from projseg.kernels.rows.select import allowed_rows, between
 from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.layout.logical_types import arrow_to_numbers
+from projseg.segment_format.vectors.arrow_arrays import array_of
 from projseg.segment_format.vectors.vectors import Ids, Numbers
+from projseg.segment_format.vectors.wide_integers import WIDE, are_at_least
 
 # Once less than this share of the rows is left, later columns are fetched for those rows alone.
 _MASKED_SHARE_MIN: Final = 0.25
@@ -154,3 +161,216 @@ def _mask_of_one(condition: Expression, rows: Rows) -> Mask:
         if isinstance(vector, Numbers) and found:
             return inside_any(found, vector)
     return truth(evaluate_over(condition, rows))
+
+
+# Which comparisons bound a value from below, and which from above.
+_COMPARISONS: Final = {
+    "=": (True, True),
+    "in": (True, True),
+    "<": (False, True),
+    "<=": (False, True),
+    ">": (True, False),
+    ">=": (True, False),
+}
+
+_INT64_LIMIT: Final = 1 << 63
+_RANGES_MAX: Final = 4  # beyond, a program compares all constants in one pass
+_RANGES_KEPT: Final = 1024  # each question asks for those of its conditions in every segment
+
+
+class NumberRange(msgspec.Struct, frozen=True):
+    """Values of `name` between `low` and `high`; None is unbounded.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    low, high : int, float or None
+        Bounds in physical numbers, part of the range unless it is open there.
+    is_low_open, is_high_open : bool
+        Whether a bound itself is outside.
+    is_exact : bool
+        Whether exactly the values inside match. If not, those outside do not and those inside may.
+    """
+
+    name: str
+    low: Any
+    high: Any
+    is_low_open: bool = False
+    is_high_open: bool = False
+    is_exact: bool = True
+
+    def may_match(self, minimum: NDArray[Any], maximum: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which pages may hold a match, as bool[pages].
+
+        Parameters
+        ----------
+        minimum, maximum : number[pages]
+            The smallest and the largest value of each page, in physical numbers.
+        """
+        result = np.ones(len(minimum), np.bool_)
+        if self.low is not None:
+            result &= maximum >= self.low
+        if self.high is not None:
+            result &= minimum <= self.high
+        return result
+
+    def intersect(self, other: NumberRange) -> NumberRange:
+        """Return the range of values in both, of the same column."""
+        lows = [(r.low, r.is_low_open) for r in (self, other) if r.low is not None]
+        highs = [(r.high, not r.is_high_open) for r in (self, other) if r.high is not None]
+        low, is_low_open = max(lows, default=(None, False))
+        high, is_high_closed = min(highs, default=(None, True))
+        return replace(
+            self, low=low, is_low_open=is_low_open, high=high, is_high_open=not is_high_closed
+        )
+
+    def mask(self, numbers: Numbers) -> NDArray[np.bool_]:
+        """Return which values lie inside, bool[n]: nulls never, NaN above every number."""
+        values = numbers.values
+        if values.dtype.kind == "f":
+            inside = self._float_mask(values)
+        elif values.dtype == object:
+            inside = self._object_mask(values)
+        elif values.dtype == WIDE:
+            inside = self._wide_mask(values)
+        else:
+            inside = self._integer_mask(values, numbers.base)
+        return inside if numbers.validity is None else inside & numbers.validity
+
+    def _integer_mask(self, values: NDArray[Any], base: int) -> NDArray[np.bool_]:
+        bounds = np.iinfo(values.dtype)
+        low = bounds.min if self.low is None else self.low + self.is_low_open - base
+        high = bounds.max if self.high is None else self.high - self.is_high_open - base
+        low, high = max(low, bounds.min), min(high, bounds.max)
+        if low > high:
+            return np.zeros(len(values), np.bool_)
+        inside: NDArray[np.bool_]
+        if low == high:
+            inside = values == values.dtype.type(low)
+        elif low == bounds.min:
+            inside = values <= values.dtype.type(high)
+        elif high == bounds.max:
+            inside = values >= values.dtype.type(low)
+        else:
+            inside = between(values, low, high)
+        return inside
+
+    def _float_mask(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        inside = np.ones(len(values), np.bool_)
+        if self.high is not None:
+            inside = values < self.high if self.is_high_open else values <= self.high
+        if self.low is not None:  # "not below", so that NaN is inside
+            inside &= ~(values <= self.low if self.is_low_open else values < self.low)
+        return inside
+
+    def _wide_mask(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        inside = np.ones(len(values), np.bool_)
+        if self.low is not None:
+            inside = are_at_least(values, self.low + self.is_low_open)
+        if self.high is not None:
+            inside &= ~are_at_least(values, self.high + 1 - self.is_high_open)
+        return inside
+
+    def _object_mask(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        inside = np.ones(len(values), np.bool_)
+        if self.low is not None:
+            inside &= (values >= self.low + self.is_low_open).astype(np.bool_)
+        if self.high is not None:
+            inside &= (values <= self.high - self.is_high_open).astype(np.bool_)
+        return inside
+
+
+@lru_cache(maxsize=_RANGES_KEPT)
+def value_range(condition: Expression) -> NumberRange | None:
+    """Return the range of a column that a condition implies; None if no such range is known.
+
+    It is known of comparisons with constants, also of functions of the column with an inverse.
+    """
+    if not isinstance(condition, Call):
+        return None
+    column, *others = condition.arguments
+    if condition.function not in _COMPARISONS or not isinstance(column, Column):
+        return _inverted_range(condition)
+    if not all(isinstance(other, Literal) for other in others):
+        return None
+    numbers = [_physical(o.value, column.type) for o in others if isinstance(o, Literal)]
+    if any(number is None for number in numbers):
+        return None
+    is_low, is_high = _COMPARISONS[condition.function]
+    low, high = min(numbers), max(numbers)
+    return NumberRange(
+        column.name,
+        low if is_low else None,
+        high if is_high else None,
+        is_low_open=condition.function == ">",
+        is_high_open=condition.function == "<",
+        is_exact=len(numbers) == 1,
+    )
+
+
+@lru_cache(maxsize=_RANGES_KEPT)
+def exact_ranges(condition: Expression) -> tuple[NumberRange, ...]:
+    """Return a few ranges that hold exactly the values for which a condition is true, else none.
+
+    `x <> 0` is true below 0 and above; `x IN (1, 5)` is true of two ranges of one value.
+    """
+    whole = value_range(condition)
+    if whole is not None and whole.is_exact:
+        return (whole,)
+    name, cuts = _true_cuts(condition)
+    if len(cuts) > 2 * _RANGES_MAX:
+        return ()
+    return tuple(_range_of(name, *pair) for pair in zip(cuts[::2], cuts[1::2], strict=True))
+
+
+def inside_any(ranges: Sequence[NumberRange], numbers: Numbers) -> NDArray[np.bool_]:
+    """Return which values lie in one of the ranges, bool[n]; nulls never do."""
+    return reduce(np.logical_or, (one.mask(numbers) for one in ranges))
+
+
+def _inverted_range(condition: Call) -> NumberRange | None:
+    """Return the range of values between the outermost cuts of where a condition is true."""
+    name, cuts = _true_cuts(condition)
+    if not cuts or (cuts[0], cuts[-1]) == (BOTTOM, TOP):
+        return None
+    return replace(_range_of(name, cuts[0], cuts[-1]), is_exact=len(cuts) == 2)
+
+
+def _true_cuts(condition: Expression) -> tuple[str, tuple[Cut, ...]]:
+    """Return the column of integers, and the cuts between which a condition is true of it.
+
+    A condition that raises for some value has none, so that its error is not lost.
+    """
+    truth = truth_of(condition)
+    if truth is None or not isinstance(truth.term, Column) or truth.defined != ANYTHING:
+        return "", ()
+    cuts = truth.true.cuts
+    if truth.true.has_null or not _is_by_integers(truth.term.type):
+        return "", ()
+    if any(len(cut) > 1 and not -_INT64_LIMIT <= cut[1] < _INT64_LIMIT for cut in cuts):
+        return "", ()
+    return truth.term.name, cuts
+
+
+def _range_of(name: str, low: Cut, high: Cut) -> NumberRange:
+    """Return the integers between two cuts."""
+    lowest = None if low == BOTTOM else low[1]
+    return NumberRange(name, lowest, None if high == TOP else high[1], is_high_open=True)
+
+
+def _is_by_integers(arrow_type: pa.DataType) -> bool:
+    """Whether the physical numbers of a type are its order keys."""
+    is_time = pa.types.is_timestamp(arrow_type) or pa.types.is_date32(arrow_type)
+    return is_time or bool(pa.types.is_integer(arrow_type))
+
+
+def _physical(value: object, arrow_type: pa.DataType) -> Any:
+    """Return a constant in the column's physical numbers; None for null, NaN and what overflows."""
+    if value is None or value != value:  # noqa: PLR0124 - NaN is what differs from itself
+        return None
+    try:
+        values, _ = arrow_to_numbers(array_of([value], arrow_type))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None
+    return values[0].item() if isinstance(values[0], np.generic) else values[0]

@@ -15,9 +15,8 @@ from projseg.aggregation.fold import fold
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.evaluation.joined_rows import rows_held
 from projseg.evaluation.masks import filter_rows
-from projseg.evaluation.rows import MemorySource, all_rows
+from projseg.evaluation.rows import MemorySource, all_rows, rows_held
 from projseg.memory.cache import KEPT
 from projseg.memory.deadline import check_deadline
 from projseg.memory.memory_pool import array_bytes

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.evaluation.arrow_vectors import encode_sorted, merge_values
-from projseg.evaluation.concat import concat_vectors
+from projseg.evaluation.arrow_vectors import concat_vectors, encode_sorted, merge_values
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector

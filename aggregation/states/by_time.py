@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.states.extremum import has_number_keys, number_keys
 from projseg.aggregation.states.state import Groups, ids_of, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.evaluation.arrow_vectors import numbers_of_array, vector_of_array
-from projseg.evaluation.concat import concat_vectors
+from projseg.evaluation.arrow_vectors import concat_vectors, numbers_of_array, vector_of_array
 from projseg.kernels.folds.fold_extremum import rows_by_time
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
 from projseg.segment_format.vectors.vectors import Ids, Opaque, Vector

@@ -16,8 +16,7 @@ from projseg.aggregation.keys import Key, make_key
 from projseg.aggregation.states.state import Groups, valid_rows
 from projseg.aggregation.states.sum import SumState
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.evaluation.arrow_vectors import numbers_of_array, vector_of_array
-from projseg.evaluation.concat import concat_texts
+from projseg.evaluation.arrow_vectors import concat_texts, numbers_of_array, vector_of_array
 from projseg.kernels.groups.distinct_pairs import distinct_pairs
 from projseg.kernels.groups.grouping import occupied_groups, ranks_of
 from projseg.segment_format.layout.logical_types import is_text

@@ -14,8 +14,7 @@ from projseg.aggregation.groups import group_rows
 from projseg.aggregation.keys import Key, make_key
 from projseg.aggregation.states.state import Groups, both_valid, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.evaluation.arrow_vectors import vector_of_array
-from projseg.evaluation.concat import concat_vectors
+from projseg.evaluation.arrow_vectors import concat_vectors, vector_of_array
 from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values
 from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.states.state import Groups, ids_of, taken, valid_rows
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
-from projseg.evaluation.arrow_vectors import merge_values, numbers_of_array
-from projseg.evaluation.concat import concat_texts
+from projseg.evaluation.arrow_vectors import concat_texts, merge_values, numbers_of_array
 from projseg.kernels.folds.fold_extremum import (
     INT64_MAX,
     INT64_MIN,

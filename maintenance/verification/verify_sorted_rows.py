@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from projseg.algebra.aggregates.state_columns import ROW_NUMBER, stored_column
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.errors import ProjsegError
+from projseg.evaluation.arrow_vectors import concat_vectors
 from projseg.evaluation.choose import evaluate_over
-from projseg.evaluation.concat import concat_vectors
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import RowRange
 from projseg.maintenance.rewrite.uncached_segment import BATCH_ROWS, PagedSource

@@ -26,9 +26,8 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import AddRows, MergeStates, SourcePlan, SubtractedRows
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.arrow_vectors import grouping_vector
-from projseg.evaluation.joined_rows import rows_held
 from projseg.evaluation.masks import mask_by_all
-from projseg.evaluation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows
+from projseg.evaluation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows, rows_held
 from projseg.memory.deadline import check_deadline
 from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of

@@ -21,8 +21,7 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.evaluation.choose import evaluate_over
-from projseg.evaluation.joined_rows import rows_held
-from projseg.evaluation.rows import RowRange, Rows
+from projseg.evaluation.rows import RowRange, Rows, rows_held
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, each_under
 from projseg.reader.plan.plan_columns import columns_read

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.fold import constants
 from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.algebra.planning.source_plan import SourcePlan
-from projseg.evaluation.concat import concat_vectors
+from projseg.evaluation.arrow_vectors import concat_vectors
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.forks import cached_property
 from projseg.reader.sources.open_sources import (

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.evaluation.concat import concat_vectors
+from projseg.evaluation.arrow_vectors import concat_vectors
 from projseg.evaluation.rows import MaskedRows, RowRange, Rows
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.cache import KEPT, CacheKey

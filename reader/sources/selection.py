@@ -17,8 +17,7 @@ from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptionError, LimitExceededError
 from projseg.evaluation.by_postings import truth_by_postings
-from projseg.evaluation.masks import allowed_ids, mask_by_all
-from projseg.evaluation.ranges import value_range
+from projseg.evaluation.masks import allowed_ids, mask_by_all, value_range
 from projseg.evaluation.rows import MaskedRows, RowIds, RowRange, Rows
 from projseg.reader.sources.segment_source import SegmentSource
 from projseg.segment_format.dictionaries.dictionary import Dictionary

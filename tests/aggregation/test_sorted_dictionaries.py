@@ -12,12 +12,12 @@ from segment_columns import TYPES, arrays
 from projseg.aggregation.groups import group_rows
 from projseg.aggregation.keys import make_key
 from projseg.evaluation.arrow_vectors import (
+    concat_vectors,
     encode_sorted,
     grouping_vector,
     merge_values,
     plain_floats,
 )
-from projseg.evaluation.concat import concat_vectors
 from projseg.segment_format.dictionaries.dictionary import Dictionary, order_problem
 from projseg.segment_format.layout.logical_types import is_nested
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque

@@ -71,7 +71,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "views/cover_test.py": _VIEWS,
     "views/changes/followed_parts.py": ("tests/views/test_followed_parts.py",),
     "views/changes/dimension_changes.py": ("tests/views/test_changing_dimensions.py",),
-    "evaluation/ranges.py": (
+    "evaluation/masks.py": (
         "tests/aggregation/test_number_ranges.py",
         "tests/aggregation/test_filter_rows.py",
     ),
@@ -113,7 +113,7 @@ SETTLED = (
     "algebra/proofs/predicate_truth.py",
     "algebra/proofs/filter_proofs.py",
     "algebra/planning/partial_match.py",
-    "evaluation/ranges.py",
+    "evaluation/masks.py",
     "aggregation/states/count.py",
     "aggregation/states/by_time.py",
     "aggregation/states/distinct.py",

@@ -11,7 +11,7 @@ import pytest
 import projseg
 from projseg.aggregation import keys
 from projseg.errors import LimitExceededError
-from projseg.evaluation import concat
+from projseg.evaluation import arrow_vectors
 from projseg.kernels.groups import grouping
 from projseg.writer import column_vectors
 
@@ -123,7 +123,7 @@ def test_distinct_counts_are_duckdbs(table_and_peer, condition):
 
 def test_texts_that_no_array_holds_are_refused(table_and_peer, monkeypatch):
     table, _ = table_and_peer
-    monkeypatch.setattr(concat, "_TEXT_BYTES_MAX", 100_000)
+    monkeypatch.setattr(arrow_vectors, "_TEXT_BYTES_MAX", 100_000)
     for asked in ({"group_by": ["text"]}, {}):
         with pytest.raises(LimitExceededError, match="PROJSEG_TEXT_TOO_LONG"):
             table.query(aggregators=["count(DISTINCT text) AS n"], **asked)
