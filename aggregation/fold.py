@@ -1,23 +1,31 @@
 """Rows to groups to states: the one loop behind queries, projections and merging.
 
 Building a projection is folding a segment's base rows; answering from one is folding its rows'
-stored states; stitching segments is folding the states of all of them.
+stored states; stitching segments is folding the states of all of them. Of several grouping sets the
+finest groups are folded, and each set from the smallest above it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.groups import group_rows, is_dense
 from projseg.aggregation.inputs import feed_states, known_columns, stored_states
 from projseg.aggregation.keys import Key, make_key
-from projseg.aggregation.merge import merge_partials, partial_of
-from projseg.aggregation.partial import Partial, StoredPartial
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.partial import (
+    Partial,
+    StoredPartial,
+    merge_partials,
+    partial_of,
+    regrouped,
+    with_keys,
+)
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression, Literal, literal_array
@@ -33,6 +41,7 @@ from projseg.algebra.planning.source_plan import (
 from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import Rows
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
 from projseg.segment_format.vectors.vectors import Ids, Vector
 
 
@@ -190,3 +199,83 @@ def constants(literals: Sequence[Expression]) -> Vector:
     """Return constants of one type, at least one, as a vector to group by."""
     values = [literal.value for literal in literals if isinstance(literal, Literal)]
     return grouping_vector(literal_array(values, literals[0].type))
+
+
+_Keys = frozenset[int]
+
+
+def groups_of_sets(
+    finest: Partial, sets: Sequence[Sequence[int]], primitives: Sequence[Primitive]
+) -> Partial:
+    """Return the groups of all sets, with the grouping id as a further key.
+
+    As in Spark, no rows make no groups, not even one of the empty set; and a set that is asked for
+    twice is answered twice.
+
+    Parameters
+    ----------
+    finest : Partial
+        The groups by all keys.
+    sets : sequence of sequence of int
+        Positions of the keys of each set.
+    primitives : sequence of Primitive
+        The primitives of the states, in order.
+
+    Returns
+    -------
+    Partial
+        Keys that are not in a group's set are null. The last key has a bit for each, 1 where it is
+        not in the set; the first is the highest.
+    """
+    key_count = len(finest.keys)
+    known = _folded(finest, sets, primitives)
+    parts = []
+    for number, one in enumerate(sets):
+        groups = known[frozenset(one)]
+        number_vector = _constant(number, groups.group_count)
+        parts.append(with_keys(groups, (*_all_keys(groups, one, finest), number_vector)))
+    together = merge_partials(parts, primitives)
+    ids = np.array([_grouping_id(one, key_count) for one in sets], np.int64)
+    numbers = together.keys[key_count].to_arrow().to_numpy(zero_copy_only=False)
+    return with_keys(
+        together, (*together.keys[:key_count], grouping_vector(primitive_array(ids[numbers])))
+    )
+
+
+def _folded(
+    finest: Partial, sets: Sequence[Sequence[int]], primitives: Sequence[Primitive]
+) -> Mapping[_Keys, Partial]:
+    """Return the groups of each set, whose keys ascend by position, larger sets first."""
+    every = frozenset(range(len(finest.keys)))
+    known: dict[_Keys, Partial] = {every: finest}
+    for wanted in sorted({frozenset(one) for one in sets} - {every}, key=len, reverse=True):
+        above = min((k for k in known if wanted < k), key=lambda k: known[k].group_count)
+        source = known[above]
+        keys = [key for name, key in zip(sorted(above), source.keys, strict=True) if name in wanted]
+        if source.group_count or wanted:
+            known[wanted] = regrouped(source, keys, primitives)
+        else:
+            known[wanted] = with_keys(source, ())
+    return known
+
+
+def _all_keys(groups: Partial, chosen: Sequence[int], finest: Partial) -> Sequence[Vector]:
+    """Return a vector for each key of the finest groups, null where a set lacks it."""
+    own = dict(zip(sorted(set(chosen)), groups.keys, strict=True))
+    return [
+        own[number] if number in own else _nulls(key, groups.group_count)
+        for number, key in enumerate(finest.keys)
+    ]
+
+
+def _nulls(like: Vector, count: int) -> Vector:
+    return grouping_vector(pa.nulls(count, like.type))
+
+
+def _constant(value: int, count: int) -> Vector:
+    return grouping_vector(primitive_array(np.full(count, value, np.int64)))
+
+
+def _grouping_id(chosen: Sequence[int], key_count: int) -> int:
+    absent = (number for number in range(key_count) if number not in set(chosen))
+    return sum(1 << (key_count - 1 - number) for number in absent)

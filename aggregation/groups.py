@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import Key
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.state import Groups
 from projseg.kernels.groups.grouping import (
     UnsignedIds,
     append_digit,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.state import (
+from projseg.aggregation.state import (
     Groups,
     NumbersReader,
     State,
@@ -19,7 +19,7 @@ from projseg.aggregation.states.state import (
     both_valid,
     valid_rows,
 )
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.algebra.aggregates.state_columns import state_column_name
 from projseg.algebra.expressions.tree import Expression, literal_array
@@ -162,7 +162,7 @@ def _extremes_of_sketches(
 ) -> Vector:
     """Return the least or the greatest value of each sketch; a sketch keeps them as they are."""
     with late_import:
-        from projseg.aggregation.states.kll import KllState
+        from projseg.aggregation.kll import KllState
     sketches = KllState(feed.primitive, row_count)
     sketches.merge(_each_apart(row_count), columns)
     share = 0.0 if feed.extreme is Extreme.LEAST else 1.0

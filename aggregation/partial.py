@@ -1,20 +1,33 @@
-"""Groups and their states: what folding makes, merging takes and a projection stores."""
+"""Partials: groups and their states, and the merge of those that hold the same groups.
+
+Dictionary ids are local to a segment, so each key is first brought to one dictionary; the rest of
+a merge is one more fold, over states. The groups of a query's tasks are merged in bounded memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.state import Groups, State
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.groups import GroupedRows, group_rows
+from projseg.aggregation.keys import make_key
+from projseg.aggregation.state import Groups, State
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.errors import LimitExceededError
+from projseg.evaluation.arrow_vectors import concat_texts, concat_vectors
 from projseg.memory.forks import cached_property
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.memory.memory_pool import array_bytes, parse_byte_count
+from projseg.segment_format.layout.logical_types import is_text
+from projseg.segment_format.vectors.vectors import Opaque, Vector, held_bytes
 
 
 class Partial(Protocol):
@@ -130,3 +143,163 @@ def key_arrow(partial: Partial, index: int, selection: NDArray[Any] | None = Non
     """Return a grouping column's values for the groups at `selection`, int[m], or for all."""
     key = partial.keys[index]
     return (key if selection is None else key.take(selection)).to_arrow()
+
+
+def merge_partials(
+    partials: Sequence[Partial], primitives: Sequence[Primitive], *, in_order: bool = False
+) -> Partial:
+    """Return one partial whose groups are those of all `partials`.
+
+    Parameters
+    ----------
+    partials : sequence of Partial
+        At least one; all with the same grouping columns, by type, and the same primitives.
+    primitives : sequence of Primitive
+        The primitives of their states, in order.
+    in_order : bool
+        Whether the groups must ascend in the order of the keys; a single partial is not sorted.
+    """
+    if len(partials) == 1:
+        return partials[0]
+    return _merged(partials, primitives, in_order=in_order)
+
+
+def in_key_order(partial: Partial, primitives: Sequence[Primitive]) -> Partial:
+    """Return the groups of a partial in the order of their keys."""
+    return _merged([partial], primitives, in_order=True)
+
+
+def regrouped(partial: Partial, keys: Sequence[Vector], primitives: Sequence[Primitive]) -> Partial:
+    """Return the groups of a partial by other keys, which its groups may have in common.
+
+    Parameters
+    ----------
+    partial : Partial
+        The groups.
+    keys : sequence of Vector
+        One row for each of them.
+    primitives : sequence of Primitive
+        The primitives of their states, in order.
+    """
+    return _merged([with_keys(partial, keys)], primitives, in_order=False)
+
+
+def _merged(
+    partials: Sequence[Partial], primitives: Sequence[Primitive], *, in_order: bool
+) -> Partial:
+    row_count = sum(partial.group_count for partial in partials)
+    key_count = len(partials[0].keys)
+    keys = [_concat_keys([partial.keys[k] for partial in partials]) for k in range(key_count)]
+    grouped = group_rows(
+        [make_key(key, in_order=in_order) for key in keys], row_count, in_order=in_order
+    )
+    states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
+    start = 0
+    for partial in partials:
+        groups = _slice(grouped, start, start + partial.group_count)
+        for index, state in enumerate(states):
+            state.merge(groups, partial.state_columns(index))
+        start += partial.group_count
+    return partial_of(grouped, states)
+
+
+def _concat_keys(vectors: Sequence[Vector]) -> Vector:
+    """Return the rows of all vectors as one; texts without a dictionary are not sorted into one."""
+    if is_text(vectors[0].type) and any(isinstance(vector, Opaque) for vector in vectors):
+        return Opaque(concat_texts([vector.to_arrow() for vector in vectors]))
+    return concat_vectors(vectors)
+
+
+def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
+    """Return the groups that have rows; with no grouping columns that is always one group."""
+    if not grouped.keys and grouped.prefix is None:
+        group_ids = None if grouped.groups.count == 1 else np.zeros(1, np.intp)
+        return FoldedPartial((), states, group_ids, 1)
+    group_ids = grouped.occupied()
+    group_count = grouped.groups.count if group_ids is None else len(group_ids)
+    return FoldedPartial(grouped.key_vectors(group_ids), states, group_ids, group_count)
+
+
+def _slice(grouped: GroupedRows, start: int, end: int) -> Groups:
+    ids = grouped.groups.ids
+    return Groups(None if ids is None else ids[start:end], grouped.groups.count, end - start)
+
+
+LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"
+_MEMORY_SHARE: Final = 0.25  # of the machine's, or of what its control group may take
+_CONTROL_GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+# Groups of tasks are merged early once they take so much. That is not looked at while so few are
+# held, of states that take a few bytes each.
+_MERGED_BYTES: Final = 256 << 20
+_GROUPS_COUNTED_MIN: Final = 1 << 17
+
+
+def merged_groups(found: Iterable[Partial], primitives: Sequence[Primitive]) -> Partial | None:
+    """Return the groups of all tasks, merged as they come if they take much; None of no task.
+
+    Parameters
+    ----------
+    found : iterable of Partial
+        Of each task, with the same grouping columns and primitives.
+    primitives : sequence of Primitive
+        The primitives of their states, in order.
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_QUERY_TOO_LARGE, if the groups take more than PROJSEG_GROUP_BYTES.
+    """
+    limit = group_bytes_max()
+    is_counted = not all(primitive.kind.is_quick for primitive in primitives)
+    held: list[Partial] = []
+    group_count = byte_count = counted = 0
+    merge_at = min(_MERGED_BYTES, limit)
+    for partial in found:
+        held.append(partial)
+        group_count += partial.group_count
+        if is_counted or group_count >= _GROUPS_COUNTED_MIN:
+            byte_count += sum(map(_bytes_of, held[counted:]))
+            counted = len(held)
+        if byte_count > merge_at:
+            held = [merge_partials(held, primitives)]
+            byte_count, counted = _bytes_of(held[0]), 1
+            if byte_count > limit:
+                raise _too_large(held[0].group_count, byte_count, limit)
+            merge_at = min(max(_MERGED_BYTES, 2 * byte_count), limit)
+    return merge_partials(held, primitives) if held else None
+
+
+def group_bytes_max() -> int:
+    """Return the most bytes that the groups of one query may take.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION, if the setting is no size.
+    """
+    given = os.environ.get(LIMIT_SETTING)
+    return _share_of_memory() if given is None else parse_byte_count(given, LIMIT_SETTING)
+
+
+@cache
+def _share_of_memory() -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = _CONTROL_GROUP_LIMIT.read_text(encoding="ascii").strip()
+    except OSError:
+        limit = ""
+    return int(_MEMORY_SHARE * (min(memory, int(limit)) if limit.isdigit() else memory))
+
+
+def _bytes_of(partial: Partial) -> int:
+    states = partial.columns if isinstance(partial, StoredPartial) else partial.states
+    return sum(map(held_bytes, partial.keys)) + array_bytes(states)
+
+
+def _too_large(group_count: int, byte_count: int, limit: int) -> LimitExceededError:
+    return LimitExceededError(
+        "PROJSEG_QUERY_TOO_LARGE",
+        f"{group_count} groups take {byte_count >> 20} MiB, and there may be more;"
+        f" {LIMIT_SETTING} allows {limit >> 20} MiB. Filter rows, group by fewer or coarser"
+        f" columns, or set {LIMIT_SETTING} higher, such as {max(2 * byte_count >> 20, 1)}M",
+    )

@@ -12,8 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.aggregation.merge import merge_partials
-from projseg.aggregation.partial import Partial, StoredPartial
+from projseg.aggregation.partial import Partial, StoredPartial, merge_partials
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import CorruptSegmentError
 from projseg.kernels.folds.fold_extremum import INT64_MAX

@@ -54,7 +54,7 @@ os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_r
 # Import modules at their first use, so that a process that asks one small query starts sooner.
 #
 #     with late_import:
-#         from projseg.aggregation.states.hash_sketches import HllState
+#         from projseg.aggregation.hash_sketches import HllState
 #
 # A child forked while another thread imports a module could never import it itself: Python's lock
 # of that module would stay held. So a query imports modules late only while no fork can happen.

@@ -27,7 +27,7 @@ LOGGER: Final = logging.getLogger("projseg.spark")
 # Modules that tasks run, by the names that Spark's pickles and its daemon import, and modules that
 # a query imports only where it needs them.
 _MODULES: Final = (
-    "projseg.aggregation.states.hash_sketches",
+    "projseg.aggregation.hash_sketches",
     "projseg.algebra.expressions.patterns.java_regex",
     "projseg.spark_datasource.reads.batch_reader",
     "projseg.spark_datasource.writes.write_job",

@@ -11,8 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.aggregation.fold import stored_partial
-from projseg.aggregation.merge import in_key_order, merge_partials
-from projseg.aggregation.partial import Partial, key_arrow
+from projseg.aggregation.partial import Partial, in_key_order, key_arrow, merge_partials
 from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.expressions.joined_values import path_of, reads_tables
 from projseg.algebra.planning.planner import Planner

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET
 
-from projseg.aggregation.merge import in_key_order
-from projseg.aggregation.partial import Partial, key_arrow
+from projseg.aggregation.partial import Partial, in_key_order, key_arrow
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import ProjsegError
 from projseg.maintenance.verification.findings import Finding

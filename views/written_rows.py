@@ -12,8 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from projseg.aggregation.fold import fold
-from projseg.aggregation.merge import merge_partials
-from projseg.aggregation.partial import Partial
+from projseg.aggregation.partial import Partial, merge_partials
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import MemorySource, all_rows, rows_held

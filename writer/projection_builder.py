@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from projseg.aggregation.final_values import exact_to_arrow
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.partial import Partial
-from projseg.aggregation.states.final_values import exact_to_arrow
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import ROW_NUMBER, state_column_name, stored_column
 from projseg.algebra.projection.spec import ProjectionSpec

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.fold import fold_base_rows
-from projseg.aggregation.merge import merge_partials
-from projseg.aggregation.partial import Partial
+from projseg.aggregation.partial import Partial, merge_partials
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.zoned_buckets import Granularity

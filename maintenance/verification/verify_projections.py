@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.fold import fold_base_rows
-from projseg.aggregation.merge import merge_partials
-from projseg.aggregation.partial import Partial
-from projseg.aggregation.states.kll import sketches_apart
+from projseg.aggregation.kll import sketches_apart
+from projseg.aggregation.partial import Partial, merge_partials
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import state_column_name, stored_column
 from projseg.algebra.expressions.tree import Call

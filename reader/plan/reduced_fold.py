@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from projseg.aggregation.inputs import SharedTerm, multiples_of
 from projseg.aggregation.partial import FoldedPartial, Partial
-from projseg.aggregation.states.state import State
+from projseg.aggregation.state import State
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.functions.function_table import parts_zeros
 from projseg.algebra.expressions.tree import Call, Column

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from projseg.aggregation.grouping_set_folds import groups_of_sets
+from projseg.aggregation.final_values import finish_call, finish_numbers
+from projseg.aggregation.fold import groups_of_sets
 from projseg.aggregation.partial import Partial, key_arrow
-from projseg.aggregation.states.final_values import finish_call, finish_numbers
-from projseg.aggregation.states.state import State
+from projseg.aggregation.state import State
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.group_by import GROUPING_ID
 from projseg.algebra.expressions.evaluate import evaluate_in_parts

@@ -15,9 +15,14 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.fold import fold, known_partial, stored_partial
-from projseg.aggregation.merge import merge_partials, regrouped
-from projseg.aggregation.partial import FoldedPartial, Partial
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.partial import (
+    FoldedPartial,
+    Partial,
+    merge_partials,
+    merged_groups,
+    regrouped,
+)
+from projseg.aggregation.state_table import new_state
 from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import state_column_name, stored_column
@@ -33,7 +38,6 @@ from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of
 from projseg.reader.run.fetch_ahead import fetch_source, fetched_ahead
 from projseg.reader.run.first_groups import among_first, values_max
-from projseg.reader.run.group_merger import merged_groups
 from projseg.reader.sources.combined_sources import Source, Stack, StackReader
 from projseg.reader.sources.open_sources import cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.sources.segment_source import SegmentSource

@@ -7,8 +7,8 @@ import pytest
 from scale import tries
 
 from projseg.aggregation.inputs import feed_states
-from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.state import Groups
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate

@@ -91,10 +91,10 @@ TESTS: dict[str, tuple[str, ...]] = {
             "state_table",
         )
     },
-    "aggregation/states/final_values.py": (*_STATES, *_EXACT),
-    "aggregation/states/moments.py": ("tests/states/test_moments.py",),
-    "aggregation/states/sum.py": ("tests/states/test_exact_sums.py",),
-    "aggregation/states/hash_sketches.py": (
+    "aggregation/final_values.py": (*_STATES, *_EXACT),
+    "aggregation/moments.py": ("tests/states/test_moments.py",),
+    "aggregation/count_and_sum.py": ("tests/states/test_exact_sums.py",),
+    "aggregation/hash_sketches.py": (
         "tests/states/test_hll.py",
         "tests/states/test_theta.py",
         *_STATES,
@@ -114,10 +114,10 @@ SETTLED = (
     "algebra/proofs/filter_proofs.py",
     "algebra/planning/partial_match.py",
     "evaluation/masks.py",
-    "aggregation/states/count.py",
-    "aggregation/states/by_time.py",
-    "aggregation/states/distinct.py",
-    "aggregation/states/extremum.py",
-    "aggregation/states/moments.py",
-    "aggregation/states/sum.py",
+    "aggregation/count_and_sum.py",
+    "aggregation/extremum.py",
+    "aggregation/distinct.py",
+    "aggregation/extremum.py",
+    "aggregation/moments.py",
+    "aggregation/count_and_sum.py",
 )

@@ -17,7 +17,7 @@ from query_cases import CONDITION, KEY_COLUMNS, PROJECTION, ROW, SCHEMA
 from scale import IS_NIGHTLY
 
 import projseg
-from projseg.aggregation.states import values
+from projseg.aggregation import values
 from projseg.errors import LimitExceededError, ProjsegError
 
 TABLES = 1_500 if IS_NIGHTLY else 6

@@ -16,7 +16,7 @@ import json, os, sys, threading
 from projseg.spark_datasource import daemon
 early = [name for name in ("pyspark", "numba", "pyarrow") if name in sys.modules]
 daemon.import_engine()
-late = ("numba", "projseg.writer.segment_writer", "projseg.aggregation.states.hash_sketches")
+late = ("numba", "projseg.writer.segment_writer", "projseg.aggregation.hash_sketches")
 late = [name for name in late if name in sys.modules]
 threads = [thread.name for thread in threading.enumerate()]
 child = os.fork()
@@ -84,7 +84,7 @@ def run(code, *arguments):
 
 
 def test_the_engine_is_imported_without_a_thread_of_its_own():
-    late = ["numba", "projseg.writer.segment_writer", "projseg.aggregation.states.hash_sketches"]
+    late = ["numba", "projseg.writer.segment_writer", "projseg.aggregation.hash_sketches"]
     assert json.loads(run(_IMPORT).stdout) == [[], late, ["MainThread"], 0]
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import projseg.aggregation.states.sum as sum_module
-from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.state_table import new_state
+import projseg.aggregation.count_and_sum as sum_module
+from projseg.aggregation.state import Groups
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError

@@ -7,9 +7,9 @@ import selecting as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from projseg.aggregation.states import extremum
-from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation import extremum
+from projseg.aggregation.state import Groups
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import InvalidInputError

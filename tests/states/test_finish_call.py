@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.state_cases import vector_of
 
-from projseg.aggregation.states.final_values import average_to_arrow, finish_call
-from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.final_values import average_to_arrow, finish_call
+from projseg.aggregation.state import Groups
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.call import bind_aggregate, result_type
 from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.tree import Column

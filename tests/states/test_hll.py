@@ -14,9 +14,9 @@ from oracle import hll as oracle
 from scale import tries
 from support.state_cases import folded, rows_of
 
-from projseg.aggregation.states.hash_sketches import hashes_of
-from projseg.aggregation.states.state import Groups, ids_of
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.hash_sketches import hashes_of
+from projseg.aggregation.state import Groups, ids_of
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError

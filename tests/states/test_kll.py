@@ -15,9 +15,9 @@ from oracle import quantiles as oracle
 from scale import IS_NIGHTLY, one_of
 from support.state_cases import folded, rows_of
 
-from projseg.aggregation.states.kll import KllState, sketches_apart
-from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.kll import KllState, sketches_apart
+from projseg.aggregation.state import Groups
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from support.state_cases import vector_of
 
-from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.state import Groups
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.segment_format.vectors.vectors import Numbers

@@ -9,7 +9,7 @@ from string import Formatter
 import pyarrow as pa
 import pytest
 
-from projseg.aggregation.states.state_table import SKETCHES, STATES
+from projseg.aggregation.state_table import SKETCHES, STATES
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.primitive import PRIMITIVES, Primitive
 from projseg.algebra.expressions.tree import Column

@@ -15,8 +15,8 @@ from oracle import folds
 from scale import tries
 from support.state_cases import NUMERIC_TYPES, VALUES_BY_TYPE, Rows, folded, rows_of, vector_of
 
-from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.state import Groups
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.result_types import sum_type
 from projseg.algebra.expressions.tree import Column

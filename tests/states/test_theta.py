@@ -16,8 +16,8 @@ from scale import tries
 from support.state_cases import folded, rows_of
 
 import projseg
-from projseg.aggregation.states.state import Groups, ids_of
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.state import Groups, ids_of
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError

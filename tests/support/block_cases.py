@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from projseg.aggregation.states.state import narrowed
+from projseg.aggregation.state import narrowed
 from projseg.evaluation.arrow_vectors import encode_sorted
 from projseg.evaluation.rows import MemorySource, all_rows
 from projseg.segment_format.layout.logical_types import TIMESTAMP

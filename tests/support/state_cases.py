@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.aggregation.states.state import Groups, State, ids_of, narrowed
-from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.state import Groups, State, ids_of, narrowed
+from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import numbers_of_array
 from projseg.segment_format.layout.logical_types import TIMESTAMP, is_fixed_width

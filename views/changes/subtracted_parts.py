@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.aggregation.merge import merge_partials
+from projseg.aggregation.partial import merge_partials
 from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.planning.partial_match import is_reversible

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from projseg.aggregation.states.by_time import ByTimeState
-from projseg.aggregation.states.count import BitsState, CountState
-from projseg.aggregation.states.distinct import DistinctState
-from projseg.aggregation.states.extremum import ExtremumState
-from projseg.aggregation.states.moments import MomentsState
-from projseg.aggregation.states.state import State
-from projseg.aggregation.states.sum import SumState
+from projseg.aggregation.count_and_sum import BitsState, CountState, SumState
+from projseg.aggregation.distinct import DistinctState
+from projseg.aggregation.extremum import ByTimeState, ExtremumState
+from projseg.aggregation.moments import MomentsState
+from projseg.aggregation.state import State
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.memory.forks import late_import
 
@@ -25,43 +23,43 @@ class StateClass(Protocol):
 
 def _comoments() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.central_moments import ComomentsState
+        from projseg.aggregation.moments import ComomentsState
     return ComomentsState
 
 
 def _shape() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.central_moments import ShapeState
+        from projseg.aggregation.moments import ShapeState
     return ShapeState
 
 
 def _hll() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.hash_sketches import HllState
+        from projseg.aggregation.hash_sketches import HllState
     return HllState
 
 
 def _theta() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.hash_sketches import ThetaState
+        from projseg.aggregation.hash_sketches import ThetaState
     return ThetaState
 
 
 def _kll() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.kll import KllState
+        from projseg.aggregation.kll import KllState
     return KllState
 
 
 def _tuples() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.distinct_tuples import TuplesState
+        from projseg.aggregation.distinct import TuplesState
     return TuplesState
 
 
 def _values() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.values import ValuesState
+        from projseg.aggregation.values import ValuesState
     return ValuesState
 
 

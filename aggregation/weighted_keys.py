@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.extremum import number_keys
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.extremum import number_keys
+from projseg.aggregation.state import Groups
 from projseg.kernels.groups.weighted_values import (
     Keys,
     key_order,

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.extremum import has_number_keys, number_keys, values_of_keys
-from projseg.aggregation.states.state import Groups, NumbersReader, both_valid, ids_of
-from projseg.aggregation.states.weighted_keys import (
+from projseg.aggregation.extremum import has_number_keys, number_keys, values_of_keys
+from projseg.aggregation.state import Groups, NumbersReader, both_valid, ids_of
+from projseg.aggregation.weighted_keys import (
     WeightedKeys,
     counted_keys,
     joined,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.state import State, taken
+from projseg.aggregation.state import State, taken
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError

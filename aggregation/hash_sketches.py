@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.state import Groups, valid_rows
+from projseg.aggregation.state import Groups, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.rows.sorting import distinct, plain_doubles
 from projseg.kernels.sketches.hll_bytes import (

@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.extremum import values_of_keys
-from projseg.aggregation.states.state import Groups, NumbersReader
-from projseg.aggregation.states.weighted_keys import (
+from projseg.aggregation.extremum import values_of_keys
+from projseg.aggregation.state import Groups, NumbersReader
+from projseg.aggregation.weighted_keys import (
     WeightedKeys,
     joined,
     keys_of_columns,
