@@ -1,28 +1,50 @@
-"""Answer a planned query, whatever it asks for, or a question over rows in memory."""
+"""Answer a planned query, or a query over rows in memory: from merged states to final rows.
+
+Values, HAVING, ORDER BY and LIMIT are computed from the states of all groups.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-from projseg.aggregation.fold import fold
+from projseg.aggregation.final_values import finish_call, finish_numbers
+from projseg.aggregation.fold import fold, groups_of_sets
 from projseg.aggregation.partial import Partial, key_arrow
+from projseg.aggregation.state import State
+from projseg.algebra.aggregates.call import AggregateCall
+from projseg.algebra.aggregates.group_by import GROUPING_ID
+from projseg.algebra.expressions.evaluate import evaluate_in_parts
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import AddRows
-from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.errors import CorruptionError, StorageError
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, all_rows
 from projseg.memory.deadline import answered_within, check_deadline
+from projseg.reader.order_ranks import (
+    Positions,
+    Ranks,
+    key_ranks,
+    number_ranks,
+    sorted_positions,
+    term_ranks,
+)
 from projseg.reader.plan.query_plan import QueryPlan, plan_query
-from projseg.reader.run.finish import finish
-from projseg.reader.run.run_plan import run_partial
-from projseg.reader.scan.row_scan import scan_table, sorted_rows
+from projseg.reader.row_scan import scan_table, sorted_rows
+from projseg.reader.run_plan import run_partial
+from projseg.segment_format.vectors.arrow_arrays import (
+    filled_values,
+    primitive_array,
+)
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage
 
@@ -158,3 +180,118 @@ def answer_over(query: QuerySpec, rows: pa.Table) -> pa.Table:
 def _names(query: QuerySpec) -> set[str]:
     names = {column.name for column in query.columns_read}
     return names if query.interval is None else {*names, str(query.time_column)}
+
+
+def finish(query: QuerySpec, groups: Partial) -> pa.Table:
+    """Return the final rows, columns in the query's order.
+
+    Only what HAVING and ORDER BY need is finished for every group; the rest, and expressions over
+    aggregates, for the rows kept.
+    Ties fall to the keys in their order, so that a limit keeps the same groups whatever the
+    sources. Without ORDER BY and limit, the order is not stated.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_OVERFLOW, if a final value does not fit its type.
+    """
+    if query.grouping_sets is not None:
+        groups = groups_of_sets(groups, query.grouping_sets, query.primitives)
+    columns = _GroupColumns(query, groups)
+    positions: Positions = None
+    if query.having is not None:
+        positions = np.flatnonzero(filled_values(columns.value(query.having), False))
+    if query.order_by or query.limit is not None:
+        terms = (*query.order_by, *ascending(query.keys), *_set_terms(query))
+        positions = _ordered(terms, columns, positions, query.limit)
+    arrays = [columns.column(key.name, positions) for key in query.keys]
+    arrays += [columns.value(output.expression, positions) for output in query.outputs]
+    return pa.Table.from_arrays(arrays, schema=query.output_schema)
+
+
+class _GroupColumns:
+    """The keys and aggregates of groups by name, each finished when it is asked for."""
+
+    def __init__(self, query: QuerySpec, partial: Partial) -> None:
+        self._partial = partial
+        self._keys = {key.name: index for index, key in enumerate(query.keys)}
+        if query.grouping_sets is not None:
+            self._keys[GROUPING_ID] = len(query.keys)
+        self._calls = {call.name: call for call in query.aggregates}
+        self._primitives_of = query.primitives_of
+        self._states = {
+            primitive.text: state
+            for primitive, state in zip(query.primitives, partial.states, strict=True)
+        }
+        self._whole: dict[str, pa.Array] = {}
+
+    @property
+    def group_count(self) -> int:
+        return self._partial.group_count
+
+    def column(self, name: str, positions: Positions = None) -> pa.Array:
+        if name in self._whole:
+            whole = self._whole[name]
+            return whole if positions is None else whole.take(primitive_array(positions))
+        array = self._finished(name, positions)
+        if positions is None:
+            self._whole[name] = array
+        return array
+
+    def value(self, expression: Expression, positions: Positions = None) -> pa.Array:
+        """Return an expression's values for the groups at `positions`, or for all."""
+        if isinstance(expression, Column):
+            return self.column(expression.name, positions)
+        count = self.group_count if positions is None else len(positions)
+        columns = {name: self.column(name, positions) for name in expression.columns}
+        return evaluate_in_parts(expression, columns, count)
+
+    def ranks(self, term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
+        """Return the ranks in a term's order of the groups at `positions`, as a `RanksAt` does."""
+        expression = term.expression
+        if isinstance(expression, Column) and expression.name in self._keys:
+            key = self._partial.keys[self._keys[expression.name]]
+            return key_ranks(key if positions is None else key.take(positions), term, wanted)
+        ranks = self._ranks_of_numbers(term, positions)
+        if ranks is not None:
+            return ranks
+        return term_ranks(self.value(expression, positions), term, wanted)
+
+    def _ranks_of_numbers(self, term: OrderTerm, positions: Positions) -> Ranks | None:
+        if not isinstance(term.expression, Column) or term.expression.name in self._whole:
+            return None
+        call, states = self._call(term.expression.name)
+        numbers = finish_numbers(call, states, self._partial.positions(positions))
+        if numbers is None:
+            return None
+        return number_ranks(numbers.wide(), numbers.validity, term)
+
+    def _finished(self, name: str, positions: Positions) -> pa.Array:
+        if name in self._keys:
+            return key_arrow(self._partial, self._keys[name], positions)
+        return finish_call(*self._call(name), self._partial.positions(positions))
+
+    def _call(self, name: str) -> tuple[AggregateCall, Sequence[State]]:
+        call = self._calls[name]
+        return call, [self._states[primitive.text] for primitive in self._primitives_of[name]]
+
+
+def _set_terms(query: QuerySpec) -> tuple[OrderTerm, ...]:
+    """Return the order of groups whose keys are the same, since nulls stand for absent keys."""
+    is_alone = query.grouping_sets is None
+    return () if is_alone else (OrderTerm(Column(pa.int64(), GROUPING_ID)),)
+
+
+def _ordered(
+    terms: Sequence[OrderTerm], columns: _GroupColumns, kept: Positions, limit: int | None
+) -> Positions:
+    """Return the first `limit` of the groups at `kept`, in order."""
+    row_count = columns.group_count if kept is None else len(kept)
+
+    def ranks_at(term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
+        groups = positions if kept is None else kept if positions is None else kept[positions]
+        return columns.ranks(term, groups, wanted)
+
+    criteria = [partial(ranks_at, term) for term in terms]
+    order = sorted_positions(criteria, row_count, limit)
+    return order if kept is None else kept[order]

@@ -13,22 +13,26 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.planning.source_plan import SourceChoice, SourcePlan, SubtractedRows
+from projseg.algebra.planning.source_plan import (
+    SourceChoice,
+    SourcePlan,
+    SubtractedRows,
+    columns_read,
+)
 from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.reader.answer import answer
-from projseg.reader.plan.plan_columns import columns_read
-from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
-from projseg.reader.plan.version_facts import column_bytes
-from projseg.reader.run.run_plan import run_partial
-from projseg.reader.scan.row_scan import scan_table
-from projseg.reader.sources.open_sources import (
+from projseg.reader.open_sources import (
     listed_projection,
     open_source,
     rows_to_read,
     source_row_count,
 )
-from projseg.reader.sources.selection import postings_used, select_rows
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
+from projseg.reader.plan.version_facts import column_bytes
+from projseg.reader.row_scan import scan_table
+from projseg.reader.run_plan import run_partial
+from projseg.reader.selection import postings_used, select_rows
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 

@@ -20,11 +20,11 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import LimitExceededError
 from projseg.evaluation.rows import MemorySource, all_rows
+from projseg.reader.open_sources import open_segment
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.reader.plan_figures import planned_reads
-from projseg.reader.sources.open_sources import open_segment
-from projseg.reader.sources.segment_source import SegmentSource
+from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.layout.format_limits import SEGMENT_ROWS_MAX
 from projseg.segment_format.vectors.arrow_arrays import filled_values
 from projseg.segment_format.vectors.vectors import Numbers

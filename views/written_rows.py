@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from projseg.aggregation.fold import fold
 from projseg.aggregation.partial import Partial, merge_partials
+from projseg.algebra.planning.source_plan import columns_read
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import MemorySource, all_rows, rows_held
 from projseg.memory.cache import KEPT
 from projseg.memory.deadline import check_deadline
 from projseg.memory.memory_pool import array_bytes
-from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
-from projseg.reader.run.run_plan import run_partial
+from projseg.reader.run_plan import run_partial
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.storage.storage_contract import Storage

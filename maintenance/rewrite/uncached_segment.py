@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.evaluation.rows import RowRange, Rows
-from projseg.reader.sources.segment_source import null_vector
+from projseg.reader.segment_source import null_vector
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import BASE_TABLE, Role
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX

@@ -20,9 +20,9 @@ from projseg.maintenance.row_changes.matching_rows import (
     planned,
     rows_as_batches,
 )
+from projseg.reader.open_sources import open_source
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
-from projseg.reader.sources.open_sources import open_source
-from projseg.reader.sources.segment_source import SegmentSource
+from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.layout.format_limits import DELETED_ROWS_MAX
 from projseg.table_layer.metadata.change import Replace
 from projseg.table_layer.metadata.deleted_rows import deleted_rows, live_row_ids, with_deleted_rows

@@ -21,7 +21,7 @@ from projseg.algebra.expressions.sql_parameters import (
 )
 from projseg.algebra.expressions.sql_words import backquoted, hide_literals
 from projseg.algebra.expressions.tree import Column
-from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.planning.source_plan import SourcePlan, columns_read
 from projseg.algebra.proofs.index_keys import KeyTree
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
@@ -30,12 +30,11 @@ from projseg.algebra.query.request import IntervalLike, Query, require_text, tex
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.evaluation.rows import RowIds, RowRange, Rows
-from projseg.reader.plan.plan_columns import columns_read
+from projseg.reader.open_sources import cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
-from projseg.reader.scan.row_scan import Part, batches_of
-from projseg.reader.sources.open_sources import cut, open_source, rows_at_a_time, rows_to_read
-from projseg.reader.sources.segment_source import SegmentSource
-from projseg.reader.sources.selection import select_rows
+from projseg.reader.row_scan import Part, batches_of
+from projseg.reader.segment_source import SegmentSource
+from projseg.reader.selection import select_rows
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties

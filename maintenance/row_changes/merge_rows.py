@@ -28,9 +28,9 @@ from projseg.maintenance.row_changes.matching_rows import (
     row_ids_of,
     rows_as_batches,
 )
+from projseg.reader.open_sources import open_source
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
-from projseg.reader.sources.open_sources import open_source
-from projseg.reader.sources.segment_source import SegmentSource
+from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table_layer.metadata.commit_info import CommitNote

@@ -20,7 +20,7 @@ from projseg.maintenance.row_changes.delete_and_update import (
     rewrite,
 )
 from projseg.maintenance.row_changes.matching_rows import Condition, scanned
-from projseg.reader.sources.selection import rows_in_interval
+from projseg.reader.selection import rows_in_interval
 from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.commit_info import CommitNote

@@ -26,8 +26,7 @@ from projseg.algebra.query.request import Query
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import ProjsegError
-from projseg.reader.plan.rebound_times import TimeSlots
-from projseg.reader.plan.rebound_values import ValueSlot, literals_of, slots_of
+from projseg.reader.plan.rebound_values import TimeSlots, ValueSlot, literals_of, slots_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
 SEGMENTS_MAX: Final = 1024

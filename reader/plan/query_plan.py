@@ -24,6 +24,7 @@ from projseg.errors import ProjectionNotUsableError
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.deadline import check_deadline
 from projseg.memory.forks import cached_property, late_import
+from projseg.reader.combined_sources import Stack, stacked
 from projseg.reader.plan.bind_template import (
     PLAN_BYTES,
     SEGMENT_PLAN_BYTES,
@@ -35,7 +36,6 @@ from projseg.reader.plan.bind_template import (
 from projseg.reader.plan.plan_template import PlanTemplate
 from projseg.reader.plan.reduced_fold import ReducedFold
 from projseg.reader.plan.version_facts import CoveredRows, VersionFacts
-from projseg.reader.sources.combined_sources import Stack, stacked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import TableSchema, named_schema

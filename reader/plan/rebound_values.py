@@ -1,22 +1,236 @@
-"""Which conditions of a question may have other values, and nothing else of its plan."""
+"""Which conditions and times of a query may have other values, and nothing else of its plan.
+
+A plan has an interval for other times without binding the query again.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from sqlglot import exp
 
 from projseg.algebra.expressions.argument_values import ArgumentValue
-from projseg.algebra.expressions.coercion import is_datetime, is_integral
+from projseg.algebra.expressions.binder_names import span_of
+from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.coercion import cast_to, is_datetime, is_integral
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.sql_parameters import Argument, Arguments, parameter_names
+from projseg.algebra.expressions.sql_words import written_type
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.proofs.predicate_truth import intersection
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query, output_texts
-from projseg.reader.plan.rebound_times import TimeSlots
+from projseg.algebra.time.duration import DAY
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.segment_format.layout.logical_types import TIMESTAMP
+
+_ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?")
+_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_BOUNDS: Final[dict[type[exp.Expression], str]] = {
+    exp.EQ: "=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
+
+class _TimeSlot(NamedTuple):
+    """A bound on the time column.
+
+    Parameters
+    ----------
+    function : str
+        How the column is compared.
+    parameter : str
+        With which value.
+    is_cast : bool
+        Whether the value is cast to the column's type.
+    micros : int
+        What is added to it.
+    """
+
+    function: str
+    parameter: str
+    is_cast: bool
+    micros: int
+
+
+class TimeSlots(NamedTuple):
+    """The bounds of a filter on the time column whose values are parameters.
+
+    Parameters
+    ----------
+    type : pa.DataType
+        Of the time column.
+    zone : str
+        Of times that are written without one.
+    slots : tuple of _TimeSlot
+        The bounds.
+    has_others : bool
+        Whether the filter mentions the time column elsewhere, without a parameter.
+    """
+
+    type: pa.DataType
+    zone: str
+    slots: tuple[_TimeSlot, ...] = ()
+    has_others: bool = False
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The names of their parameters."""
+        return frozenset(slot.parameter for slot in self.slots)
+
+    @staticmethod
+    def of(tree: exp.Expression | None, bound: QuerySpec) -> TimeSlots | None:
+        """Return the bounds of a filter; None if parameters decide more of the time.
+
+        Parameters
+        ----------
+        tree : exp.Expression or None
+            The filter as it is written.
+        bound : QuerySpec
+            What it is over a table whose time column the query may be bounded by.
+        """
+        assert bound.time_column is not None
+        assert bound.time_type is not None
+        empty = TimeSlots(bound.time_type, bound.context.zone)
+        slots: list[_TimeSlot] = []
+        has_others = False
+        for part in _parts(tree):
+            named = (column.name.casefold() for column in part.find_all(exp.Column))
+            if bound.time_column.casefold() not in named:
+                continue
+            if part.find(exp.Placeholder) is None:
+                has_others = True
+                continue
+            found = [_time_slot(*comparison, empty) for comparison in _comparisons(part)]
+            if not found:
+                return None
+            for slot in found:
+                if slot is None:
+                    return None
+                slots.append(slot)
+        if slots and has_others:
+            return None
+        return empty._replace(slots=tuple(slots), has_others=has_others)
+
+    def interval(self, arguments: Arguments | None) -> Interval | None:
+        """Return the times that fulfil all bounds; None without bounds.
+
+        Raises
+        ------
+        ValueError
+            If a value makes no bound.
+        """
+        found: Interval | None = None
+        for slot in self.slots:
+            assert arguments is not None
+            found = intersection(found, self._times(slot, arguments.values[slot.parameter]))
+        return found
+
+    def _times(self, slot: _TimeSlot, value: object) -> Interval:
+        is_plain = isinstance(value, Literal) and value.value is not None
+        if not isinstance(value, Literal) or not is_plain or not self._is_bound(slot, value):
+            raise ValueError
+        start = self._micros(value) + slot.micros
+        unit = DAY if pa.types.is_date32(self.type) else 1
+        end = start + unit
+        if start < MIN_MICROS or end > MAX_MICROS:
+            raise ValueError
+        if slot.function == "<":
+            return Interval(MIN_MICROS, start)
+        if slot.function == "<=":
+            return Interval(MIN_MICROS, end)
+        if slot.function == "=":
+            return Interval(start, end)
+        return Interval(start if slot.function == ">=" else end, MAX_MICROS)
+
+    def _is_bound(self, slot: _TimeSlot, value: Literal) -> bool:
+        if value.type == self.type:
+            return True
+        return value.type == pa.string() and (slot.is_cast or not slot.micros)
+
+    def _micros(self, value: Literal) -> int:
+        plain: Any = value.value
+        if value.type == pa.string():
+            plain = self._moment(value)
+        if isinstance(plain, datetime):
+            return (plain - (_EPOCH if plain.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND
+        days: int = (plain - _EPOCH.date()).days
+        return days * DAY
+
+    def _moment(self, text: Literal) -> datetime | date:
+        written = _ISO.fullmatch(str(text.value))
+        if written is not None and pa.types.is_timestamp(self.type):
+            if self.type != TIMESTAMP or self.zone == "UTC":
+                return datetime.fromisoformat(written[0])
+        elif written is not None and written[1] is None:
+            return date.fromisoformat(written[0])
+        found = canonical(cast_to(text, self.type, self.zone))
+        if not isinstance(found, Literal) or found.value is None:
+            raise ValueError
+        moment: Any = found.value
+        assert isinstance(moment, date)  # as a datetime is
+        return moment
+
+
+def _parts(tree: exp.Expression | None) -> Iterator[exp.Expression]:
+    """Yield the operands of a chain of ANDs."""
+    rest = [] if tree is None else [tree]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, exp.And):
+            rest += (part.expression, part.this)
+        elif isinstance(part, exp.Paren):
+            rest.append(part.this)
+        else:
+            yield part
+
+
+def _comparisons(part: exp.Expression) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the comparisons that a condition consists of; none if it is anything else."""
+    if isinstance(part, exp.Between) and not part.args.get("symmetric"):
+        yield ">=", part.this, part.args["low"]
+        yield "<=", part.this, part.args["high"]
+    elif type(part) in _BOUNDS:
+        yield _BOUNDS[type(part)], part.this, part.expression
+
+
+def _time_slot(function: str, column: Any, value: Any, times: TimeSlots) -> _TimeSlot | None:
+    micros: int | None = 0
+    if isinstance(value, exp.Add | exp.Sub) and isinstance(value.expression, exp.Interval):
+        micros = _exact_micros(value, times)
+        value = value.this
+    is_cast = isinstance(value, exp.Cast) and not value.args.get("safe")
+    if is_cast and written_type(value.to) != times.type:
+        return None
+    value = value.this if is_cast else value
+    is_slot = isinstance(column, exp.Column) and isinstance(value, exp.Placeholder)
+    if not is_slot or micros is None:
+        return None
+    return _TimeSlot(function, str(value.this), is_cast, micros)
+
+
+def _exact_micros(sum_: exp.Add | exp.Sub, times: TimeSlots) -> int | None:
+    """Return what is added to a time; None of a length that depends on the time."""
+    is_constant = sum_.expression.find(exp.Placeholder) is None
+    span = span_of(sum_.expression) if is_constant else None
+    has_even_days = times.zone == "UTC" or times.type != TIMESTAMP
+    if span is None or span.months or (span.days and not has_even_days):
+        return None
+    if not pa.types.is_timestamp(times.type):
+        return None
+    return span.micros if isinstance(sum_, exp.Add) else -span.micros
+
 
 _COMPARISONS: Final = frozenset(("=", "<", "<=", ">", ">="))
 _COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In)

@@ -21,9 +21,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from projseg.errors import without_secrets
+from projseg.reader import row_scan
 from projseg.reader.answer import answer_without_views
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
-from projseg.reader.scan import row_scan
 from projseg.spark_datasource.gc_freeze import freeze_imports
 from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.reads.column_pruning import check_wanted, shape_batch

@@ -164,10 +164,10 @@ def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "module_name", lambda path: "projseg.algebra.time.x")
     file = tmp_path / "x.py"
     for text, name in {
-        "import projseg.reader.run.run_plan": "projseg.reader.run.run_plan",
+        "import projseg.reader.run_plan": "projseg.reader.run_plan",
         "from projseg import reader": "projseg.reader",
-        "from projseg.reader.run.run_plan import run_plan as r": "projseg.reader.run.run_plan",
-        "from projseg.reader.run.run_plan import run_final": "projseg.reader.run.run_plan",
+        "from projseg.reader.run_plan import run_plan as r": "projseg.reader.run_plan",
+        "from projseg.reader.run_plan import run_final": "projseg.reader.run_plan",
         "from . import period": "projseg.algebra.time.duration",
         "from .period import Period": "projseg.algebra.time.duration",
         "from ..planning import planner": "projseg.algebra.planning.planner",

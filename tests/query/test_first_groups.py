@@ -10,7 +10,7 @@ import pytest
 
 import projseg
 from projseg.errors import EvaluationError
-from projseg.reader.run import first_groups
+from projseg.reader.plan import reduced_fold
 
 ROWS = 20_000
 BRANDS = 7
@@ -57,7 +57,7 @@ FILTERS = [None, "v > 20", "v = 7", "id < 0", "v > 1000"]
 
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch):
-    monkeypatch.setattr(first_groups, "_SAMPLE_ROWS", 1 << 8)
+    monkeypatch.setattr(reduced_fold, "_SAMPLE_ROWS", 1 << 8)
 
 
 @pytest.mark.parametrize("order", ["", "DESC", "NULLS LAST", "DESC NULLS FIRST", None])
@@ -99,14 +99,14 @@ def plain(table):
 def test_rows_behind_the_first_groups_are_not_grouped(tables, monkeypatch):
     table, _ = tables
     left = []
-    narrowed = first_groups.narrowed
+    narrowed = reduced_fold.narrowed
 
     def recorded(selected, mask):
         found = narrowed(selected, mask)
         left.append(len(found.compact()) / len(mask))
         return found
 
-    monkeypatch.setattr(first_groups, "narrowed", recorded)
+    monkeypatch.setattr(reduced_fold, "narrowed", recorded)
     asked = {"aggregators": ["count(*) AS n"], "limit": 3}
     for keys in (["id"], ["name", "brand"]):
         table.query(group_by=keys, **asked)

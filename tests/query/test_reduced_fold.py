@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import projseg
 from projseg.aggregation import fold as fold_module
 from projseg.errors import EvaluationError
-from projseg.reader.run import run_plan
+from projseg.reader import run_plan
 
 SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.string()), ("x", pa.int32())])
 ROW = st.fixed_dictionaries(

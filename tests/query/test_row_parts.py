@@ -15,10 +15,9 @@ import projseg
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
 from projseg.memory.cache import KEPT
+from projseg.reader import row_scan, segment_source
 from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import plan_query
-from projseg.reader.scan import row_scan
-from projseg.reader.sources import segment_source
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.spark_engine.warehouse import set_properties

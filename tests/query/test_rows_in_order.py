@@ -14,7 +14,7 @@ from scale import tries
 
 import projseg
 from projseg import Projection
-from projseg.reader.scan import first_rows, ordered_ranges
+from projseg.reader import first_rows, ordered_rows
 from projseg.segment_format.file.segment_file import SegmentFile
 
 duckdb = pytest.importorskip("duckdb")
@@ -104,7 +104,7 @@ def with_changes(rows, seed):
 @given(st.integers(0, 10**6), st.lists(QUESTION, min_size=4, max_size=6), st.integers(1, 2))
 def test_the_first_rows_are_the_oracles(seed, questions, threads):
     rows = drawn_rows(seed, 600)
-    with tempfile.TemporaryDirectory() as location, patch.object(ordered_ranges, "_RANGE_ROWS", 64):
+    with tempfile.TemporaryDirectory() as location, patch.object(ordered_rows, "_RANGE_ROWS", 64):
         table = made_table(location, rows, seed)
         oracle = duckdb.connect()
         oracle.execute("SET TimeZone = 'UTC'")
@@ -143,7 +143,7 @@ def test_equal_rows_come_by_time_and_then_as_they_stand(tmp_path):
         wanted = sorted(stood, key=lambda row: row["time"])
         wanted.sort(key=lambda row: (row[name] is not None, row[name] or 0), reverse=is_descending)
         order = f"{name} {'DESC' if is_descending else 'ASC'}"
-        with patch.object(ordered_ranges, "_RANGE_ROWS", 64):
+        with patch.object(ordered_rows, "_RANGE_ROWS", 64):
             found = table.query(columns=COLUMNS, order_by=order, limit=40)
         assert found["id"].to_pylist() == [row["id"] for row in wanted[:40]]
 

@@ -13,7 +13,7 @@ from segment_bytes import open_segment
 
 import projseg
 from projseg.memory.cache import KEPT
-from projseg.reader.sources import small_files
+from projseg.reader import open_sources
 from projseg.segment_format.file.file_batch import FileBatch
 
 START = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
@@ -89,9 +89,9 @@ def one_by_one():
     """A function that turns reading side by side off, and on again."""
 
     def turn(is_off):
-        small_files.FILES_MIN = 10**9 if is_off else before
+        open_sources.FILES_MIN = 10**9 if is_off else before
 
-    before = small_files.FILES_MIN
+    before = open_sources.FILES_MIN
     yield turn
     turn(is_off=False)
 
@@ -108,13 +108,13 @@ def test_answers_are_those_of_files_read_one_by_one(tmp_path_factory, seed):
         projections=[{"name": f"p{n}", "sql": sql} for n, sql in enumerate(PROJECTIONS)],
     )
     table.append(pa.concat_tables([rows_of(hour, draw) for hour in range(draw.choice([9, 20]))]))
-    before = small_files.FILES_MIN
+    before = open_sources.FILES_MIN
     for question in questions():
         for context in ({}, {"noProjections": True}):
             found = ask(location, question, **context)
-            small_files.FILES_MIN = 10**9
+            open_sources.FILES_MIN = 10**9
             expected = ask(location, question, **context)
-            small_files.FILES_MIN = before
+            open_sources.FILES_MIN = before
             assert found == expected, (question, context)
 
 

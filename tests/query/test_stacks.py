@@ -13,7 +13,7 @@ from sql_statements import duckdb_over
 import projseg
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import SourcePlan
-from projseg.reader.sources.combined_sources import stacked
+from projseg.reader.combined_sources import stacked
 
 START = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
 SCHEMA = pa.schema(

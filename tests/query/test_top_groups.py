@@ -15,8 +15,8 @@ import projseg
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.query.bound_query import OrderTerm
 from projseg.errors import EvaluationError
-from projseg.reader.run import order_ranks
-from projseg.reader.run.order_ranks import term_ranks
+from projseg.reader import order_ranks
+from projseg.reader.order_ranks import term_ranks
 
 EDGE = 2**63 - 1
 VALUES = {

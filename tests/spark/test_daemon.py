@@ -70,7 +70,7 @@ assert answers[0] == answers[1] == answers[2]
 def modules_at_birth(numbers):
     import gc, sys
     list(numbers)
-    yield "projseg.reader.run.run_plan" in sys.modules, gc.get_freeze_count() > 10_000
+    yield "projseg.reader.run_plan" in sys.modules, gc.get_freeze_count() > 10_000
 
 births = spark.sparkContext.parallelize(range(4), 2).mapPartitions(modules_at_birth).collect()
 print(json.dumps([[list(row) for row in answers[0][0]], answers[0][1], births]))

@@ -16,8 +16,8 @@ import projseg
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
+from projseg.reader import row_scan
 from projseg.reader.plan.query_plan import plan_query
-from projseg.reader.scan import row_scan
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.version_diff import effect_of
 from projseg.table_layer.contents.change_feed import Position, RowStream

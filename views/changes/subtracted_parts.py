@@ -12,7 +12,7 @@ from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.planning.partial_match import is_reversible
 from projseg.errors import CorruptTableError
-from projseg.reader.run.run_plan import partial_of_rows
+from projseg.reader.run_plan import partial_of_rows
 from projseg.table_layer.metadata.deleted_rows import deleted_rows, live_row_ids
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.storage_contract import Storage

@@ -31,8 +31,8 @@ from projseg.evaluation.rows import RowRange, Rows, selection_of
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.deadline import check_deadline
 from projseg.memory.request_pool import side_by_side
-from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
-from projseg.reader.run.order_ranks import (
+from projseg.reader.open_sources import open_source, rows_to_read
+from projseg.reader.order_ranks import (
     Bound,
     Positions,
     Ranks,
@@ -42,11 +42,10 @@ from projseg.reader.run.order_ranks import (
     sorted_positions,
     stored_ranks,
 )
-from projseg.reader.scan.found_rows import FoundRows
-from projseg.reader.scan.ordered_ranges import OrderedRanges
-from projseg.reader.sources.open_sources import open_source, rows_to_read
-from projseg.reader.sources.segment_source import SegmentSource, row_numbers
-from projseg.reader.sources.selection import select_rows
+from projseg.reader.ordered_rows import FoundRows, OrderedRanges
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
+from projseg.reader.segment_source import SegmentSource, row_numbers
+from projseg.reader.selection import select_rows
 from projseg.reader.threads import Workers
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage

@@ -24,13 +24,13 @@ from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.evaluation.arrow_vectors import concat_vectors
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.forks import cached_property
-from projseg.reader.sources.open_sources import (
+from projseg.reader.open_sources import (
     listed_projection,
     open_source,
+    read_side_by_side,
     rows_at_a_time,
     source_row_count,
 )
-from projseg.reader.sources.small_files import read_side_by_side
 from projseg.segment_format.layout.logical_types import is_nested
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector, text_bytes
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

@@ -19,7 +19,7 @@ from projseg.errors import CorruptionError, LimitExceededError
 from projseg.evaluation.by_postings import truth_by_postings
 from projseg.evaluation.masks import allowed_ids, mask_by_all, value_range
 from projseg.evaluation.rows import MaskedRows, RowIds, RowRange, Rows
-from projseg.reader.sources.segment_source import SegmentSource
+from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.stored_postings import StoredPostings, column_postings
 from projseg.segment_format.layout.footer import BASE_TABLE, Role

@@ -28,21 +28,25 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import state_column_name, stored_column
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.planning.source_plan import AddRows, MergeStates, SourcePlan, SubtractedRows
+from projseg.algebra.planning.source_plan import (
+    AddRows,
+    MergeStates,
+    SourcePlan,
+    SubtractedRows,
+    columns_read,
+)
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows, rows_held
 from projseg.memory.deadline import check_deadline
-from projseg.reader.plan.plan_columns import columns_read
+from projseg.reader.combined_sources import Source, Stack, StackReader
+from projseg.reader.open_sources import cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of
-from projseg.reader.run.fetch_ahead import fetch_source, fetched_ahead
-from projseg.reader.run.first_groups import among_first, values_max
-from projseg.reader.sources.combined_sources import Source, Stack, StackReader
-from projseg.reader.sources.open_sources import cut, open_source, rows_at_a_time, rows_to_read
-from projseg.reader.sources.segment_source import SegmentSource
-from projseg.reader.sources.selection import deleted_rows_of, select_rows
-from projseg.reader.threads import Workers, thread_count_of
+from projseg.reader.plan.reduced_fold import among_first, values_max
+from projseg.reader.segment_source import SegmentSource
+from projseg.reader.selection import deleted_rows_of, select_rows
+from projseg.reader.threads import Workers, fetch_source, fetched_ahead, thread_count_of
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.vectors.vectors import Ids, Numbers
 from projseg.table_layer.metadata.deleted_rows import deleted_rows

@@ -18,27 +18,25 @@ from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.planning.source_plan import SourcePlan, columns_read
 from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows, rows_held
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, each_under
-from projseg.reader.plan.plan_columns import columns_read
-from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
-from projseg.reader.run.fetch_ahead import fetched_ahead
-from projseg.reader.run.order_ranks import Positions, Ranks, sorted_positions, term_ranks
-from projseg.reader.scan.first_rows import FirstRows, column_names
-from projseg.reader.sources.open_sources import (
+from projseg.reader.first_rows import FirstRows, column_names
+from projseg.reader.open_sources import (
     BATCH_BYTES,
     cut,
     open_source,
     rows_at_a_time,
     rows_to_read,
 )
-from projseg.reader.sources.segment_source import SegmentSource, row_numbers
-from projseg.reader.sources.selection import select_rows
-from projseg.reader.threads import Workers, thread_count_of
+from projseg.reader.order_ranks import Positions, Ranks, sorted_positions, term_ranks
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
+from projseg.reader.segment_source import SegmentSource, row_numbers
+from projseg.reader.selection import select_rows
+from projseg.reader.threads import Workers, fetched_ahead, thread_count_of
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.layout.logical_types import is_fixed_width
 from projseg.segment_format.vectors.arrow_arrays import primitive_array

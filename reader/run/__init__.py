@@ -1,1 +1,0 @@
-"""Run a plan: read, fold, merge and finish."""

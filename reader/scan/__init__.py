@@ -1,1 +1,0 @@
-"""Row scans: matching rows as record batches."""

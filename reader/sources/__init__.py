@@ -1,1 +1,0 @@
-"""Sources that plans choose: tables of open segments."""
