@@ -42,9 +42,13 @@ from projseg.views.view_dimensions import paths_of, state_of
 from projseg.views.view_records import GROUPS, PartCover, PathState, ViewPart, digest_of
 from projseg.views.view_store import store_of
 from projseg.views.written_rows import WrittenRows, folded_groups, held_groups, hold_groups
-from projseg.writer.merged_columns import with_values_in_use
-from projseg.writer.projection_builder import BuiltProjection, NotBuilt, projection_of
-from projseg.writer.segment_contents import SegmentContents
+from projseg.writer.column_vectors import with_values_in_use
+from projseg.writer.segment_contents import (
+    BuiltProjection,
+    NotBuilt,
+    SegmentContents,
+    projection_of,
+)
 from projseg.writer.segment_writer import new_segment, stored_projections
 
 PART_GROUPS_MAX: Final = 8_000_000

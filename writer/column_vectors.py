@@ -1,27 +1,36 @@
-"""Arrow columns of one segment to vectors: dictionary ids, numbers or opaque values."""
+"""Columns of one new segment as vectors, from Arrow or from several segments, and their zones.
+
+A vector holds dictionary ids, numbers or opaque values; a zone has bounds, nulls and size for a
+manifest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import make_key
-from projseg.evaluation.arrow_vectors import encode_sorted
+from projseg.evaluation.arrow_vectors import concat_vectors, encode_sorted, merge_values
 from projseg.kernels.texts.text_groups import DistinctTexts
 from projseg.memory.memory_pool import empty
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.layout.logical_types import (
+    MICROS_A_DAY,
     arrow_to_numbers,
     is_fixed_width,
     is_text,
     numbers_to_arrow,
 )
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors.wide_integers import WIDE
+from projseg.table_layer.metadata.column_bounds import encode_bounds
+from projseg.table_layer.metadata.segment_entry import ColumnZone
 
 # Fixed-width Arrow columns as numbers no wider than they need be, a stretch of rows at a time.
 #
@@ -209,3 +218,160 @@ def _with_dictionary(values_by_id: Vector, ids: np.ndarray) -> Ids:
     kept = values_by_id.take(np.flatnonzero(used))
     dictionary = Dictionary(numbers_to_arrow(kept.wide(), kept.type, kept.validity))
     return Ids(rank[ids].astype(dictionary.id_dtype), dictionary)
+
+
+def merged_column(vectors: Sequence[Vector], *, wants_dictionary: bool) -> Vector:
+    """Return the rows of all vectors, one after the other.
+
+    Dictionaries are merged by value; rows are not turned into values where all have one.
+
+    Parameters
+    ----------
+    vectors : sequence of Vector
+        At least one, all of one type. A dictionary holds only values that occur in its vector.
+    wants_dictionary : bool
+        As of `column_vectors.vectors_of`.
+    """
+    arrow_type = vectors[0].type
+    if is_text(arrow_type):
+        return _text(vectors, wants_dictionary)
+    if pa.types.is_boolean(arrow_type):
+        return _all_ids(vectors) or encode_sorted(_arrays(vectors))
+    if not is_fixed_width(arrow_type):
+        return Opaque(pa.concat_arrays(_arrays(vectors).chunks))
+    merged = _all_ids(vectors) if wants_dictionary else None
+    if merged is not None and len(merged.dictionary) <= NUMBER_DICTIONARY_MAX:
+        return merged
+    numbers = _numbers(vectors)
+    return as_ids(numbers) if wants_dictionary else numbers
+
+
+def with_values_in_use(vector: Vector) -> Vector:
+    """Return a column whose dictionary, if it has one, holds only values that occur in it."""
+    if not isinstance(vector, Ids):
+        return vector
+    is_used = np.zeros(len(vector.dictionary), np.bool_)
+    is_used[vector.ids] = True
+    if is_used.all():
+        return vector
+    dictionary = Dictionary(vector.dictionary.values.filter(pa.array(is_used)))
+    new_ids = (np.cumsum(is_used) - 1).astype(dictionary.id_dtype)
+    return Ids(new_ids[vector.ids], dictionary)
+
+
+def with_dictionary_of(vector: Vector, base: Vector | None) -> Vector:
+    """Return the ids of a projection's column as ids of the base column that it groups by.
+
+    So the two share one dictionary. Other vectors stay as they are.
+    """
+    if not isinstance(vector, Ids) or not isinstance(base, Ids) or vector.type != base.type:
+        return vector
+    own, shared = vector.dictionary, base.dictionary
+    if own.values.equals(shared.values):
+        return Ids(vector.ids, shared)
+    union, (to_union, from_own) = merge_values([shared.values, own.values])
+    if len(union) != len(shared):
+        return vector
+    assert np.array_equal(to_union, np.arange(len(shared))), "the union is the dictionary itself"
+    return Ids(from_own.take(vector.ids).astype(shared.id_dtype, copy=False), shared)
+
+
+def _text(vectors: Sequence[Vector], wants_dictionary: bool) -> Vector:
+    merged = _all_ids(vectors)
+    if merged is None:
+        return text_vector(_arrays(vectors), wants_dictionary)
+    if wants_text_dictionary(merged, wants_dictionary):
+        return merged
+    return Opaque(merged.to_arrow())
+
+
+def _all_ids(vectors: Sequence[Vector]) -> Ids | None:
+    if not all(isinstance(vector, Ids) for vector in vectors):
+        return None
+    merged = concat_vectors(vectors)
+    assert isinstance(merged, Ids), "ids of one type are joined as ids"
+    return merged
+
+
+def _numbers(vectors: Sequence[Vector]) -> Numbers:
+    if all(isinstance(vector, Numbers) for vector in vectors):
+        merged = concat_vectors(vectors)
+        assert isinstance(merged, Numbers), "numbers of one type are joined as numbers"
+        # Pages are encoded from Python integers where some pass 64 bits.
+        is_wide = merged.values.dtype == WIDE
+        return replace(merged, values=merged.wide(), bounds=None) if is_wide else merged
+    array = pa.concat_arrays(_arrays(vectors).chunks)
+    values, validity = arrow_to_numbers(array)
+    return Numbers(values, array.type, validity=validity)
+
+
+def _arrays(vectors: Sequence[Vector]) -> pa.ChunkedArray:
+    return pa.chunked_array([vector.to_arrow() for vector in vectors])
+
+
+def column_zone(vector: Vector, byte_count: int) -> ColumnZone:
+    """Return the zone of a whole base column.
+
+    The dictionary of an `Ids` vector must hold only values that occur in it.
+    """
+    if isinstance(vector, Opaque):
+        return ColumnZone(None, None, vector.array.null_count, False, False, byte_count)
+    if isinstance(vector, Ids):
+        return _ids_zone(vector, byte_count)
+    return _numbers_zone(vector, byte_count)
+
+
+def _ids_zone(vector: Ids, byte_count: int) -> ColumnZone:
+    values = vector.dictionary.values
+    null_count = 0
+    if vector.dictionary.has_null:
+        null_count = int(np.count_nonzero(vector.ids == 0))
+        values = values.slice(1)
+    ends = pa.concat_arrays([values.slice(0, 1), values.slice(max(len(values) - 1, 0))])
+    return zone_of(ends, null_count, False, byte_count)
+
+
+def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
+    values, null_count = vector.values, 0
+    if vector.validity is not None:
+        null_count = int(np.count_nonzero(~vector.validity))
+        values = values[vector.validity]
+    has_nan = False
+    if values.dtype.kind == "f":
+        nans = np.isnan(values)
+        has_nan = bool(nans.any())
+        values = values[~nans] if has_nan else values
+    ends = np.array([values.min(), values.max()] if len(values) else [], dtype=values.dtype)
+    found = numbers_to_arrow(ends, vector.type, base=vector.base)
+    return zone_of(found, null_count, has_nan, byte_count)
+
+
+def zone_of(ends: pa.Array, null_count: int, has_nan: bool, byte_count: int) -> ColumnZone:
+    """Return the zone of a column from its smallest and largest value that is no null and no NaN.
+
+    `ends` holds the two, each once or more often, and is empty if there is no such value.
+    """
+    if pa.types.is_timestamp(ends.type):
+        ends = ends.cast(pa.timestamp("us"))  # pyarrow makes aware datetimes by pandas
+    try:
+        minimum, maximum = ends.to_pylist() if len(ends) else (None, None)
+    except (ValueError, OverflowError):  # a timestamp beyond the years that Python can say
+        return ColumnZone(None, None, null_count, has_nan, False, byte_count)
+    low, high, exact = encode_bounds(minimum, maximum, ends.type)
+    return ColumnZone(low, high, null_count, has_nan, exact, byte_count)
+
+
+def time_bounds(
+    vectors: Mapping[str, Vector], time_column: str | None
+) -> tuple[int | None, int | None]:
+    """Return the smallest and largest time of a segment's rows, microseconds; None without time."""
+    if time_column is None:
+        return None, None
+    vector, base = vectors[time_column], 0
+    if isinstance(vector, Ids):
+        values, _ = arrow_to_numbers(vector.dictionary.values)
+    else:
+        assert isinstance(vector, Numbers)
+        values, base = vector.values, vector.base
+    unit = MICROS_A_DAY if pa.types.is_date32(vector.type) else 1
+    return (base + int(values.min())) * unit, (base + int(values.max())) * unit

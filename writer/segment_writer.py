@@ -24,13 +24,14 @@ from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names
 from projseg.table_layer.storage.local_files import storage_error
 from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage
-from projseg.writer.column_vectors import column_vector
-from projseg.writer.column_zones import column_zone, time_bounds
-from projseg.writer.projection_builder import BuiltProjection, NotBuilt, build_projection
+from projseg.writer.column_vectors import column_vector, column_zone, time_bounds
 from projseg.writer.segment_contents import (
     REASON_CHARACTERS_MAX,
+    BuiltProjection,
+    NotBuilt,
     SegmentContents,
     are_worth_threads,
+    build_projection,
     guarded,
 )
 from projseg.writer.segment_filters import FilterWriter, put_postings

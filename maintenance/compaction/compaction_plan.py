@@ -21,7 +21,7 @@ from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.layout.format_limits import SEGMENT_BYTES_MAX
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.writer.time_chunks import chunk_around, is_coarser
+from projseg.writer.table_writer import chunk_around, is_coarser
 
 # A segment file may have twice as many bytes, so that merging what fits cannot pass the limit.
 _GROUP_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 2

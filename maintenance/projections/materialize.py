@@ -38,8 +38,7 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProje
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import TableSchema, stored_schema
 from projseg.table_layer.retention.dead_parts import LiveParts
-from projseg.writer.projection_builder import BuiltProjection, NotBuilt
-from projseg.writer.segment_contents import SegmentContents
+from projseg.writer.segment_contents import BuiltProjection, NotBuilt, SegmentContents
 from projseg.writer.segment_filters import FilterWriter, SegmentKeys, put_postings
 from projseg.writer.segment_writer import (
     add_projections,

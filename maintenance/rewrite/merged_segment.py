@@ -37,8 +37,8 @@ from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema, in_stored_names, stored_schema
 from projseg.table_layer.storage.locate_storage import Storage
-from projseg.writer.merged_columns import merged_column, with_dictionary_of, with_values_in_use
-from projseg.writer.projection_builder import (
+from projseg.writer.column_vectors import merged_column, with_dictionary_of, with_values_in_use
+from projseg.writer.segment_contents import (
     BuiltProjection,
     NotBuilt,
     build_projection,
@@ -47,8 +47,13 @@ from projseg.writer.projection_builder import (
 from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import SegmentLayout, each_once, write_sorted
 from projseg.writer.sort_order import sorted_row_ids
-from projseg.writer.table_writer import segment_granularity
-from projseg.writer.time_chunks import chunk_around, is_coarser, rows_by_chunk, time_micros
+from projseg.writer.table_writer import (
+    chunk_around,
+    is_coarser,
+    rows_by_chunk,
+    segment_granularity,
+    time_micros,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.table_layer.metadata.footer_match import projection_mismatches, require_match
 from projseg.table_layer.metadata.table_schema import TableSchema
-from projseg.writer.projection_builder import (
+from projseg.writer.segment_contents import (
     BuiltProjection,
     NotBuilt,
     build_projection,

@@ -25,7 +25,7 @@ from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.metadata.footer_match import Mismatch
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
-from projseg.writer.column_zones import zone_of
+from projseg.writer.column_vectors import zone_of
 from projseg.writer.sort_order import sort_keys
 
 _ZONE_FIELDS: Final = {

@@ -26,7 +26,7 @@ from projseg.segment_format.layout.footer import Role, TableEntry
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
 from projseg.table_layer.metadata.footer_match import Mismatch
-from projseg.writer.projection_builder import row_numbers
+from projseg.writer.segment_contents import row_numbers
 from projseg.writer.sort_order import sort_keys
 
 Places = NDArray[np.int64]

@@ -23,8 +23,7 @@ from projseg.table_layer.commits.adopted_layout import Adopted, adopted_by
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import AdoptLayout, Append, ChangeColumns
 from projseg.table_layer.storage.paths import new_write_id
-from projseg.writer.table_writer import segment_granularity, write_segments
-from projseg.writer.time_chunks import is_coarser
+from projseg.writer.table_writer import is_coarser, segment_granularity, write_segments
 
 
 def adopt(base, **layout):

@@ -21,7 +21,7 @@ from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout import frame
 from projseg.segment_format.vectors.vectors import Numbers
 from projseg.table_layer.metadata import checksummed_json
-from projseg.writer import projection_builder
+from projseg.writer import segment_contents
 
 ROWS = 150_000
 PAGED_ROWS = 330_000
@@ -464,14 +464,14 @@ def altered(columns, numbers, count):
 def test_deep_verification_finds_rows_that_are_not_those_of_the_base_table(
     tmp_path, monkeypatch, change, what
 ):
-    build = projection_builder.sorted_rows
+    build = segment_contents.sorted_rows
 
     def wrong(source, spec):
         count, columns, state = build(source, spec)
         changed, numbers = change(columns, state["row number"], count)
         return count, changed, {"row number": numbers}
 
-    monkeypatch.setattr(projection_builder, "sorted_rows", wrong)
+    monkeypatch.setattr(segment_contents, "sorted_rows", wrong)
     table = create(tmp_path / "t", made_rows(500, 14), [BY_CITY])
     assert table.verify() == []
     found = [finding.what for finding in table.verify(deep=True)]

@@ -14,8 +14,7 @@ from projseg.segment_format.layout import format_limits
 from projseg.segment_format.vectors.vectors import Opaque
 from projseg.writer import segment_contents
 from projseg.writer.column_vectors import column_vector
-from projseg.writer.projection_builder import BuiltProjection, NotBuilt
-from projseg.writer.segment_contents import SegmentContents
+from projseg.writer.segment_contents import BuiltProjection, NotBuilt, SegmentContents
 
 ROWS = pa.table(
     {
