@@ -17,7 +17,7 @@ from projseg.aggregation.final_values import check_fits, exact_to_arrow
 from projseg.aggregation.state import Groups, NumbersReader, both_valid, taken, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.result_types import sum_type
-from projseg.kernels.folds.fold_count import (
+from projseg.kernels.fold_count import (
     BIT_AND,
     BIT_OR,
     BIT_XOR,
@@ -25,10 +25,10 @@ from projseg.kernels.folds.fold_count import (
     bits_into,
     count_into,
 )
-from projseg.kernels.folds.fold_extremum import INT64_MAX
-from projseg.kernels.folds.fold_sum import HALVES_ROWS_MAX, carry_halves, sum_halves_into, sum_into
-from projseg.kernels.folds.fold_wide import LIMB_BITS, LIMB_ROWS_MAX, LIMBS, sum_wide_into
-from projseg.kernels.rows.sorting import as_doubles
+from projseg.kernels.fold_extremum import INT64_MAX
+from projseg.kernels.fold_sum import HALVES_ROWS_MAX, carry_halves, sum_halves_into, sum_into
+from projseg.kernels.fold_wide import LIMB_BITS, LIMB_ROWS_MAX, LIMBS, sum_wide_into
+from projseg.kernels.sorting import as_doubles
 from projseg.memory.memory_pool import zeros
 from projseg.segment_format.vectors.vectors import Numbers, Vector
 from projseg.segment_format.vectors.wide_integers import WIDE, halves

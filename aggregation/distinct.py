@@ -27,8 +27,8 @@ from projseg.evaluation.arrow_vectors import (
     numbers_of_array,
     vector_of_array,
 )
-from projseg.kernels.groups.distinct_pairs import distinct_pairs
-from projseg.kernels.groups.grouping import occupied_groups, ranks_of
+from projseg.kernels.distinct_keys import distinct_pairs
+from projseg.kernels.grouping import occupied_groups, ranks_of
 from projseg.segment_format.layout.logical_types import is_text
 from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values
 from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector

@@ -23,7 +23,7 @@ from projseg.evaluation.arrow_vectors import (
     numbers_of_array,
     vector_of_array,
 )
-from projseg.kernels.folds.fold_extremum import (
+from projseg.kernels.fold_extremum import (
     INT64_MAX,
     INT64_MIN,
     extreme_floats,
@@ -32,9 +32,14 @@ from projseg.kernels.folds.fold_extremum import (
     min_into,
     rows_by_time,
 )
-from projseg.kernels.folds.fold_wide import extreme_rows
-from projseg.kernels.rows.sorting import as_doubles, distinct, float_of_order_keys, float_order_keys
-from projseg.kernels.texts.text_prefixes import extreme_texts
+from projseg.kernels.fold_wide import extreme_rows
+from projseg.kernels.sorting import (
+    as_doubles,
+    distinct,
+    extreme_texts,
+    float_of_order_keys,
+    float_order_keys,
+)
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import is_text
 from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, primitive_array, text_buffers

@@ -16,7 +16,7 @@ from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
 from projseg.evaluation.arrow_vectors import numbers_of_array
-from projseg.kernels.folds.fold_extremum import INT64_MAX
+from projseg.kernels.fold_extremum import INT64_MAX
 from projseg.segment_format.layout.logical_types import number_limits, numbers_to_arrow, type_name
 from projseg.segment_format.vectors.arrow_arrays import (
     primitive_array,

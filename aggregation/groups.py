@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.keys import Key
 from projseg.aggregation.state import Groups
-from projseg.kernels.groups.grouping import (
+from projseg.kernels.grouping import (
     UnsignedIds,
     append_digit,
     append_wide_digit,
     distinct_keys,
     occupied_groups,
 )
-from projseg.kernels.rows.select import with_rest
+from projseg.kernels.row_selection import with_rest
 from projseg.memory.memory_pool import empty
 from projseg.segment_format.dictionaries.dictionary import narrow_id_dtype
 from projseg.segment_format.vectors.vectors import Vector

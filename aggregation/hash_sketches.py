@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.state import Groups, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.rows.sorting import distinct, plain_doubles
 from projseg.kernels.sketches.hll_bytes import (
     coupons_of_sketches,
     fold_sketch_registers,
@@ -34,10 +33,16 @@ from projseg.kernels.sketches.hll_registers import (
     occupied_counts,
     register_estimates,
 )
-from projseg.kernels.sketches.hll_rows import CouponRows, distinct_rows
+from projseg.kernels.sketches.sketch_rows import (
+    THETA_MAX,
+    CouponRows,
+    bucket_hashes,
+    distinct_rows,
+    merge_smallest,
+)
 from projseg.kernels.sketches.theta_bytes import parse_thetas, theta_bytes
-from projseg.kernels.sketches.theta_fold import THETA_MAX, bucket_hashes, merge_smallest
 from projseg.kernels.sketches.value_hash import theta_hash_bytes, theta_hash_int64
+from projseg.kernels.sorting import distinct, plain_doubles
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.dictionary_pages import NULL_HASH, dictionary_hashes
 from projseg.segment_format.encodings.text_encoding import text_parts

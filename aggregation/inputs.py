@@ -38,9 +38,9 @@ from projseg.evaluation.choose import evaluate_over, without_joins
 from projseg.evaluation.in_blocks import block_values
 from projseg.evaluation.masks import condition_mask
 from projseg.evaluation.rows import MemorySource, Rows, all_rows
-from projseg.kernels.folds.fold_extremum import INT64_MAX
-from projseg.kernels.rows.gather import gather
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.fold_extremum import INT64_MAX
+from projseg.kernels.row_selection import gather
+from projseg.kernels.sorting import distinct
 from projseg.memory.forks import late_import
 from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
 

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.evaluation.arrow_vectors import encode_sorted
-from projseg.kernels.groups.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
-from projseg.kernels.groups.partitioned_keys import number_runs
-from projseg.kernels.rows.gather import gather
-from projseg.kernels.rows.sorting import float_of_order_keys, float_order_keys
+from projseg.kernels.distinct_keys import number_runs
+from projseg.kernels.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
+from projseg.kernels.row_selection import gather
+from projseg.kernels.sorting import float_of_order_keys, float_order_keys
 from projseg.memory.forks import late_import
 from projseg.segment_format.dictionaries.dictionary import narrow_id_dtype
 from projseg.segment_format.layout.logical_types import is_text

@@ -35,8 +35,8 @@ from projseg.aggregation.weighted_keys import (
 )
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import CorruptSegmentError
-from projseg.kernels.rows.sorting import float_order_keys
 from projseg.kernels.sketches.kll_bytes import kll_bytes, parse_klls
+from projseg.kernels.sorting import float_order_keys
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.layout.logical_types import numbers_to_arrow
 from projseg.segment_format.vectors.arrow_arrays import primitive_array

@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.evaluation.arrow_vectors import encode_sorted, numbers_of_array
-from projseg.kernels.folds.fold_count import count_into
-from projseg.kernels.rows.gather import gather
+from projseg.kernels.fold_count import count_into
+from projseg.kernels.row_selection import gather
 from projseg.memory.forks import cached_property
 from projseg.memory.memory_pool import zeros
 from projseg.segment_format.dictionaries.dictionary import Dictionary

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.partial import Partial, StoredPartial, merge_partials
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import CorruptSegmentError
-from projseg.kernels.folds.fold_extremum import INT64_MAX
+from projseg.kernels.fold_extremum import INT64_MAX
 from projseg.segment_format.vectors.vectors import Numbers, Vector
 
 

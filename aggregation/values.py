@@ -21,7 +21,7 @@ from projseg.aggregation.weighted_keys import (
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import LimitExceededError
 from projseg.evaluation.arrow_vectors import encode_sorted, merge_values
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sorting import distinct
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import numbers_to_arrow
 from projseg.segment_format.vectors.arrow_arrays import primitive_array

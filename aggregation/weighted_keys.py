@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.extremum import number_keys
 from projseg.aggregation.state import Groups
-from projseg.kernels.groups.weighted_values import (
+from projseg.kernels.weighted_values import (
     Keys,
     key_order,
     keys_by_group,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import LimitExceededError
-from projseg.kernels.groups.grouping import UnsignedIds
+from projseg.kernels.grouping import UnsignedIds
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.memory_pool import empty
 from projseg.segment_format.dictionaries.dictionary import Dictionary, TextValue, narrow_id_dtype

@@ -26,8 +26,8 @@ from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.rows import Rows
-from projseg.kernels.blocks.block_operations import Operation
-from projseg.kernels.blocks.block_program import BlockProgram
+from projseg.kernels.block_operations import Operation
+from projseg.kernels.block_program import BlockProgram
 from projseg.memory.cache import KEPT
 from projseg.memory.memory_pool import empty
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector, held_bytes

@@ -22,7 +22,7 @@ from projseg.evaluation.arrow_vectors import Search, truth_by_id
 from projseg.evaluation.choose import evaluate_over, truth, without_joins
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 from projseg.evaluation.rows import MaskedRows, Rows
-from projseg.kernels.rows.select import allowed_rows, between
+from projseg.kernels.row_selection import allowed_rows, between
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import arrow_to_numbers
 from projseg.segment_format.vectors.arrow_arrays import array_of

@@ -26,7 +26,7 @@ from projseg.algebra.expressions.joined_values import (
 )
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.evaluation.dimension_rows import FOUND, POSITION, DimensionRows
-from projseg.kernels.rows.gather import gather
+from projseg.kernels.row_selection import gather
 from projseg.segment_format.vectors.vectors import Vector
 
 

@@ -28,7 +28,7 @@ from projseg.algebra.query.bound_query import OrderTerm
 from projseg.algebra.query.declared_columns import substituted
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows, selection_of
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sorting import distinct
 from projseg.memory.deadline import check_deadline
 from projseg.memory.request_pool import side_by_side
 from projseg.reader.open_sources import open_source, rows_to_read

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.query.bound_query import OrderTerm
-from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN
-from projseg.kernels.rows.sorting import float_order_keys
-from projseg.kernels.texts.text_prefixes import KEY_BYTES, text_keys
+from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN
+from projseg.kernels.sorting import KEY_BYTES, float_order_keys, text_keys
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.pages.zone_map import PageZones

@@ -20,7 +20,7 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.bound_query import OrderTerm
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows
-from projseg.kernels.folds.fold_extremum import INT64_MIN
+from projseg.kernels.fold_extremum import INT64_MIN
 from projseg.reader.open_sources import cut, rows_at_a_time
 from projseg.reader.order_ranks import (
     Bound,

@@ -22,7 +22,7 @@ from projseg.algebra.planning.source_plan import SourcePlan, columns_read
 from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows, rows_held
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sorting import distinct
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, each_under
 from projseg.reader.first_rows import FirstRows, column_names
 from projseg.reader.open_sources import (

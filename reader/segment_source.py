@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.evaluation.arrow_vectors import concat_vectors
 from projseg.evaluation.rows import MaskedRows, RowRange, Rows
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sorting import distinct
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.column_view import ColumnView

@@ -65,7 +65,7 @@ def import_engine() -> None:
     import numpy as np
     import pyarrow as pa
 
-    from projseg.kernels.pages.integer_codes import accumulate
+    from projseg.kernels.integer_codes import accumulate
     from projseg.kernels.runtime.kernel import interpreter
 
     interpreter.retire()

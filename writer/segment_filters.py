@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptionError, LimitExceededError, ProjsegError, StorageError
-from projseg.kernels.bitmaps.bloom_blocks import BLOCK_BYTES, bloom_blocks
+from projseg.kernels.bloom_blocks import BLOCK_BYTES, bloom_blocks
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.indexes.bloom_file import (
     BUILT,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import make_key
-from projseg.kernels.rows.sorting import stable_order_by_ids
+from projseg.kernels.sorting import stable_order_by_ids
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
 
 

@@ -19,8 +19,7 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import as_dtype, from_dtype
 
 from projseg.kernels.runtime.cache_folder import cache_folder
-from projseg.kernels.runtime.call_types import NONE
-from projseg.kernels.runtime.machine_code import machine_code
+from projseg.kernels.runtime.machine_code import NONE, machine_code
 from projseg.kernels.runtime.stored_code import FORM, StoredKernel, may_run, processor_stamp, store
 from projseg.memory.forks import hold_while_forking
 
@@ -54,7 +53,7 @@ def stored_kernel(compiled: Any, source: int, processor: int | None) -> StoredKe
 
 
 def text_of(numba_type: Any) -> str | None:
-    """Return a type as `call_types.type_of` writes it of a value of the type."""
+    """Return a type as `type_of` writes it of a value of the type."""
     if isinstance(numba_type, types.Array):
         if not numba_type.aligned:
             return None

@@ -6,6 +6,10 @@ compiled is also kept as machine code, which a process that has made few calls r
 the Python they are written in until the process has spent a part of the time of that import on it.
 
 Where the system lets no process make memory executable, all run as Python, slowly.
+
+Numba compiles a kernel for each combination of types at its first use on a machine, which takes
+longer than thousands of queries over few rows. So few rows are widened to one of few types, in
+microseconds; many rows stay narrow, because reading memory would take longer.
 """
 
 from __future__ import annotations
@@ -19,14 +23,48 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from types import FunctionType
-from typing import Any, Final, overload
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from projseg.errors import UnsupportedFeatureError
-from projseg.kernels.runtime.call_types import KernelFailedError, TypeKey, type_key, type_of
+from projseg.kernels.runtime.machine_code import KernelFailedError, TypeKey, type_key, type_of
 from projseg.memory.forks import cached_property, hold_while_forking
+
+Narrow: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
+"""Ids of groups or of a dictionary, or numbers above a base."""
+
+Integers: TypeAlias = Narrow | NDArray[np.int64]
+"""Whole numbers, narrow or as wide as they come."""
+
+Words: TypeAlias = Narrow | NDArray[np.uint64]
+"""Values of one, two, four or eight bytes, whatever they mean."""
+
+
+FEW_ROWS = 1 << 14  # tests of narrow kernels set it to 0
+
+_Ids = TypeVar("_Ids", NDArray[np.unsignedinteger[Any]], NDArray[np.unsignedinteger[Any]] | None)
+
+
+def are_few(row_count: int) -> bool:
+    """Whether so many rows are few, so that widening them costs next to nothing."""
+    return row_count < FEW_ROWS
+
+
+def widened_ids(ids: _Ids) -> _Ids:
+    """Return few ids as uint32[n], many unchanged."""
+    if ids is None or not are_few(len(ids)):
+        return ids
+    return ids.astype(np.uint32, copy=False)
+
+
+def widened_values(values: NDArray[Any]) -> NDArray[Any]:
+    """Return few unsigned values of at most 32 bits as int64[n], others and many unchanged."""
+    is_narrow = values.dtype.kind == "u" and values.dtype.itemsize < 8
+    return values.astype(np.int64) if is_narrow and are_few(len(values)) else values
+
 
 INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 us each
 # Machine code of a kernel is loaded in the time of interpreting so many values.

@@ -24,13 +24,14 @@ import msgspec
 import xxhash
 
 from projseg.kernels.runtime.cache_folder import SETTING, cache_folder
-from projseg.kernels.runtime.call_types import (
+from projseg.kernels.runtime.machine_code import (
+    IMPORTED,
     KernelFailedError,
+    MachineCode,
     c_types,
     c_values_of,
     result_layout,
 )
-from projseg.kernels.runtime.machine_code import IMPORTED, MachineCode
 
 FORM: Final = 1  # of the files
 _CPU_FILE: Final = "/proc/cpuinfo"
@@ -74,7 +75,7 @@ class StoredKernel(msgspec.Struct, frozen=True, array_like=True):
     processor, source : int
         Where the code runs, and what it was made from.
     arguments : list of str
-        Types of the arguments, as `call_types` writes them.
+        Types of the arguments, as `type_of` writes them.
     results : list of str
         Types of the results; none for None.
     is_tuple : bool
@@ -146,7 +147,7 @@ def load(name: str, arguments: list[str], source: int) -> Callable[..., Any] | N
     name : str
         The kernel's, unique among all.
     arguments : list of str
-        As `call_types.type_of` writes them.
+        As `type_of` writes them.
     source : int
         The stamp of its sources.
     """

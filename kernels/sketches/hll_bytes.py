@@ -27,7 +27,7 @@ from projseg.kernels.sketches.sketch_bytes import (
     room_for,
     write_word,
 )
-from projseg.kernels.texts.texts import read_only
+from projseg.kernels.texts.text_bytes import read_only
 
 _LIST_BYTES: Final = 8
 _SET_BYTES: Final = 12

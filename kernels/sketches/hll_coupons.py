@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.runtime.array_types import Narrow
-from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.sketches.hll_rows import BINNED_MAX, BINS, CouponRows, sort_coupons
+from projseg.kernels.runtime.kernel import Narrow, kernel
+from projseg.kernels.sketches.sketch_rows import BINNED_MAX, BINS, CouponRows, sort_coupons
 
 LG_K_MIN: Final = 4
 LG_K_MAX: Final = 21

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.runtime.array_types import Narrow
-from projseg.kernels.runtime.kernel import kernel
+from projseg.kernels.runtime.kernel import Narrow, kernel
 from projseg.kernels.sketches.hll_coupons import Buckets
-from projseg.kernels.sketches.hll_rows import CouponRows
+from projseg.kernels.sketches.sketch_rows import CouponRows
 
 
 def fold_rows(

@@ -27,7 +27,7 @@ from projseg.kernels.sketches.sketch_bytes import (
     room_for,
     write_word,
 )
-from projseg.kernels.sketches.theta_fold import THETA_MAX, Hashes
+from projseg.kernels.sketches.sketch_rows import THETA_MAX, Hashes
 
 _FLAGS: Final = 0x1A  # read-only, compact, ordered
 _EMPTY_FLAG: Final = 0x04

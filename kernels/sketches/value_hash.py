@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
-from projseg.kernels.texts.texts import checked_texts
+from projseg.kernels.texts.text_bytes import checked_texts
 
 # The 64-bit hash of a value, from which an HLL sketch is updated without the value itself.
 #

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.texts.texts import checked_texts, word_at
+from projseg.kernels.texts.text_bytes import checked_texts, word_at
 from projseg.memory.memory_pool import zeros
 
 ONE: Final = -1

@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.groups.grouping import distinct_keys
+from projseg.kernels.grouping import distinct_keys
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.texts.texts import checked_texts, text_hash, word_at
+from projseg.kernels.texts.text_bytes import checked_texts, text_hash, word_at
 from projseg.memory.memory_pool import empty, zeros
 
 _U = np.uint64

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
-from projseg.kernels.texts.texts import checked_texts, read_only
+from projseg.kernels.texts.text_bytes import checked_texts, read_only
 
 CLASS: Final = 1 << 21
 """In an entry: one class. 0 is a gap, 1 a character of words, 2 one that is a word alone."""

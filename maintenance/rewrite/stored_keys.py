@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptionError, ProjsegError, StorageError
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sorting import distinct
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.dictionaries.dictionary_pages import NULL_HASH
 from projseg.segment_format.file.segment_file import SegmentFile

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.proofs.index_keys import AllOf, Needed, OneOf, fewer_keys
-from projseg.kernels.bitmaps.bloom_blocks import key_blocks, key_masks, may_hold
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.bloom_blocks import key_blocks, key_masks, may_hold
+from projseg.kernels.sorting import distinct
 from projseg.memory.cache import KEPT
 from projseg.segment_format.dictionaries.dictionary_pages import array_hashes
 from projseg.segment_format.indexes.bloom_file import Band, Blocks, BloomFile

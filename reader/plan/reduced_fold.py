@@ -31,7 +31,7 @@ from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.masks import narrowed
 from projseg.evaluation.rows import MaskedRows, MemorySource, all_rows
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sorting import distinct
 from projseg.reader.order_ranks import Bound, key_ranks
 from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.vectors.vectors import Vector

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.rows.gather import gather_text
-from projseg.kernels.rows.sorting import distinct, float_order_keys
-from projseg.kernels.texts.texts import first_disorder
+from projseg.kernels.row_selection import gather_text
+from projseg.kernels.sorting import distinct, float_order_keys
+from projseg.kernels.texts.text_bytes import first_disorder
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.forks import cached_property
 from projseg.segment_format.encodings.text_encoding import text_parts

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.rows.sorting import plain_doubles
 from projseg.kernels.sketches.value_hash import hash_bytes, hash_int64
+from projseg.kernels.sorting import plain_doubles
 from projseg.memory.forks import late_import
 from projseg.segment_format.dictionaries.dictionary import Dictionary, order_problem
 from projseg.segment_format.encodings.text_encoding import text_parts

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.page_statistics import PageStatistics, page_statistics
+from projseg.kernels.integer_codes import PageStatistics, page_statistics
 from projseg.segment_format.encodings.encoding_protocols import (
     FloatEncoding,
     Int64s,

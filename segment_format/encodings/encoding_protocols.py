@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.kernels.integer_codes import PageStatistics
 from projseg.segment_format.layout.byte_reader import ByteReader
 
 Int64s = NDArray[np.int64]

@@ -8,8 +8,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.integer_codes import pack_bits, unpack_bits, word_bits, word_count
-from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.kernels.integer_codes import (
+    PageStatistics,
+    pack_bits,
+    unpack_bits,
+    word_bits,
+    word_count,
+)
 from projseg.segment_format.encodings.encoding_protocols import (
     STORED_DTYPES,
     Int64s,

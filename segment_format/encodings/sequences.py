@@ -8,8 +8,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.integer_codes import accumulate, expand_runs, pack_bits, run_ends
-from projseg.kernels.pages.page_statistics import PageStatistics, common_factor
+from projseg.kernels.integer_codes import (
+    PageStatistics,
+    accumulate,
+    common_factor,
+    expand_runs,
+    pack_bits,
+    run_ends,
+)
 from projseg.segment_format.encodings.encoding import IntegerEncodings
 from projseg.segment_format.encodings.encoding_protocols import (
     Int64s,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.front_coding import (
+from projseg.kernels.texts.text_bytes import (
     PREFIX_BYTES_MAX,
     join_texts,
     shared_prefixes,

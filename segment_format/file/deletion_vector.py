@@ -14,7 +14,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from projseg.errors import MissingPackageError
-from projseg.kernels.bitmaps.roaring_read import MALFORMED, bitmap_count, read_bitmap
+from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
 from projseg.memory.forks import late_import
 from projseg.segment_format.layout.byte_reader import ByteReader
 

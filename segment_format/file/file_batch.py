@@ -16,7 +16,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from projseg.errors import ProjsegError
-from projseg.kernels.pages.split_footers import split_footers
+from projseg.kernels.split_footers import split_footers
 from projseg.segment_format.layout.footer import Role
 from projseg.segment_format.layout.footer_checks import ReadRange, read_exactly
 from projseg.segment_format.layout.footer_shape import FooterShape, shape_of

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.bitmaps.roaring_check import BitmapCheck
+from projseg.kernels.roaring_check import BitmapCheck
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
 from projseg.segment_format.file.segment_file import SegmentFile

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.bitmaps.roaring_read import MALFORMED, bitmap_count, read_bitmap
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
+from projseg.kernels.sorting import distinct
 from projseg.segment_format.layout.byte_reader import ByteReader, corrupt
 from projseg.segment_format.layout.footer import PartEntry
 from projseg.segment_format.layout.frame import HEAD_LAYOUT
@@ -39,7 +39,7 @@ class BitmapIndex:
     Parameters
     ----------
     directory : bytes
-        As `bitmap_writer.write_index` returned it.
+        As `write_index` returned it.
     cardinality, row_count : int
         Of the column's dictionary and table.
     parts_end : int

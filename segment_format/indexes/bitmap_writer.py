@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.bitmaps.roaring_build import (
+from projseg.kernels.roaring_build import (
     BITMAP_BYTES,
     CONTAINER_ROWS,
     bitmap_sizes,

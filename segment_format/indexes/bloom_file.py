@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.bitmaps.bloom_blocks import BLOCK_BYTES, LANES
+from projseg.kernels.bloom_blocks import BLOCK_BYTES, LANES
 from projseg.segment_format.layout.byte_reader import corrupt
 from projseg.segment_format.layout.footer_checks import ReadRange, read_exactly
 from projseg.segment_format.layout.format_limits import (

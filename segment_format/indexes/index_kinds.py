@@ -17,7 +17,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sorting import distinct
 from projseg.segment_format.dictionaries.dictionary_pages import array_hashes, dictionary_hashes
 from projseg.segment_format.indexes.text_keys import UNICODE, gram_hashes, word_hashes
 from projseg.segment_format.layout.logical_types import is_nested

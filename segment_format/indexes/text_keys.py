@@ -19,10 +19,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from projseg.errors import ProjsegError
-from projseg.kernels.groups.distinct_pairs import distinct_pairs
-from projseg.kernels.groups.grouping import distinct_keys
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.distinct_keys import distinct_pairs
+from projseg.kernels.grouping import distinct_keys
 from projseg.kernels.sketches.value_hash import hash_bytes, hash_int64
+from projseg.kernels.sorting import distinct
 from projseg.kernels.texts.text_words import CLASS, CODE_POINTS, NOTHING, split_words, text_grams
 from projseg.segment_format.vectors.arrow_arrays import (
     array_of,

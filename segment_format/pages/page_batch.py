@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.front_coding import PREFIX_BYTES_MAX, join_texts
-from projseg.kernels.pages.page_integers import CONTENT_MARGIN, decode_integer_pages
+from projseg.kernels.page_integers import CONTENT_MARGIN, decode_integer_pages
+from projseg.kernels.texts.text_bytes import PREFIX_BYTES_MAX, join_texts
 from projseg.segment_format.encodings.fixed_width import SCALE_MAX
 from projseg.segment_format.encodings.nested_encoding import decode_validity
 from projseg.segment_format.layout.byte_reader import ALIGNMENT, ByteReader

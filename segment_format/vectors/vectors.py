@@ -19,8 +19,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.page_statistics import common_zeros
-from projseg.kernels.rows.gather import gather, gather_text
+from projseg.kernels.integer_codes import common_zeros
+from projseg.kernels.row_selection import gather, gather_text
 from projseg.memory.forks import cached_property
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import is_text, numbers_to_arrow

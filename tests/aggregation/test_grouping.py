@@ -10,13 +10,13 @@ from projseg.aggregation.groups import group_rows
 from projseg.aggregation.keys import make_key
 from projseg.errors import InvalidInputError
 from projseg.evaluation.arrow_vectors import grouping_vector, vector_of_array
-from projseg.kernels.groups.grouping import (
+from projseg.kernels.grouping import (
     append_digit,
     append_wide_digit,
     distinct_keys,
     occupied_groups,
 )
-from projseg.kernels.rows.sorting import stable_order_by_ids
+from projseg.kernels.sorting import stable_order_by_ids
 
 SMALL = st.integers(0, 20)
 VALUES = {

@@ -20,7 +20,7 @@ import multiprocessing, sys
 import pyarrow as pa
 import projseg
 from projseg.kernels.runtime.cache_folder import cache_folder
-from projseg.kernels.pages.integer_codes import accumulate
+from projseg.kernels.integer_codes import accumulate
 
 def answer(location):
     values = projseg.Table(location).query(aggregators="sum(n) AS n").to_pylist()
@@ -53,7 +53,7 @@ print(projseg.read(spark, location, aggregators="sum(id) AS n").first().n)
 _ACCUMULATE = """
 import numpy as np
 from projseg.kernels.rows import gather
-from projseg.kernels.pages.integer_codes import accumulate
+from projseg.kernels.integer_codes import accumulate
 from projseg.kernels.runtime.kernel import interpreter
 
 interpreter.retire()

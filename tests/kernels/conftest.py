@@ -19,9 +19,9 @@ from numba import typeof, types
 from numba.np.numpy_support import as_dtype
 
 from projseg import kernels
-from projseg.kernels.runtime import array_types as kernel_module
-from projseg.kernels.runtime.call_types import KernelFailedError, type_of
+from projseg.kernels.runtime import kernel as kernel_module
 from projseg.kernels.runtime.kernel import Kernel, interpreter
+from projseg.kernels.runtime.machine_code import KernelFailedError, type_of
 from projseg.kernels.runtime.stored_code import load
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scale import tries
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.blocks.block_operations import Operation as Op
-from projseg.kernels.blocks.block_program import BLOCK_ROWS, BlockProgram
+from projseg.kernels.block_operations import Operation as Op
+from projseg.kernels.block_program import BLOCK_ROWS, BlockProgram
 from projseg.segment_format.vectors.wide_integers import WIDE, to_objects
 
 EDGES = [0, 1, -1, 2, 7, 10, -(2**63), 2**63 - 1, 2**53, -(2**31)]

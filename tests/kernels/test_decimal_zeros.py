@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scale import tries
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.pages.page_statistics import ZEROS_MAX, common_zeros
+from projseg.kernels.integer_codes import ZEROS_MAX, common_zeros
 from projseg.segment_format.vectors.wide_integers import as_wide, halves
 
 EDGE = 1 << 127

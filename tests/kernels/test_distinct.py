@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sorting import distinct
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.uint32, np.uint64])

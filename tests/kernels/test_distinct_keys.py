@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from oracle import grouping as oracle
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.groups import grouping
-from projseg.kernels.groups.grouping import distinct_keys, ranks_of
-from projseg.kernels.groups.partitioned_keys import number_in_parts, number_runs
+from projseg.kernels import grouping
+from projseg.kernels.distinct_keys import number_in_parts, number_runs
+from projseg.kernels.grouping import distinct_keys, ranks_of
 from projseg.kernels.texts import text_groups
 from projseg.kernels.texts.text_groups import group_texts
 

@@ -7,16 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.pages.front_coding import join_texts, shared_prefixes, suffixes
-from projseg.kernels.pages.integer_codes import (
+from projseg.kernels.integer_codes import (
     accumulate,
     expand_runs,
     pack_bits,
+    page_statistics,
     run_ends,
     unpack_bits,
 )
-from projseg.kernels.pages.page_statistics import page_statistics
-from projseg.kernels.texts.texts import first_disorder
+from projseg.kernels.texts.text_bytes import first_disorder, join_texts, shared_prefixes, suffixes
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 OUT_DTYPES = [np.uint8, np.uint16, np.uint32, np.int64]

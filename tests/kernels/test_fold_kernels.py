@@ -13,8 +13,9 @@ from oracle import folds
 from scale import tries
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_count import BIT_AND, BIT_OR, BIT_XOR, bits_into, count_into
-from projseg.kernels.folds.fold_extremum import (
+from projseg.kernels.distinct_keys import distinct_pairs
+from projseg.kernels.fold_count import BIT_AND, BIT_OR, BIT_XOR, bits_into, count_into
+from projseg.kernels.fold_extremum import (
     INT64_MAX,
     INT64_MIN,
     extreme_floats,
@@ -23,9 +24,8 @@ from projseg.kernels.folds.fold_extremum import (
     min_into,
     rows_by_time,
 )
-from projseg.kernels.folds.fold_sum import deviations_into, sum_halves_into, sum_into
-from projseg.kernels.groups.distinct_pairs import distinct_pairs
-from projseg.kernels.rows.sorting import float_of_order_keys, float_order_keys
+from projseg.kernels.fold_sum import deviations_into, sum_halves_into, sum_into
+from projseg.kernels.sorting import float_of_order_keys, float_order_keys
 
 EACH = settings(deadline=None, max_examples=tries(50))
 WIDTHS = [np.uint8, np.uint16, np.uint32, np.int64]

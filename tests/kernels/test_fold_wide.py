@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scale import tries
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_wide import LIMB_BITS, extreme_rows, sum_wide_into
+from projseg.kernels.fold_wide import LIMB_BITS, extreme_rows, sum_wide_into
 from projseg.segment_format.vectors.wide_integers import as_wide, halves
 
 EDGE = 1 << 127

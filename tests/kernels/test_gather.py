@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.rows.gather import gather, gather_text
+from projseg.kernels.row_selection import gather, gather_text
 
 DTYPES = [np.bool_, np.uint8, np.uint16, np.uint32, np.int64, np.float32, np.float64, object]
 TEXTS = st.lists(

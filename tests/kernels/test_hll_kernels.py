@@ -20,7 +20,7 @@ from projseg.kernels.sketches.hll_registers import (
     fold_rows,
     occupied_counts,
 )
-from projseg.kernels.sketches.hll_rows import CouponRows, distinct_rows
+from projseg.kernels.sketches.sketch_rows import CouponRows, distinct_rows
 
 LG_K = 6
 ID_DTYPES = (np.uint8, np.uint16, np.uint32)

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from projseg.kernels.groups import grouping
-from projseg.kernels.pages import integer_codes
+from projseg.kernels import grouping, integer_codes
 from projseg.kernels.runtime import kernel as module
 from projseg.kernels.runtime.kernel import Interpreter, Kernel
 from projseg.kernels.runtime.stored_code import may_run
@@ -123,7 +122,7 @@ def test_where_numba_compiles_nothing_every_call_is_interpreted():
 import threading
 import numpy as np
 from projseg.kernels.runtime import kernel
-from projseg.kernels.groups.grouping import occupied_groups
+from projseg.kernels.grouping import occupied_groups
 kernel.CALLS_BEFORE_NUMBA = 3
 for _ in range(9):
     assert occupied_groups(np.ones(2_000, np.uint32), 2).tolist() == [False, True]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.bitmaps.roaring_build import bitmap_sizes, postings, write_bitmaps
-from projseg.kernels.bitmaps.roaring_check import BitmapCheck
-from projseg.kernels.bitmaps.roaring_read import MALFORMED, bitmap_count, read_bitmap
+from projseg.kernels.roaring_build import bitmap_sizes, postings, write_bitmaps
+from projseg.kernels.roaring_check import BitmapCheck
+from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
 
 
 def build(ids, cardinality):

@@ -8,8 +8,8 @@ import pytest
 from numba import njit, typeof
 
 from projseg.kernels.runtime import stored_code
-from projseg.kernels.runtime.call_types import type_of
 from projseg.kernels.runtime.compiler import numba_type_of, stored_kernel, text_of
+from projseg.kernels.runtime.machine_code import type_of
 from projseg.kernels.runtime.shipped_code import kernels, listed_kernels
 from projseg.kernels.runtime.stored_code import ANY_LEVEL_3, load, may_run, shipped_name
 

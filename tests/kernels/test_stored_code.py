@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 from numba import njit, typeof
 
-from projseg.kernels.folds import fold_count
-from projseg.kernels.pages import integer_codes
-from projseg.kernels.pages.integer_codes import pack_bits
+from projseg.kernels import fold_count, integer_codes
+from projseg.kernels.integer_codes import pack_bits
 from projseg.kernels.runtime import kernel as kernel_module
 from projseg.kernels.runtime import stored_code
-from projseg.kernels.runtime.call_types import KernelFailedError, type_key, type_of
 from projseg.kernels.runtime.compiler import numba_type_of, stored_kernel, text_of
 from projseg.kernels.runtime.kernel import Interpreter, Kernel
-from projseg.kernels.runtime.machine_code import machine_code
+from projseg.kernels.runtime.machine_code import KernelFailedError, machine_code, type_key, type_of
 from projseg.kernels.runtime.stored_code import load, may_run, processor_stamp, store
 
 pytestmark = pytest.mark.skipif(not may_run(), reason="no machine code is kept on this processor")

@@ -3,7 +3,7 @@ import selecting as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.kernels.texts.texts import text_hash
+from projseg.kernels.texts.text_bytes import text_hash
 
 
 @given(st.binary(max_size=50), st.binary(max_size=9), st.binary(max_size=9))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle.theta import THETA_MAX, smallest
 
-from projseg.kernels.sketches.theta_fold import bucket_hashes, merge_smallest
+from projseg.kernels.sketches.sketch_rows import bucket_hashes, merge_smallest
 
 GROUPS = 3
 ROWS = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(1, 30)), max_size=40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
-from projseg.kernels.blocks.block_operations import Operation as Op
+from projseg.kernels.block_operations import Operation as Op
 
 
 def wrapped(value):

@@ -30,7 +30,7 @@ from projseg.algebra.proofs.index_keys import (
 )
 from projseg.errors import ProjsegError
 from projseg.evaluation import by_postings
-from projseg.kernels.bitmaps.bloom_blocks import bloom_blocks
+from projseg.kernels.bloom_blocks import bloom_blocks
 from projseg.maintenance.indexes import gather_blooms
 from projseg.maintenance.row_changes import affected_segments, merge_rows
 from projseg.memory.cache import KEPT

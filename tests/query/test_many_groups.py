@@ -12,7 +12,7 @@ import projseg
 from projseg.aggregation import keys
 from projseg.errors import LimitExceededError
 from projseg.evaluation import arrow_vectors
-from projseg.kernels.groups import grouping
+from projseg.kernels import grouping
 from projseg.writer import column_vectors
 
 SCHEMA = pa.schema(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from value_hash import value_hash
 
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-from projseg.kernels.bitmaps.bloom_blocks import bloom_blocks, key_blocks, key_masks, may_hold
+from projseg.kernels.bloom_blocks import bloom_blocks, key_blocks, key_masks, may_hold
 from projseg.kernels.sketches.value_hash import hash_int64
 from projseg.segment_format.indexes.bloom_file import (
     BLOOM_TAIL_MAGIC,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import tries
 
-from projseg.kernels.pages.page_statistics import common_factor, page_statistics
+from projseg.kernels.integer_codes import common_factor, page_statistics
 from projseg.segment_format.encodings.encoding_table import (
     INTEGER_ENCODINGS,
     NUMBER_ENCODINGS,

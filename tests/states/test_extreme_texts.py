@@ -14,7 +14,7 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import InvalidInputError
 from projseg.evaluation.arrow_vectors import encode_sorted
-from projseg.kernels.texts.text_prefixes import extreme_texts, text_keys
+from projseg.kernels.sorting import extreme_texts, text_keys
 from projseg.segment_format.vectors.vectors import Opaque
 
 PARTS = ["", "a", "\0", "é", "\U0001f600", "abcdefgh", "https://"]

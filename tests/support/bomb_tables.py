@@ -13,7 +13,7 @@ from encoding_pages import text_page
 from forged_segments import Forgery, bounded
 from segment_bytes import FILE_ID
 
-from projseg.kernels.pages.integer_codes import pack_bits
+from projseg.kernels.integer_codes import pack_bits
 from projseg.segment_format.layout.footer import (
     ColumnEntry,
     DictionaryEntry,

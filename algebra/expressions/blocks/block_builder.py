@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import is_datetime, is_decimal, is_integral
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.kernels.blocks.block_operations import Operation
-from projseg.kernels.blocks.block_program import (
+from projseg.kernels.block_operations import Operation
+from projseg.kernels.block_program import (
     PROGRAM_COLUMNS_MAX,
     PROGRAM_REGISTERS_MAX,
     BlockProgram,

@@ -26,7 +26,7 @@ from projseg.algebra.expressions.blocks.wide_steps import equal as are_equal
 from projseg.algebra.expressions.blocks.wide_steps import less as is_less
 from projseg.algebra.expressions.blocks.wide_steps import upper_of
 from projseg.algebra.expressions.tree import Call
-from projseg.kernels.blocks.block_operations import Operation
+from projseg.kernels.block_operations import Operation
 
 _OPTIONS_MAX: Final = 16
 

@@ -32,7 +32,7 @@ from projseg.algebra.expressions.coercion import is_datetime, is_decimal, scale_
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
-from projseg.kernels.blocks.block_operations import Operation
+from projseg.kernels.block_operations import Operation
 from projseg.segment_format.layout.logical_types import TIMESTAMP, number_limits
 
 _SIGN_BIT: Final = -(1 << 63)

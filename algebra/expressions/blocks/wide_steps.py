@@ -18,8 +18,8 @@ from projseg.algebra.expressions.blocks.block_builder import (
     require_narrow,
     require_wide,
 )
-from projseg.kernels.blocks.block_operations import Operation
-from projseg.kernels.pages.page_statistics import ZEROS_MAX
+from projseg.kernels.block_operations import Operation
+from projseg.kernels.integer_codes import ZEROS_MAX
 
 _DIGITS_A_STEP: Final = 9
 _DROPPED: Final = 10**_DIGITS_A_STEP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.blocks.block_operations import (
+from projseg.kernels.block_operations import (
     Operation,
     divide_halves,
     load_column,

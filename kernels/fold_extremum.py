@@ -7,9 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.folds.fold_count import GroupIds, Validity, check_rows
-from projseg.kernels.runtime.array_types import Integers, Narrow, widened_ids, widened_values
-from projseg.kernels.runtime.kernel import kernel
+from projseg.kernels.fold_count import GroupIds, Validity, check_rows
+from projseg.kernels.runtime.kernel import Integers, Narrow, kernel, widened_ids, widened_values
 
 # The smallest or largest 64-bit key by group, over keys that are stored narrow.
 #

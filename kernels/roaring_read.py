@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.bitmaps.roaring_build import (
+from projseg.kernels.roaring_build import (
     ARRAY_VALUES_MAX,
     BITMAP_BYTES,
     COOKIE,

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.runtime.array_types import Integers, Narrow, widened_ids, widened_values
-from projseg.kernels.runtime.kernel import kernel
+from projseg.kernels.runtime.kernel import Integers, Narrow, kernel, widened_ids, widened_values
 
 GroupIds = NDArray[np.unsignedinteger[Any]]
 Validity = NDArray[np.bool_] | None

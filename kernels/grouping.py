@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.groups.partitioned_keys import number_in_parts, shift_for, slot_of
-from projseg.kernels.runtime.array_types import Narrow, widened_ids
-from projseg.kernels.runtime.kernel import kernel
+from projseg.kernels.distinct_keys import number_in_parts, shift_for, slot_of
+from projseg.kernels.runtime.kernel import Narrow, kernel, widened_ids
 from projseg.memory.memory_pool import empty
 
 # From so many keys on, and for so many rows, rows are dealt to small tables.

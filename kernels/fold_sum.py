@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_count import GroupIds, Validity, check_rows
-from projseg.kernels.runtime.array_types import (
+from projseg.kernels.fold_count import GroupIds, Validity, check_rows
+from projseg.kernels.runtime.kernel import (
     Integers,
     Narrow,
     are_few,
+    kernel,
     widened_ids,
     widened_values,
 )
-from projseg.kernels.runtime.kernel import kernel
 
 # Sum fixed-width values by group, together with the number of values.
 #

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.pages.integer_codes import _accumulate
+from projseg.kernels.integer_codes import _accumulate
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
-from projseg.kernels.texts.texts import read_only, word_at
+from projseg.kernels.texts.text_bytes import read_only, word_at
 
 CONTENT_MARGIN: Final = 8
 """Bytes after the last page, which are read and not used."""

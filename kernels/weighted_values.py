@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_count import GroupIds, check_rows
-from projseg.kernels.runtime.array_types import Narrow, widened_ids
-from projseg.kernels.runtime.kernel import kernel
+from projseg.kernels.fold_count import GroupIds, check_rows
+from projseg.kernels.runtime.kernel import Narrow, kernel, widened_ids
 
 
 @kernel

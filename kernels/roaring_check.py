@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.bitmaps.roaring_build import ARRAY_VALUES_MAX, BITMAP_BYTES
-from projseg.kernels.bitmaps.roaring_read import MALFORMED, bitmap_layout, check_bitmap, get_integer
+from projseg.kernels.roaring_build import ARRAY_VALUES_MAX, BITMAP_BYTES
+from projseg.kernels.roaring_read import MALFORMED, bitmap_layout, check_bitmap, get_integer
 from projseg.kernels.runtime.kernel import kernel
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.texts.texts import read_only
+from projseg.kernels.texts.text_bytes import read_only
 
 _BAD, _NUMBER, _BYTES, _TEXT, _OTHER = range(5)
 _MARK: Final = 0xC3  # plus the kind of a number it stands for it: no first byte that is kept

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.runtime.array_types import Integers, Narrow
-from projseg.kernels.runtime.kernel import kernel
+from projseg.kernels.runtime.kernel import Integers, Narrow, kernel
 
 
 class Operation(IntEnum):

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.blocks.block_operations import Operation
-from projseg.kernels.blocks.block_steps import run_steps
+from projseg.kernels.block_operations import Operation
+from projseg.kernels.block_steps import run_steps
 
 BLOCK_ROWS: Final = 1024
 PROGRAM_REGISTERS_MAX: Final = 64

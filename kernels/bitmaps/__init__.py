@@ -1,1 +1,0 @@
-"""Kernels of Roaring bitmaps in the portable format."""

@@ -1,1 +1,0 @@
-"""The machine for block programs: simple steps over a block of rows."""

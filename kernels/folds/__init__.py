@@ -1,1 +1,0 @@
-"""Kernels that fold the rows of each group: counts, sums, extremes."""

@@ -1,1 +1,0 @@
-"""Kernels that number the groups of rows by one key or several."""

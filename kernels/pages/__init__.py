@@ -1,1 +1,0 @@
-"""Kernels of page encodings: bits, runs, differences, prefixes."""

@@ -1,1 +1,0 @@
-"""Kernels over rows: gather, select, sort, widen."""
