@@ -30,8 +30,8 @@ from projseg.kernels.fold_sum import HALVES_ROWS_MAX, carry_halves, sum_halves_i
 from projseg.kernels.fold_wide import LIMB_BITS, LIMB_ROWS_MAX, LIMBS, sum_wide_into
 from projseg.kernels.sorting import as_doubles
 from projseg.memory.memory_pool import zeros
-from projseg.segment_format.vectors.vectors import Numbers, Vector
-from projseg.segment_format.vectors.wide_integers import WIDE, halves
+from projseg.segment_format.arrow_arrays import WIDE, halves
+from projseg.segment_format.vectors import Numbers, Vector
 
 
 class CountState:

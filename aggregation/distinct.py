@@ -29,9 +29,9 @@ from projseg.evaluation.arrow_vectors import (
 )
 from projseg.kernels.distinct_keys import distinct_pairs
 from projseg.kernels.grouping import occupied_groups, ranks_of
-from projseg.segment_format.layout.logical_types import is_text
-from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values
-from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
+from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
+from projseg.segment_format.logical_types import is_text
+from projseg.segment_format.vectors import Numbers, Opaque, Vector
 
 _PARTS_MAX: Final = 16  # how many lists of values are held before they are merged into one
 

@@ -40,11 +40,10 @@ from projseg.kernels.sorting import (
     float_of_order_keys,
     float_order_keys,
 )
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.layout.logical_types import is_text
-from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, primitive_array, text_buffers
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.vectors.wide_integers import halves
+from projseg.segment_format.arrow_arrays import halves, numpy_dtype, primitive_array, text_buffers
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.logical_types import is_text
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 _PARTS_MAX: Final = 16  # how many dictionaries are held before they are merged into one
 _INT64_DIGITS: Final = 18

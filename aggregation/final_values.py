@@ -17,13 +17,13 @@ from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
 from projseg.evaluation.arrow_vectors import numbers_of_array
 from projseg.kernels.fold_extremum import INT64_MAX
-from projseg.segment_format.layout.logical_types import number_limits, numbers_to_arrow, type_name
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
     primitive_array,
     valid_values,
     validity_bitmap,
 )
-from projseg.segment_format.vectors.vectors import Numbers, Vector
+from projseg.segment_format.logical_types import number_limits, numbers_to_arrow, type_name
+from projseg.segment_format.vectors import Numbers, Vector
 
 _EXACT_AS_DOUBLE: Final = 1 << 53
 

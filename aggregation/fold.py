@@ -41,8 +41,8 @@ from projseg.algebra.planning.source_plan import (
 from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import Rows
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
-from projseg.segment_format.vectors.vectors import Ids, Vector
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.vectors import Ids, Vector
 
 
 def fold(

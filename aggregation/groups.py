@@ -24,8 +24,8 @@ from projseg.kernels.grouping import (
 )
 from projseg.kernels.row_selection import with_rest
 from projseg.memory.memory_pool import empty
-from projseg.segment_format.dictionaries.dictionary import narrow_id_dtype
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.dictionary import narrow_id_dtype
+from projseg.segment_format.vectors import Vector
 
 # Groups are numbered by mixed radix, without hashing, while they are at most so many, or at most so
 # many for each row.

@@ -43,12 +43,12 @@ from projseg.kernels.sketches.sketch_rows import (
 from projseg.kernels.sketches.theta_bytes import parse_thetas, theta_bytes
 from projseg.kernels.sketches.value_hash import theta_hash_bytes, theta_hash_int64
 from projseg.kernels.sorting import distinct, plain_doubles
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_pages import NULL_HASH, dictionary_hashes
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import NULL_HASH, dictionary_hashes
 from projseg.segment_format.encodings.text_encoding import text_parts
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_text
-from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.logical_types import arrow_to_numbers, is_text
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 # Hash rows for sketches, once for each dictionary value where there is a dictionary.
 #

@@ -42,7 +42,7 @@ from projseg.kernels.fold_extremum import INT64_MAX
 from projseg.kernels.row_selection import gather
 from projseg.kernels.sorting import distinct
 from projseg.memory.forks import late_import
-from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
+from projseg.segment_format.vectors import Numbers, Opaque, Vector
 
 
 def _multiplied(left: Numbers, right: Numbers | int) -> Numbers:

@@ -21,14 +21,14 @@ from projseg.kernels.grouping import UnsignedIds, distinct_keys, occupied_groups
 from projseg.kernels.row_selection import gather
 from projseg.kernels.sorting import float_of_order_keys, float_order_keys
 from projseg.memory.forks import late_import
-from projseg.segment_format.dictionaries.dictionary import narrow_id_dtype
-from projseg.segment_format.layout.logical_types import is_text
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
+    WIDE,
     text_buffers,
     valid_values,
 )
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.vectors.wide_integers import WIDE
+from projseg.segment_format.dictionary import narrow_id_dtype
+from projseg.segment_format.logical_types import is_text
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 # Integers in a range up to this wide, or as wide as there are rows, get `value - minimum` as id.
 _DENSE_RANGE_MAX: Final = 1 << 16

@@ -37,10 +37,10 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import CorruptSegmentError
 from projseg.kernels.sketches.kll_bytes import kll_bytes, parse_klls
 from projseg.kernels.sorting import float_order_keys
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.encodings.text_encoding import text_parts
-from projseg.segment_format.layout.logical_types import numbers_to_arrow
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
-from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
+from projseg.segment_format.logical_types import numbers_to_arrow
+from projseg.segment_format.vectors import Numbers, Opaque, Vector
 
 _IN_MEMORY: Final = 4  # times k, of one batch of rows
 _NAN: Final = int(float_order_keys(np.array([np.nan]))[0])

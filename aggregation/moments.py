@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from projseg.aggregation.state import Groups, NumbersReader, both_valid
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.fold_sum import deviations_into, sum_into
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
-from projseg.segment_format.vectors.vectors import Numbers, Vector
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.vectors import Numbers, Vector
 
 Floats = NDArray[np.float64]
 

@@ -26,8 +26,8 @@ from projseg.errors import LimitExceededError
 from projseg.evaluation.arrow_vectors import concat_texts, concat_vectors
 from projseg.memory.forks import cached_property
 from projseg.memory.memory_pool import array_bytes, parse_byte_count
-from projseg.segment_format.layout.logical_types import is_text
-from projseg.segment_format.vectors.vectors import Opaque, Vector, held_bytes
+from projseg.segment_format.logical_types import is_text
+from projseg.segment_format.vectors import Opaque, Vector, held_bytes
 
 
 class Partial(Protocol):

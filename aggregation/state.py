@@ -15,9 +15,9 @@ from projseg.kernels.fold_count import count_into
 from projseg.kernels.row_selection import gather
 from projseg.memory.forks import cached_property
 from projseg.memory.memory_pool import zeros
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.vectors.arrow_arrays import valid_values
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.arrow_arrays import valid_values
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 # The rows that states fold, as kernels read them: numbers, or ids of one dictionary.
 #

@@ -16,7 +16,7 @@ from projseg.aggregation.partial import Partial, StoredPartial, merge_partials
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import CorruptSegmentError
 from projseg.kernels.fold_extremum import INT64_MAX
-from projseg.segment_format.vectors.vectors import Numbers, Vector
+from projseg.segment_format.vectors import Numbers, Vector
 
 
 def without(

@@ -22,10 +22,10 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import LimitExceededError
 from projseg.evaluation.arrow_vectors import encode_sorted, merge_values
 from projseg.kernels.sorting import distinct
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.layout.logical_types import numbers_to_arrow
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
-from projseg.segment_format.vectors.vectors import Opaque, Vector
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.logical_types import numbers_to_arrow
+from projseg.segment_format.vectors import Opaque, Vector
 
 _PARTS_MAX: Final = 16  # how many batches are held before equal values of them become one
 

@@ -19,8 +19,8 @@ from projseg.kernels.weighted_values import (
     thinned_keys,
     totals_of,
 )
-from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values
-from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
+from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
+from projseg.segment_format.vectors import Numbers, Opaque, Vector
 
 _NONE: Final = np.zeros(0, np.int64)
 

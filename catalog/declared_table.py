@@ -15,8 +15,8 @@ from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.store.table_metadata import TableMetadata
 from projseg.declarations import declaration_of, declare_properties
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.layout.logical_types import normal_type, parse_type_name, type_name
-from projseg.segment_format.pages.zone_map import may_widen
+from projseg.segment_format.logical_types import normal_type, parse_type_name, type_name
+from projseg.segment_format.page_directory import may_widen
 from projseg.table_layer.columns.column_changes import ColumnChanges, with_changes
 from projseg.table_layer.columns.projection_names import stored_declaration
 from projseg.table_layer.commits.adopted_layout import (

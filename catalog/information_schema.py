@@ -32,7 +32,7 @@ from projseg.errors import (
     UnsupportedFeatureError,
     did_you_mean,
 )
-from projseg.segment_format.layout.logical_types import parse_type_name, type_name
+from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.table import Table
 from projseg.table_layer.commits.commit import create_table
 from projseg.table_layer.storage.local_storage import LocalStorage

@@ -22,7 +22,7 @@ from projseg.catalog.spec.spec_edits import (
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError
 from projseg.input_rows import RowsLike
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 if TYPE_CHECKING:
     from projseg.algebra.expressions.sql_parameters import ArgumentsLike

@@ -11,7 +11,7 @@ from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.query.declared_columns import DeclaredColumn, DeclaredColumns
 from projseg.catalog.store.table_metadata import TableMetadata
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, did_you_mean
-from projseg.segment_format.layout.logical_types import is_nested, normal_type, type_name
+from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 
 OwnType = Callable[[DeclaredColumn], pa.DataType]
 

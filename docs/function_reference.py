@@ -13,7 +13,7 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.function_table import SPELLINGS
 from projseg.errors import LimitExceededError, UnsupportedFeatureError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 _NO_COLUMNS = pa.schema([])
 

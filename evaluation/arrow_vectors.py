@@ -20,9 +20,8 @@ from projseg.errors import LimitExceededError
 from projseg.kernels.grouping import UnsignedIds
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.memory_pool import empty
-from projseg.segment_format.dictionaries.dictionary import Dictionary, TextValue, narrow_id_dtype
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
+    WIDE,
     filled_values,
     primitive_array,
     primitive_values,
@@ -30,8 +29,9 @@ from projseg.segment_format.vectors.arrow_arrays import (
     text_buffers,
     valid_values,
 )
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector, held_bytes
-from projseg.segment_format.vectors.wide_integers import WIDE
+from projseg.segment_format.dictionary import Dictionary, TextValue, narrow_id_dtype
+from projseg.segment_format.logical_types import arrow_to_numbers, is_fixed_width, is_text
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, held_bytes
 
 
 def numbers_of_array(array: pa.Array) -> Numbers:

@@ -27,9 +27,9 @@ from projseg.algebra.expressions.patterns.text_query import (
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.proofs.index_keys import AllOf, Keys, Needed, OneOf, keys_of
 from projseg.errors import ProjsegError
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.file.stored_postings import StoredPostings
-from projseg.segment_format.vectors.arrow_arrays import filled_values
+from projseg.segment_format.arrow_arrays import filled_values
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.file.postings import StoredPostings
 
 LOGGER: Final = logging.getLogger("projseg.table")
 

@@ -24,10 +24,10 @@ from projseg.evaluation.arrow_vectors import concat_vectors, grouping_vector, va
 from projseg.evaluation.dimension_rows import POSITION
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 from projseg.evaluation.rows import JoinedPart, Rows, column_name, joined_parts, with_columns
-from projseg.segment_format.dictionaries.dictionary import Dictionary, narrow_id_dtype
-from projseg.segment_format.layout.logical_types import MICROS_A_DAY, is_text, numbers_to_arrow
-from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector, held_bytes, text_bytes
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
+from projseg.segment_format.dictionary import Dictionary, narrow_id_dtype
+from projseg.segment_format.logical_types import MICROS_A_DAY, is_text, numbers_to_arrow
+from projseg.segment_format.vectors import Ids, Numbers, Vector, held_bytes, text_bytes
 
 _BUCKETS_MAX: Final = 1 << 14
 _BUCKET: Final = "\0bucket"  # the column of a floor that expressions are evaluated over

@@ -19,9 +19,9 @@ from projseg.algebra.expressions.joined_values import JoinPath
 from projseg.algebra.expressions.tree import Expression
 from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.memory.memory_pool import empty
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width
-from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array
-from projseg.segment_format.vectors.vectors import Vector, held_bytes
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
+from projseg.segment_format.logical_types import arrow_to_numbers, is_fixed_width
+from projseg.segment_format.vectors import Vector, held_bytes
 
 FOUND: Final = "\0found"
 """The column of an expression over a dimension's rows that says whether there is a row."""

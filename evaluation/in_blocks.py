@@ -30,8 +30,8 @@ from projseg.kernels.block_operations import Operation
 from projseg.kernels.block_program import BlockProgram
 from projseg.memory.cache import KEPT
 from projseg.memory.memory_pool import empty
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector, held_bytes
-from projseg.segment_format.vectors.wide_integers import WIDE
+from projseg.segment_format.arrow_arrays import WIDE
+from projseg.segment_format.vectors import Ids, Numbers, Vector, held_bytes
 
 BLOCK_ROWS_MIN: Final = 1 << 13
 """Fewer rows are not worth a program; tests set it to 0."""

@@ -23,11 +23,10 @@ from projseg.evaluation.choose import evaluate_over, truth, without_joins
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 from projseg.evaluation.rows import MaskedRows, Rows
 from projseg.kernels.row_selection import allowed_rows, between
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.layout.logical_types import arrow_to_numbers
-from projseg.segment_format.vectors.arrow_arrays import array_of
-from projseg.segment_format.vectors.vectors import Ids, Numbers
-from projseg.segment_format.vectors.wide_integers import WIDE, are_at_least
+from projseg.segment_format.arrow_arrays import WIDE, are_at_least, array_of
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.logical_types import arrow_to_numbers
+from projseg.segment_format.vectors import Ids, Numbers
 
 # Once less than this share of the rows is left, later columns are fetched for those rows alone.
 _MASKED_SHARE_MIN: Final = 0.25

@@ -27,7 +27,7 @@ from projseg.algebra.expressions.joined_values import (
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.evaluation.dimension_rows import FOUND, POSITION, DimensionRows
 from projseg.kernels.row_selection import gather
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.vectors import Vector
 
 
 class ColumnSource(Protocol):

@@ -41,7 +41,7 @@ from projseg.reader.order_ranks import (
 from projseg.reader.plan.query_plan import QueryPlan, plan_query
 from projseg.reader.row_scan import scan_table, sorted_rows
 from projseg.reader.run_plan import run_partial
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
     filled_values,
     primitive_array,
 )

@@ -31,8 +31,8 @@ from projseg.reader.open_sources import (
     rows_at_a_time,
     source_row_count,
 )
-from projseg.segment_format.layout.logical_types import is_nested
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector, text_bytes
+from projseg.segment_format.logical_types import is_nested
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, text_bytes
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.storage.locate_storage import Storage

@@ -19,14 +19,19 @@ from projseg.evaluation.arrow_vectors import encode_sorted
 from projseg.evaluation.rows import RowRange
 from projseg.memory.cache import KEPT, Owner
 from projseg.reader.segment_source import SegmentSource
-from projseg.segment_format.file.file_batch import Ending, FileBatch, SmallFile, StackedIds
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.file.file_batch import (
+    Ending,
+    FileBatch,
+    FooterShape,
+    SmallFile,
+    StackedIds,
+)
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import BASE_TABLE, Role
-from projseg.segment_format.layout.footer_checks import ENDING_BYTES
-from projseg.segment_format.layout.footer_shape import FooterShape
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
-from projseg.segment_format.vectors.vectors import Ids, Vector
+from projseg.segment_format.footer import BASE_TABLE, Role
+from projseg.segment_format.footer_checks import ENDING_BYTES
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
+from projseg.segment_format.vectors import Ids, Vector
 from projseg.table_layer.columns.renamed_columns import viewed, viewed_projection
 from projseg.table_layer.commits.fetched_ranges import FetchedRanges, ending_bytes
 from projseg.table_layer.commits.verify_entries import listed_ending, read_listed

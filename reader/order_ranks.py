@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from projseg.algebra.query.bound_query import OrderTerm
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN
 from projseg.kernels.sorting import KEY_BYTES, float_order_keys, text_keys
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
-from projseg.segment_format.pages.zone_map import PageZones
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
+    WIDE,
     filled_values,
     primitive_array,
     primitive_values,
     text_buffers,
     valid_values,
 )
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
-from projseg.segment_format.vectors.wide_integers import WIDE
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.logical_types import arrow_to_numbers, is_fixed_width, is_text
+from projseg.segment_format.page_directory import PageZones
+from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.table_layer.metadata.segment_entry import ColumnZone
 
 Positions: TypeAlias = NDArray[np.intp] | None

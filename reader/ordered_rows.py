@@ -32,9 +32,9 @@ from projseg.reader.order_ranks import (
     term_ranks,
 )
 from projseg.reader.segment_source import SegmentSource, row_numbers
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 
 # Rows whose bounds are compared together, and of which one step is made while no bound is known.
 _RANGE_ROWS: Final = 2 * PAGE_ROWS_MAX

@@ -37,10 +37,10 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.segment_source import SegmentSource, row_numbers
 from projseg.reader.selection import select_rows
 from projseg.reader.threads import Workers, fetched_ahead, thread_count_of
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.layout.logical_types import is_fixed_width
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
-from projseg.segment_format.vectors.vectors import Vector, text_bytes
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.logical_types import is_fixed_width
+from projseg.segment_format.vectors import Vector, text_bytes
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 

@@ -47,8 +47,8 @@ from projseg.reader.plan.reduced_fold import among_first, values_max
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import deleted_rows_of, select_rows
 from projseg.reader.threads import Workers, fetch_source, fetched_ahead, thread_count_of
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.vectors.vectors import Ids, Numbers
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.vectors import Ids, Numbers
 from projseg.table_layer.metadata.deleted_rows import deleted_rows
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema

@@ -14,14 +14,14 @@ from projseg.evaluation.arrow_vectors import concat_vectors
 from projseg.evaluation.rows import MaskedRows, RowRange, Rows
 from projseg.kernels.sorting import distinct
 from projseg.memory.cache import KEPT, CacheKey
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.column_view import ColumnView
 from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.footer import BASE_TABLE, ROW_NUMBER, Role
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
-from projseg.segment_format.layout.footer import BASE_TABLE, ROW_NUMBER, Role
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
-from projseg.segment_format.pages.zone_map import PageZones
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
+from projseg.segment_format.page_directory import PageZones
+from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.table_layer.commits.fetched_ranges import FetchedRanges
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.storage.locate_storage import ByteRange

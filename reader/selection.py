@@ -20,12 +20,12 @@ from projseg.evaluation.by_postings import truth_by_postings
 from projseg.evaluation.masks import allowed_ids, mask_by_all, value_range
 from projseg.evaluation.rows import MaskedRows, RowIds, RowRange, Rows
 from projseg.reader.segment_source import SegmentSource
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.file.stored_postings import StoredPostings, column_postings
-from projseg.segment_format.layout.footer import BASE_TABLE, Role
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.layout.logical_types import MICROS_A_DAY, arrow_to_numbers, is_text
-from projseg.segment_format.vectors.vectors import Ids, Numbers
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.file.postings import StoredPostings, column_postings
+from projseg.segment_format.footer import BASE_TABLE, Role
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.logical_types import MICROS_A_DAY, arrow_to_numbers, is_text
+from projseg.segment_format.vectors import Ids, Numbers
 
 LOGGER: Final = logging.getLogger("projseg.table")
 

@@ -13,7 +13,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.segment_format.layout.logical_types import normal_type, type_name
+from projseg.segment_format.logical_types import normal_type, type_name
 
 # Spark before 4.2 uses UTC by default; later releases take the zone as an argument.
 _IN_UTC: Final[dict[str, Any]] = (

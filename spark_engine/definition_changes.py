@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.pages.zone_map import may_widen
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.page_directory import may_widen
 from projseg.spark_engine.definition_specs import PROPERTIES, fields_of
 
 if TYPE_CHECKING:

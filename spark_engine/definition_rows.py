@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import normal_type, type_name
+from projseg.segment_format.logical_types import normal_type, type_name
 from projseg.spark_engine.replies import Reply, arrow_stream
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from projseg.errors import (
 from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_asked, plan_query
 from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.spark_engine.replies import Reply, arrow_stream
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage, open_storage

@@ -11,7 +11,7 @@ from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import ProjectionNotUsableError, ProjsegError
 from projseg.reader.plan.query_plan import plan_asked
 from projseg.reader.plan_figures import plan_figures, planned_reads
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.spark_engine.query_replies import (
     answered_rows,
     query_of,

@@ -16,7 +16,7 @@ from typing import Any
 
 from projseg.catalog.store.table_metadata import DEFAULT_NAMESPACE, check_name
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.spark_engine.statement_requests import options_of
 from projseg.table import Table
 from projseg.table_layer.commits.commit import commit

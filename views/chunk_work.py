@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from projseg.segment_format.layout.format_limits import SEGMENT_ROWS_MAX
+from projseg.segment_format.format_limits import SEGMENT_ROWS_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.views.changes.classify_parts import RewrittenParts
 from projseg.views.part_files import PART_GROUPS_MAX, Folder, NewPart

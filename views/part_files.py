@@ -25,9 +25,9 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.reader.plan_figures import planned_reads
 from projseg.reader.segment_source import SegmentSource
-from projseg.segment_format.layout.format_limits import SEGMENT_ROWS_MAX
-from projseg.segment_format.vectors.arrow_arrays import filled_values
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.arrow_arrays import filled_values
+from projseg.segment_format.format_limits import SEGMENT_ROWS_MAX
+from projseg.segment_format.vectors import Numbers
 from projseg.table_layer.metadata.segment_entry import (
     Bound,
     ColumnZone,

@@ -22,7 +22,7 @@ from projseg.algebra.query.join import key_not_unique
 from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
 from projseg.reader.dimensions import TableDimension
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.commits.version_diff import effect_of
 from projseg.table_layer.metadata.manifest_cache import MANIFESTS
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version

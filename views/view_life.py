@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.format_limits import check_new_name
+from projseg.segment_format.format_limits import check_new_name
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema

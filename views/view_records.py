@@ -10,7 +10,7 @@ import msgspec
 import xxhash
 from msgspec import UNSET, UnsetType
 
-from projseg.segment_format.layout.format_limits import name_problem
+from projseg.segment_format.format_limits import name_problem
 from projseg.table_layer.metadata.checksummed_json import SealedFile
 from projseg.table_layer.metadata.commit_info import CommitInfo
 from projseg.table_layer.metadata.entry_codec import entry_problem

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjsegError
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.cover_test import Coverage, coverage
 from projseg.views.definitions.definition import stored_groups_spec, view_spec

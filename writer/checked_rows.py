@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.logical_types import (
     DOUBLE_DIGITS,
     INTEGER_DIGITS,
     is_text,
     normal_type,
     type_name,
 )
-from projseg.segment_format.pages.zone_map import may_widen
+from projseg.segment_format.page_directory import may_widen
 from projseg.writer.segment_contents import are_worth_threads
 
 # Years 1 to 9999 in microseconds: what Spark's timestamps and ISO dates can say.

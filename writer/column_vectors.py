@@ -18,17 +18,17 @@ from projseg.aggregation.keys import make_key
 from projseg.evaluation.arrow_vectors import concat_vectors, encode_sorted, merge_values
 from projseg.kernels.texts.text_groups import DistinctTexts
 from projseg.memory.memory_pool import empty
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.arrow_arrays import WIDE
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.encodings.text_encoding import text_parts
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.logical_types import (
     MICROS_A_DAY,
     arrow_to_numbers,
     is_fixed_width,
     is_text,
     numbers_to_arrow,
 )
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.vectors.wide_integers import WIDE
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.metadata.column_bounds import encode_bounds
 from projseg.table_layer.metadata.segment_entry import ColumnZone
 

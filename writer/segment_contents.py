@@ -30,10 +30,9 @@ from projseg.evaluation.rows import ColumnSource, MemorySource, RowRange, Rows, 
 from projseg.segment_format.file.encoded_parts import EncodedColumn, encode_column
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import BASE_TABLE, Role
-from projseg.segment_format.layout.frame import FILE_ID_BYTES
-from projseg.segment_format.layout.logical_types import is_text
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.footer import BASE_TABLE, FILE_ID_BYTES, Role
+from projseg.segment_format.logical_types import is_text
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.metadata.projection_scope import ProjectionScope
 from projseg.writer.sort_order import sorted_row_ids
 

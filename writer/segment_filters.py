@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from projseg.errors import CorruptionError, LimitExceededError, ProjsegError, StorageError
 from projseg.kernels.bloom_blocks import BLOCK_BYTES, bloom_blocks
+from projseg.segment_format.file.postings import BuiltPostings, build_postings
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
+from projseg.segment_format.format_limits import BLOOM_BLOCKS_MAX, BLOOM_SEGMENTS_MAX
 from projseg.segment_format.indexes.bloom_file import (
     BUILT,
     BloomSummary,
@@ -28,9 +30,7 @@ from projseg.segment_format.indexes.bloom_file import (
     write_filters,
 )
 from projseg.segment_format.indexes.index_kinds import KINDS, IndexDefinition, block_count_of
-from projseg.segment_format.indexes.postings import BuiltPostings, build_postings
-from projseg.segment_format.layout.format_limits import BLOOM_BLOCKS_MAX, BLOOM_SEGMENTS_MAX
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.columns.indexed_columns import WantedFilter
 from projseg.table_layer.contents.index_coverage import FAILED
 from projseg.table_layer.metadata.commit_info import now_us

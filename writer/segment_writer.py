@@ -14,8 +14,8 @@ from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.evaluation.rows import MemorySource
 from projseg.segment_format.file.encoded_parts import SegmentSummary
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
-from projseg.segment_format.layout.footer import BASE_TABLE
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
 from projseg.table_layer.metadata.commit_info import now_us
 from projseg.table_layer.metadata.projection_scope import ProjectionScope, scope_of

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.keys import make_key
 from projseg.kernels.sorting import stable_order_by_ids
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
+from projseg.segment_format.vectors import Ids, Numbers, Vector
 
 
 def sort_columns(cluster_by: Sequence[str], time_column: str | None) -> tuple[str, ...]:

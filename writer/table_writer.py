@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.segment_format.layout.logical_types import MICROS_A_DAY, arrow_to_numbers
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.logical_types import MICROS_A_DAY, arrow_to_numbers
 from projseg.table_layer.commits.cleanup import remove
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_properties import TableProperties

@@ -28,7 +28,7 @@ from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 _SPARK_NAMES: Final = {"array_agg": "collect_list"}
 """What Spark calls a function in the name of an output, where it is not as it was written."""

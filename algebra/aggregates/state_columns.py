@@ -24,9 +24,9 @@ from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import UnsupportedFeatureError
-from projseg.segment_format.layout.footer import ROW_NUMBER
-from projseg.segment_format.layout.format_limits import name_problem
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.footer import ROW_NUMBER
+from projseg.segment_format.format_limits import name_problem
+from projseg.segment_format.logical_types import type_name
 
 
 def decompose(call: AggregateCall) -> tuple[Primitive, ...]:

@@ -21,7 +21,7 @@ from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.expressions.tree import Literal, integer_literal
 from projseg.algebra.time.duration import Span, parse_interval
 from projseg.errors import ProjsegError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 _INTERVAL = "interval"
 

@@ -21,7 +21,7 @@ from projseg.algebra.expressions.tree import (
 )
 from projseg.algebra.time.duration import Span
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.logical_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     is_nested,

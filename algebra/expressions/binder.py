@@ -40,7 +40,7 @@ from projseg.algebra.expressions.tree import (
 from projseg.algebra.time.duration import Span
 from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import UnsupportedFeatureError, did_you_mean
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
 
 _Names: TypeAlias = dict[type[exp.Expression], str]
 

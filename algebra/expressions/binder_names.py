@@ -29,7 +29,7 @@ from projseg.algebra.time.duration import (
     parse_interval_range,
 )
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
 
 _SCOPES_KEPT: Final = 256
 

@@ -38,7 +38,7 @@ from projseg.algebra.time.duration import DAY, WEEK
 from projseg.algebra.time.time_zones import is_fixed, zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, is_nested
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, is_nested
 
 
 def _canonical_floor(call: Call) -> Expression:

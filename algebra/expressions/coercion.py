@@ -17,7 +17,7 @@ from projseg.algebra.expressions.tree import (
     is_timestamp,
 )
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.logical_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     is_nested,

@@ -32,8 +32,8 @@ from projseg.algebra.expressions.functions.scalar_function import Lazy, NoBlocks
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, literal_scalar
 from projseg.algebra.time.time_zones import is_fixed
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.segment_format.layout.logical_types import arrow_to_numbers
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.logical_types import arrow_to_numbers
 
 
 def may_fail(expression: Expression) -> bool:

@@ -18,7 +18,7 @@ from projseg.algebra.expressions.functions.scalar_function import Inverse
 from projseg.algebra.expressions.tree import BOTTOM, TOP, Call, Cut
 from projseg.algebra.time.duration import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, is_fixed, zone_table
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 
 Cuts = tuple[Cut, ...]
 

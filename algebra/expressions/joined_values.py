@@ -25,7 +25,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
 )
 from projseg.algebra.expressions.sql_words import quoted_text
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import primitive_array
 
 JOIN_FUNCTIONS: Final = frozenset(("join_value", "join_found", "join_position"))
 

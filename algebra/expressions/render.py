@@ -19,7 +19,7 @@ from projseg.algebra.expressions.coercion import is_decimal
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.sql_words import quoted_name, quoted_text, sql_type
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, decimal_literal
-from projseg.segment_format.layout.logical_types import TIMESTAMP_NTZ
+from projseg.segment_format.logical_types import TIMESTAMP_NTZ
 
 _SUFFIX: Final = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 

@@ -24,7 +24,7 @@ from sqlglot.tokens import (
 from projseg.algebra.expressions.coercion import bad_expression
 from projseg.algebra.expressions.dialect import SparkExpression, parse_sql, sql_of
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.logical_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     is_nested,

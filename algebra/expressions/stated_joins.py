@@ -28,7 +28,7 @@ from projseg.algebra.expressions.joined_values import (
 )
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.segment_format.layout.logical_types import parse_type_name
+from projseg.segment_format.logical_types import parse_type_name
 
 
 class StatedTable(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from projseg.errors import EvaluationError, InvalidInputError
 from projseg.memory.forks import cached_property
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
-from projseg.segment_format.vectors.arrow_arrays import array_of, scalar_of
+from projseg.segment_format.arrow_arrays import array_of, scalar_of
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 
 @dataclass(frozen=True)

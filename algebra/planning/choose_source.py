@@ -40,7 +40,7 @@ from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.interval import Interval
 from projseg.memory.forks import cached_property
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 
 _EVERYTHING = Cover(None)
 

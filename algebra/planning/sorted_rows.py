@@ -19,7 +19,7 @@ from projseg.algebra.planning.match_one_projection import Match
 from projseg.algebra.planning.source_cost import BYTE_WORK, ReadShape, selectivity
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 
 _SORT_WORK: Final = 16
 """Byte-equivalents of bringing a row back into the order of the base rows."""

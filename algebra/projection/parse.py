@@ -21,7 +21,7 @@ from projseg.algebra.projection.druid_projection import ProjectionTexts, transla
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.sql import translate_sql
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
-from projseg.segment_format.layout.logical_types import is_nested, type_name
+from projseg.segment_format.logical_types import is_nested, type_name
 
 _TERM: Final = re.compile(
     r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",

@@ -32,7 +32,7 @@ from projseg.algebra.time.time_zones import zone_rules
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import CorruptTableError
 from projseg.memory.forks import cached_property
-from projseg.segment_format.layout.footer import ORDER_KEY, ZONE_RULES_KEY
+from projseg.segment_format.footer import ORDER_KEY, ZONE_RULES_KEY
 
 _Texts = tuple[tuple[str, str], ...]
 """Output name and canonical text of each."""

@@ -20,7 +20,7 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.proofs.filter_proofs import ZoneSets
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError
-from projseg.segment_format.vectors.arrow_arrays import array_of, primitive_array
+from projseg.segment_format.arrow_arrays import array_of, primitive_array
 
 Bounds = tuple[Fraction, Fraction]
 

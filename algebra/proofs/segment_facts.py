@@ -20,7 +20,7 @@ from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import primitive_array
 
 
 class ColumnFacts(msgspec.Struct, frozen=True):

@@ -38,7 +38,7 @@ from projseg.algebra.query.request import (
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import is_nested, type_name
+from projseg.segment_format.logical_types import is_nested, type_name
 
 
 def bind_query(

@@ -29,7 +29,7 @@ from projseg.algebra.query.context import QueryContext
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.memory.forks import cached_property
-from projseg.segment_format.layout.logical_types import is_nested, type_name
+from projseg.segment_format.logical_types import is_nested, type_name
 
 
 class QuerySpec(msgspec.Struct, frozen=True, dict=True):

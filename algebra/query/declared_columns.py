@@ -29,7 +29,7 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.memory.forks import cached_property
-from projseg.segment_format.layout.logical_types import parse_type_name, type_name
+from projseg.segment_format.logical_types import parse_type_name, type_name
 
 
 class DeclaredColumn(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ from projseg.algebra.query.request import (
     texts_of,
 )
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 JOINS_MAX: Final = 16
 JOINS_IN_A_ROW_MAX: Final = 4

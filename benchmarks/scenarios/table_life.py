@@ -23,7 +23,7 @@ from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.benchmarks.runner.turn import take_turn
 from projseg.benchmarks.workloads.written import EDITS
 from projseg.memory.cache import KEPT
-from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.segment_format.footer import BASE_TABLE
 from projseg.spark_engine.warehouse import set_properties
 from projseg.table_layer.metadata.footer_match import open_uncached
 from projseg.table_layer.metadata.known_properties import MAX_DELETED_RATIO

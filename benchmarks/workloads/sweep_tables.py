@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.segment_format.layout.logical_types import numbers_to_arrow
+from projseg.segment_format.logical_types import numbers_to_arrow
 
 START: Final = np.datetime64("2024-05-01", "us")
 DAYS: Final = 20

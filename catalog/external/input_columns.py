@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.sql_words import parse_type
 from projseg.errors import InvalidInputError, ProjsegError, StorageError, did_you_mean
-from projseg.segment_format.layout.logical_types import TIMESTAMP, normal_type, type_name
+from projseg.segment_format.logical_types import TIMESTAMP, normal_type, type_name
 
 FAIL: Final = "fail"
 SKIP: Final = "skip"

@@ -9,7 +9,7 @@ from projseg.algebra.expressions.sql_words import parse_type
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SPECS, TableSpec
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 _SCHEMA: Final = "schema"
 _OPEN: Final = {

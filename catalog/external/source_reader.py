@@ -25,7 +25,7 @@ from projseg.catalog.external.web_files import fetched
 from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.spec.table_spec import FilesSpec, HttpSpec, InlineSpec, TableSpec
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, UnsupportedFeatureError
-from projseg.segment_format.layout.logical_types import is_nested, normal_type, type_name
+from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 
 _LIST_DELIMITER: Final = "\x01"
 _TABS: Final = {"tsv": "\t"}

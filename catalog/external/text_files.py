@@ -23,7 +23,7 @@ from projseg.catalog.external.input_columns import (
     read_problem,
 )
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 STDIN: Final = "-"
 BLOCK_BYTES: Final = 16 * 2**20  # types of columns are guessed from the first block

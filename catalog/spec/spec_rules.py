@@ -16,8 +16,8 @@ from projseg.catalog.spec.external_rules import external_problems, of_map
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX, LayoutSpec, TableSpec, bad_spec
 from projseg.declarations import declaration_of
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.segment_format.layout.format_limits import COLUMNS_MAX, check_new_name, name_problem
-from projseg.segment_format.layout.logical_types import is_nested, normal_type, type_name
+from projseg.segment_format.format_limits import COLUMNS_MAX, check_new_name, name_problem
+from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 from projseg.table_layer.metadata.known_properties import check_set
 from projseg.table_layer.metadata.projection_scope import declare_scope
 from projseg.table_layer.metadata.table_properties import check_field_names

@@ -11,7 +11,7 @@ import msgspec
 
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.layout.format_limits import name_problem
+from projseg.segment_format.format_limits import name_problem
 
 DEFAULT_NAMESPACE: Final = "default"
 RESERVED_NAMESPACE: Final = "information_schema"

@@ -18,8 +18,8 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.segment_format.layout.format_limits import SEGMENT_BYTES_MAX
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.format_limits import SEGMENT_BYTES_MAX
+from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.writer.table_writer import chunk_around, is_coarser
 

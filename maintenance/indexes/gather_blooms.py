@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from projseg.errors import CommitConflictError, ProjsegError
+from projseg.segment_format.format_limits import BLOOM_SEGMENTS_MAX
 from projseg.segment_format.indexes.bloom_file import (
     Band,
     Blocks,
@@ -23,7 +24,6 @@ from projseg.segment_format.indexes.bloom_file import (
     SegmentSlot,
 )
 from projseg.segment_format.indexes.index_kinds import IndexDefinition, read_definition
-from projseg.segment_format.layout.format_limits import BLOOM_SEGMENTS_MAX
 from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.contents.index_coverage import open_bloom

@@ -28,9 +28,9 @@ from projseg.maintenance.rewrite.stored_keys import column_keys, stored_filter
 from projseg.maintenance.rewrite.tasks import NewFile, Target, TaskRunner, ThreadRunner
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.reader.plan.version_facts import VersionFacts
+from projseg.segment_format.file.postings import BuiltPostings
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.indexes.postings import BuiltPostings
-from projseg.segment_format.layout.footer import BASE_TABLE, PostingsEntry
+from projseg.segment_format.footer import BASE_TABLE, PostingsEntry
 from projseg.table_layer.contents.index_coverage import postings_lacking
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote, now_us
 from projseg.table_layer.metadata.footer_match import open_checked

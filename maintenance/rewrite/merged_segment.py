@@ -29,8 +29,8 @@ from projseg.maintenance.rewrite.stored_groups import stored_groups
 from projseg.maintenance.rewrite.tasks import NewFile, Target
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import BASE_TABLE
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.commits.cleanup import remove
 from projseg.table_layer.metadata.deleted_rows import live_row_ids
 from projseg.table_layer.metadata.footer_match import open_checked

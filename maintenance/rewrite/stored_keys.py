@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from projseg.errors import CorruptionError, ProjsegError, StorageError
 from projseg.kernels.sorting import distinct
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
-from projseg.segment_format.dictionaries.dictionary_pages import NULL_HASH
+from projseg.segment_format.dictionary_pages import NULL_HASH
+from projseg.segment_format.file.postings import NO_DICTIONARY, postings_bytes
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.file.stored_postings import postings_bytes
+from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.indexes.bloom_file import SegmentFilter
 from projseg.segment_format.indexes.index_kinds import KINDS, same_hashes
-from projseg.segment_format.indexes.postings import NO_DICTIONARY
-from projseg.segment_format.layout.footer import BASE_TABLE
-from projseg.segment_format.layout.logical_types import parse_type_name
+from projseg.segment_format.logical_types import parse_type_name
 from projseg.table_layer.columns.indexed_columns import WantedFilter
 from projseg.table_layer.contents.index_coverage import FAILED
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from projseg.evaluation.rows import RowRange, Rows
 from projseg.reader.segment_source import null_vector
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import BASE_TABLE, Role
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.footer import BASE_TABLE, Role
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.columns.renamed_columns import viewed
 from projseg.table_layer.metadata.table_schema import TableSchema
 

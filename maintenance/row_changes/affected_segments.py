@@ -23,7 +23,7 @@ from projseg.maintenance.row_changes.matching_rows import (
 from projseg.reader.open_sources import open_source
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.segment_source import SegmentSource
-from projseg.segment_format.layout.format_limits import DELETED_ROWS_MAX
+from projseg.segment_format.format_limits import DELETED_ROWS_MAX
 from projseg.table_layer.metadata.change import Replace
 from projseg.table_layer.metadata.deleted_rows import deleted_rows, live_row_ids, with_deleted_rows
 from projseg.table_layer.metadata.known_properties import max_deleted_ratio

@@ -22,7 +22,7 @@ from projseg.maintenance.row_changes.affected_segments import (
 )
 from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_batches, scanned
 from projseg.reader.plan.query_plan import QueryPlan
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges, with_changes
 from projseg.table_layer.columns.indexed_columns import without_deferral
 from projseg.table_layer.commits.cleanup import removed_on_failure

@@ -35,7 +35,7 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
 from projseg.reader.row_scan import Part, batches_of
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import select_rows
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.storage_contract import Storage

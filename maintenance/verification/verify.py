@@ -21,11 +21,11 @@ from projseg.maintenance.verification.findings import (
 from projseg.maintenance.verification.verify_columns import column_mismatches, order_mismatches
 from projseg.maintenance.verification.verify_indexes import bloom_mismatches, postings_mismatches
 from projseg.maintenance.verification.verify_projections import verify_projection
+from projseg.segment_format.byte_reader import padding
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.file.verify_file import verify_segment
+from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, TableEntry
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
-from projseg.segment_format.layout.byte_reader import padding
-from projseg.segment_format.layout.footer import BASE_TABLE, ColumnEntry, TableEntry
 from projseg.table_layer.commits.verify_entries import listed_ending
 from projseg.table_layer.metadata.deleted_rows import read_deleted_rows
 from projseg.table_layer.metadata.footer_match import Mismatch, footer_mismatches

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from projseg.evaluation.rows import RowRange
 from projseg.maintenance.rewrite.uncached_segment import PagedSource
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import BASE_TABLE
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.logical_types import (
     MICROS_A_DAY,
     arrow_to_numbers,
     numbers_to_arrow,
     parse_type_name,
 )
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.metadata.footer_match import Mismatch
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema

@@ -8,8 +8,14 @@ from functools import partial
 import numpy as np
 
 from projseg.maintenance.rewrite.stored_keys import stored_filter
+from projseg.segment_format.file.postings import (
+    BuiltPostings,
+    StoredPostings,
+    build_postings,
+    column_postings,
+)
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.file.stored_postings import StoredPostings, column_postings
+from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.indexes.bloom_file import (
     BUILT,
     Band,
@@ -18,8 +24,6 @@ from projseg.segment_format.indexes.bloom_file import (
     SegmentSlot,
     stripes,
 )
-from projseg.segment_format.indexes.postings import BuiltPostings, build_postings
-from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
 from projseg.table_layer.contents.index_coverage import read_bloom
 from projseg.table_layer.metadata.footer_match import Mismatch, open_uncached

@@ -26,13 +26,13 @@ from projseg.errors import ProjsegError
 from projseg.evaluation.masks import filter_rows
 from projseg.maintenance.rewrite.uncached_segment import PagedSource
 from projseg.maintenance.verification.verify_sorted_rows import sorted_rows_mismatches
+from projseg.segment_format.arrow_arrays import filled_values
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import TableEntry
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.pages.zone_map import may_widen
-from projseg.segment_format.vectors.arrow_arrays import filled_values
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.footer import TableEntry
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.page_directory import may_widen
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.metadata.footer_match import Mismatch, projection_mismatches
 from projseg.table_layer.metadata.table_schema import TableSchema
 

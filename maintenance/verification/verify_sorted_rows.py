@@ -22,9 +22,9 @@ from projseg.evaluation.rows import RowRange
 from projseg.maintenance.rewrite.uncached_segment import BATCH_ROWS, PagedSource
 from projseg.maintenance.verification.verify_columns import first_descent
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import Role, TableEntry
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
+from projseg.segment_format.footer import Role, TableEntry
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.table_layer.metadata.footer_match import Mismatch
 from projseg.writer.segment_contents import row_numbers
 from projseg.writer.sort_order import sort_keys

@@ -13,7 +13,7 @@ from projseg.algebra.proofs.index_keys import AllOf, Needed, OneOf, fewer_keys
 from projseg.kernels.bloom_blocks import key_blocks, key_masks, may_hold
 from projseg.kernels.sorting import distinct
 from projseg.memory.cache import KEPT
-from projseg.segment_format.dictionaries.dictionary_pages import array_hashes
+from projseg.segment_format.dictionary_pages import array_hashes
 from projseg.segment_format.indexes.bloom_file import Band, Blocks, BloomFile
 from projseg.table_layer.metadata.segment_entry import BloomReference
 from projseg.table_layer.storage.locate_storage import Storage

@@ -28,7 +28,7 @@ from projseg.algebra.query.request import Query, output_texts
 from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 
 _ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?")
 _EPOCH: Final = datetime(1970, 1, 1)

@@ -34,7 +34,7 @@ from projseg.evaluation.rows import MaskedRows, MemorySource, all_rows
 from projseg.kernels.sorting import distinct
 from projseg.reader.order_ranks import Bound, key_ranks
 from projseg.reader.segment_source import SegmentSource
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
 Term = tuple[int | None, Primitive]

@@ -10,6 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.integer_codes import PageStatistics, page_statistics
+from projseg.segment_format.arrow_arrays import WIDE, as_wide
+from projseg.segment_format.byte_reader import ByteReader
 from projseg.segment_format.encodings.encoding_protocols import (
     FloatEncoding,
     Int64s,
@@ -18,8 +20,6 @@ from projseg.segment_format.encodings.encoding_protocols import (
     TextEncoding,
     WideIntegerEncoding,
 )
-from projseg.segment_format.layout.byte_reader import ByteReader
-from projseg.segment_format.vectors.wide_integers import WIDE, as_wide
 
 ValueKind = Literal["integers", "wide integers", "floats", "text", "nested"]
 Codec = TypeVar("Codec")

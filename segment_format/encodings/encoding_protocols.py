@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.integer_codes import PageStatistics
-from projseg.segment_format.layout.byte_reader import ByteReader
+from projseg.segment_format.byte_reader import ByteReader
 
 Int64s = NDArray[np.int64]
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import LimitExceededError
+from projseg.segment_format.arrow_arrays import WIDE
+from projseg.segment_format.byte_reader import ByteReader, padded, padding
 from projseg.segment_format.encodings.encoding import IntegerEncodings
 from projseg.segment_format.encodings.encoding_protocols import Offer, composed
-from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
-from projseg.segment_format.vectors.wide_integers import WIDE
 
 # Plain: fixed-width values as they are, bit for bit. SPEC.md section 6.8.
 #

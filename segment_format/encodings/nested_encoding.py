@@ -13,12 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.segment_format.encodings.encoding import IntegerEncodings, NumberEncodings
-from projseg.segment_format.encodings.encoding_protocols import Offer, TextEncoding, composed
-from projseg.segment_format.layout.byte_reader import ByteReader, padded
-from projseg.segment_format.layout.format_limits import LIST_ITEMS_MAX, require_limit
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_text, numbers_to_arrow
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
     numpy_dtype,
     primitive_array,
     primitive_values,
@@ -26,6 +21,11 @@ from projseg.segment_format.vectors.arrow_arrays import (
     valid_values,
     validity_bitmap,
 )
+from projseg.segment_format.byte_reader import ByteReader, padded
+from projseg.segment_format.encodings.encoding import IntegerEncodings, NumberEncodings
+from projseg.segment_format.encodings.encoding_protocols import Offer, TextEncoding, composed
+from projseg.segment_format.format_limits import LIST_ITEMS_MAX, require_limit
+from projseg.segment_format.logical_types import arrow_to_numbers, is_text, numbers_to_arrow
 
 ALL_VALID: Final = 0
 _ALL_NULL: Final = 1

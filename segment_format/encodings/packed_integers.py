@@ -15,6 +15,7 @@ from projseg.kernels.integer_codes import (
     word_bits,
     word_count,
 )
+from projseg.segment_format.byte_reader import ByteReader, padded, padding
 from projseg.segment_format.encodings.encoding_protocols import (
     STORED_DTYPES,
     Int64s,
@@ -24,8 +25,7 @@ from projseg.segment_format.encodings.encoding_protocols import (
     offsets_from,
     wrapped,
 )
-from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 
 _CONSTANT_LAYOUT: Final = struct.Struct("<q")  # value
 

@@ -16,6 +16,7 @@ from projseg.kernels.integer_codes import (
     pack_bits,
     run_ends,
 )
+from projseg.segment_format.byte_reader import ByteReader, padded
 from projseg.segment_format.encodings.encoding import IntegerEncodings
 from projseg.segment_format.encodings.encoding_protocols import (
     Int64s,
@@ -27,7 +28,6 @@ from projseg.segment_format.encodings.encoding_protocols import (
     wrapped,
 )
 from projseg.segment_format.encodings.packed_integers import packed_bytes, unpack_into
-from projseg.segment_format.layout.byte_reader import ByteReader, padded
 
 # Delta: differences of neighbours, bit-packed less the smallest. SPEC.md section 6.5.
 #

@@ -15,15 +15,15 @@ from projseg.kernels.texts.text_bytes import (
     shared_prefixes,
     suffixes,
 )
+from projseg.segment_format.arrow_arrays import scalar_of
+from projseg.segment_format.byte_reader import ByteReader, padded, padding
 from projseg.segment_format.encodings.encoding import IntegerEncodings
 from projseg.segment_format.encodings.encoding_protocols import Offer, composed
-from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
-from projseg.segment_format.layout.format_limits import (
+from projseg.segment_format.format_limits import (
     PAGE_RAW_BYTES_MAX,
     VALUE_BYTES_MAX,
     require_limit,
 )
-from projseg.segment_format.vectors.arrow_arrays import scalar_of
 
 _LAYOUT: Final = struct.Struct("<II")  # lengths_encoding, reserved
 

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from projseg.memory.cache import Owner
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.footer import ColumnEntry, Role
+from projseg.segment_format.footer_checks import ReadRange
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
-from projseg.segment_format.layout.footer import ColumnEntry, Role
-from projseg.segment_format.layout.footer_checks import ReadRange
-from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.layout.page_directory import PageDirectory
-from projseg.segment_format.pages.zone_map import (
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.page_directory import (
+    PageDirectory,
     PageZones,
     keeps_ids,
     widened,
     widened_dictionary,
     widened_zones,
 )
-from projseg.segment_format.vectors.vectors import Vector
+from projseg.segment_format.vectors import Vector
 
 Find = Callable[[Role, str], tuple[str, pa.DataType] | None]
 """From role and name to the stored name, and to the type that the values are wanted in."""

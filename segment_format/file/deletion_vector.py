@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from projseg.errors import MissingPackageError
 from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
 from projseg.memory.forks import late_import
-from projseg.segment_format.layout.byte_reader import ByteReader
+from projseg.segment_format.byte_reader import ByteReader
 
 VECTOR_MAGIC: Final = b"\x89PSEGDEL"
 VECTOR_VERSION: Final = 1

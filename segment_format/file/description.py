@@ -11,16 +11,17 @@ import numpy as np
 from projseg.errors import one_line
 from projseg.segment_format.encodings.encoding_table import ENCODING_NAMES
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.indexes.index_kinds import read_definition
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.footer import (
     BASE_TABLE,
+    HEAD_LAYOUT,
+    TAIL_LAYOUT,
     ColumnEntry,
     DictionaryEntry,
     PostingsEntry,
     TableEntry,
 )
-from projseg.segment_format.layout.frame import HEAD_LAYOUT, TAIL_LAYOUT
-from projseg.segment_format.layout.page_directory import PageDirectory, directory_bytes
+from projseg.segment_format.indexes.index_kinds import read_definition
+from projseg.segment_format.page_directory import PageDirectory, directory_bytes
 
 
 @dataclass(frozen=True)

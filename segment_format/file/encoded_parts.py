@@ -11,10 +11,19 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.indexes.bitmap_writer import IndexBlock, index_blocks
-from projseg.segment_format.indexes.postings import KEY, OF_IDS, PLACE, BuiltPostings
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.column_writer import (
+    PackedPage,
+    PartSink,
+    WrittenPages,
+    packed_pages,
+    vector_pages,
+    write_pages,
+)
+from projseg.segment_format.file.postings import KEY, OF_IDS, PLACE, BuiltPostings
+from projseg.segment_format.footer import (
+    GROUPS_ONLY,
+    ROW_PROJECTIONS,
+    ZONE_RULES,
     ColumnEntry,
     ColumnKind,
     PartEntry,
@@ -23,19 +32,11 @@ from projseg.segment_format.layout.footer import (
     TableEntry,
     has_zone_rules,
 )
-from projseg.segment_format.layout.format_limits import name_problem
-from projseg.segment_format.layout.frame import GROUPS_ONLY, ROW_PROJECTIONS, ZONE_RULES
-from projseg.segment_format.layout.logical_types import type_name
-from projseg.segment_format.layout.page_directory import PAGE_DTYPE
-from projseg.segment_format.pages.column_writer import (
-    PackedPage,
-    PartSink,
-    WrittenPages,
-    packed_pages,
-    vector_pages,
-    write_pages,
-)
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
+from projseg.segment_format.format_limits import name_problem
+from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE, IndexBlock, index_blocks
+from projseg.segment_format.logical_types import type_name
+from projseg.segment_format.page_directory import PAGE_DTYPE
+from projseg.segment_format.vectors import Ids, Numbers, Vector
 
 if TYPE_CHECKING:
     from projseg.segment_format.file.segment_file import SegmentFile

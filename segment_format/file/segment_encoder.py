@@ -10,8 +10,9 @@ import msgspec
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes, dictionary_pages
+from projseg.segment_format.column_writer import PartSink, packed_pages, write_pages
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import dictionary_hashes, dictionary_pages
 from projseg.segment_format.file.encoded_parts import (
     EncodedColumn,
     OpenTable,
@@ -28,11 +29,12 @@ from projseg.segment_format.file.encoded_parts import (
     required_features,
     write_postings,
 )
-from projseg.segment_format.indexes.bitmap_writer import write_index
-from projseg.segment_format.indexes.postings import BuiltPostings
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.file.postings import BuiltPostings
+from projseg.segment_format.footer import (
     ABANDONED,
     BASE_TABLE,
+    FILE_ID_BYTES,
+    POSTINGS,
     ColumnEntry,
     DictionaryEntry,
     ExtraPartEntry,
@@ -42,9 +44,11 @@ from projseg.segment_format.layout.footer import (
     PostingsEntry,
     Role,
     TableEntry,
+    Tail,
     encode_footer,
+    pack_head,
 )
-from projseg.segment_format.layout.format_limits import (
+from projseg.segment_format.format_limits import (
     COLUMNS_MAX,
     FOOTER_BYTES_MAX,
     PROJECTIONS_MAX,
@@ -52,16 +56,10 @@ from projseg.segment_format.layout.format_limits import (
     expanded_bytes_max,
     require_limit,
 )
-from projseg.segment_format.layout.frame import (
-    FILE_ID_BYTES,
-    POSTINGS,
-    Tail,
-    pack_head,
-)
-from projseg.segment_format.layout.logical_types import parse_type_name, type_name
-from projseg.segment_format.layout.page_directory import directory_bytes
-from projseg.segment_format.pages.column_writer import PartSink, packed_pages, write_pages
-from projseg.segment_format.vectors.vectors import Ids, Vector
+from projseg.segment_format.indexes.bitmap_index import write_index
+from projseg.segment_format.logical_types import parse_type_name, type_name
+from projseg.segment_format.page_directory import directory_bytes
+from projseg.segment_format.vectors import Ids, Vector
 
 if TYPE_CHECKING:
     from projseg.segment_format.file.segment_file import SegmentFile

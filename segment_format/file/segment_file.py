@@ -15,37 +15,36 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.memory.cache import Owner
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_values import read_values
-from projseg.segment_format.indexes.bitmap_index import BitmapIndex
-from projseg.segment_format.layout.byte_reader import corrupt
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.byte_reader import corrupt
+from projseg.segment_format.checksum_and_compression import file_seed, part_checksum
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import HeldBytes, read_values
+from projseg.segment_format.footer import (
+    TAIL_LAYOUT,
     ColumnEntry,
     DictionaryEntry,
     Footer,
     PartEntry,
     Role,
     TableEntry,
+    Tail,
 )
-from projseg.segment_format.layout.footer_checks import ReadRange, read_exactly, read_footer
-from projseg.segment_format.layout.format_limits import (
+from projseg.segment_format.footer_checks import ReadRange, read_exactly, read_footer
+from projseg.segment_format.format_limits import (
     DICTIONARY_BYTES_MAX,
     expanded_bytes_max,
     require_limit,
 )
-from projseg.segment_format.layout.frame import TAIL_LAYOUT, Tail
-from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.layout.page_directory import PageDirectory
-from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
-from projseg.segment_format.pages.page_decoder import (
+from projseg.segment_format.indexes.bitmap_index import BitmapIndex
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.page_decoder import (
     PageRun,
     decode_ids,
     decode_numbers,
     decode_opaque,
 )
-from projseg.segment_format.pages.zone_map import PageZones, page_zones
-from projseg.segment_format.vectors.open_file_memory import HeldBytes
-from projseg.segment_format.vectors.vectors import Ids, Opaque, Vector
+from projseg.segment_format.page_directory import PageDirectory, PageZones, page_zones
+from projseg.segment_format.vectors import Ids, Opaque, Vector
 
 # Approximate memory of an open file, of a byte of its footer, and of a directory or index.
 _OPEN_BYTES: Final = 16 * 1024

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.vectors.vectors import Opaque
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.vectors import Opaque
 
 
 class SearchedSegment(NamedTuple):

@@ -14,25 +14,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.roaring_check import BitmapCheck
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
+from projseg.segment_format.arrow_arrays import WIDE
+from projseg.segment_format.byte_reader import corrupt, padding
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import dictionary_hashes
+from projseg.segment_format.file.postings import OF_IDS, StoredPostings, postings_directory
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.file.stored_postings import StoredPostings, postings_directory
-from projseg.segment_format.indexes.postings import OF_IDS
-from projseg.segment_format.layout.byte_reader import corrupt, padding
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.footer import (
+    HEAD_LAYOUT,
+    POSTINGS,
     ColumnEntry,
     PartEntry,
     PostingsEntry,
     TableEntry,
+    check_head,
 )
-from projseg.segment_format.layout.frame import HEAD_LAYOUT, POSTINGS, check_head
-from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.layout.page_directory import HAS_BOUNDS, HAS_NAN, PageDirectory
-from projseg.segment_format.pages.page_decoder import decode_ids, decode_numbers
-from projseg.segment_format.pages.zone_map import float_bounds
-from projseg.segment_format.vectors.vectors import Ids, Numbers
-from projseg.segment_format.vectors.wide_integers import WIDE
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.page_decoder import decode_ids, decode_numbers
+from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN, PageDirectory, float_bounds
+from projseg.segment_format.vectors import Ids, Numbers
 
 
 class PartPlace(NamedTuple):

@@ -15,16 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.bloom_blocks import BLOCK_BYTES, LANES
-from projseg.segment_format.layout.byte_reader import corrupt
-from projseg.segment_format.layout.footer_checks import ReadRange, read_exactly
-from projseg.segment_format.layout.format_limits import (
-    BLOOM_BLOCKS_MAX,
-    BLOOM_FILE_BYTES_MAX,
-    BLOOM_FOOTER_BYTES_MAX,
-    BLOOM_SEGMENTS_MAX,
-    require_limit,
-)
-from projseg.segment_format.layout.frame import (
+from projseg.segment_format.byte_reader import corrupt
+from projseg.segment_format.checksum_and_compression import file_seed, part_checksum
+from projseg.segment_format.footer import (
     FILE_ID_BYTES,
     HEAD_LAYOUT,
     TAIL_LAYOUT,
@@ -34,7 +27,14 @@ from projseg.segment_format.layout.frame import (
     pack_head,
     parse_tail,
 )
-from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
+from projseg.segment_format.footer_checks import ReadRange, read_exactly
+from projseg.segment_format.format_limits import (
+    BLOOM_BLOCKS_MAX,
+    BLOOM_FILE_BYTES_MAX,
+    BLOOM_FOOTER_BYTES_MAX,
+    BLOOM_SEGMENTS_MAX,
+    require_limit,
+)
 
 BLOOM_HEAD_MAGIC: Final = b"\x89PSEGBLM"
 BLOOM_TAIL_MAGIC: Final = b"PBLMTAIL"

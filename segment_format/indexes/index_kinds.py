@@ -18,10 +18,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from projseg.kernels.sorting import distinct
-from projseg.segment_format.dictionaries.dictionary_pages import array_hashes, dictionary_hashes
+from projseg.segment_format.dictionary_pages import array_hashes, dictionary_hashes
 from projseg.segment_format.indexes.text_keys import UNICODE, gram_hashes, word_hashes
-from projseg.segment_format.layout.logical_types import is_nested
-from projseg.segment_format.vectors.vectors import Ids, Vector
+from projseg.segment_format.logical_types import is_nested
+from projseg.segment_format.vectors import Ids, Vector
 
 FPP_MIN: Final = 0.00001
 FPP_MAX: Final = 0.1

@@ -24,7 +24,7 @@ from projseg.kernels.grouping import distinct_keys
 from projseg.kernels.sketches.value_hash import hash_bytes, hash_int64
 from projseg.kernels.sorting import distinct
 from projseg.kernels.texts.text_words import CLASS, CODE_POINTS, NOTHING, split_words, text_grams
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
     array_of,
     primitive_array,
     primitive_values,

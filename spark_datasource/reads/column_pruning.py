@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.logical_types import (
     DOUBLE_DIGITS,
     INTEGER_DIGITS,
     normal_type,

@@ -17,7 +17,7 @@ from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.planning.source_cost import selectivity
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.reader.plan.query_plan import SegmentPlan
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
 GROUPS_WORK: Final = 64_000_000

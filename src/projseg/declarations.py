@@ -14,6 +14,7 @@ from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.projection.parse import parse_projection, parse_projections
 from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable
 from projseg.projection import Index, Projection
+from projseg.segment_format.format_limits import check_new_name
 from projseg.segment_format.indexes.index_kinds import (
     FPP_DEFAULT,
     FPP_MAX,
@@ -22,8 +23,7 @@ from projseg.segment_format.indexes.index_kinds import (
     IndexDefinition,
     bits_of,
 )
-from projseg.segment_format.layout.format_limits import check_new_name
-from projseg.segment_format.layout.logical_types import normal_type
+from projseg.segment_format.logical_types import normal_type
 from projseg.table_layer.columns.column_changes import find_column
 from projseg.table_layer.columns.indexed_columns import scope_properties
 from projseg.table_layer.columns.projection_names import stored_declaration

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 RowsLike: TypeAlias = Any
 """A pa.Table, RecordBatch, RecordBatchReader or another object with `__arrow_c_stream__` (polars,

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from projseg.algebra.projection.renamed_projection import mentioned_columns, renamed
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
-from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.pages.zone_map import may_widen
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.page_directory import may_widen
 from projseg.table_layer.columns.indexed_columns import indexes_reading
 from projseg.table_layer.columns.projection_names import stored_spec
 from projseg.table_layer.metadata.stored_columns import (

@@ -24,7 +24,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.renamed_projection import mentioned_columns, renamed
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition
 from projseg.errors import CorruptTableError, ProjsegError
-from projseg.segment_format.layout.logical_types import INTEGER_DIGITS, parse_type_name
+from projseg.segment_format.logical_types import INTEGER_DIGITS, parse_type_name
 from projseg.table_layer.metadata.stored_columns import ColumnDeclaration, StoredColumns
 from projseg.table_layer.metadata.table_properties import (
     ProjectionDeclaration,

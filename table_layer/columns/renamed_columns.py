@@ -10,7 +10,7 @@ from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.segment_format.file.column_view import ColumnView
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import BASE_TABLE, Role
+from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.table_layer.metadata.table_schema import TableSchema
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from projseg.segment_format.layout.footer_checks import ENDING_BYTES
+from projseg.segment_format.footer_checks import ENDING_BYTES
 from projseg.table_layer.commits.verify_entries import read_listed, read_listed_ranges
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.storage_contract import ByteRange, Storage

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.layout.format_limits import check_new_name
+from projseg.segment_format.format_limits import check_new_name
 from projseg.table_layer.columns.column_changes import NewColumns
 from projseg.table_layer.columns.indexed_columns import indexed_column
 from projseg.table_layer.columns.rebase_columns import (

@@ -19,8 +19,8 @@ from projseg.errors import (
     ProjsegError,
 )
 from projseg.memory.request_pool import side_by_side
+from projseg.segment_format.footer import TAIL_LAYOUT, parse_tail
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC
-from projseg.segment_format.layout.frame import TAIL_LAYOUT, parse_tail
 from projseg.table_layer.metadata.entry_codec import entry_problem
 from projseg.table_layer.metadata.manifest import is_storable
 from projseg.table_layer.metadata.segment_entry import (

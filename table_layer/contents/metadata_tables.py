@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.columns.projection_names import declared_spec
 from projseg.table_layer.metadata.snapshot import Snapshot, kept_versions
 from projseg.table_layer.metadata.table_schema import named_schema

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.commit_info import now_us
 from projseg.table_layer.metadata.projection_scope import SKIPPED, ProjectionScope, scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

@@ -10,7 +10,7 @@ import msgspec
 import zstandard
 
 from projseg.errors import InvalidInputError, LimitExceededError
-from projseg.segment_format.layout.format_limits import (
+from projseg.segment_format.format_limits import (
     DELETED_ROWS_MAX,
     SEGMENT_BYTES_MAX,
     SEGMENT_ROWS_MAX,

@@ -13,9 +13,9 @@ from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.errors import CorruptTableError
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import Footer, Role, TableEntry
-from projseg.segment_format.layout.footer_checks import ENDING_BYTES
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.footer import Footer, Role, TableEntry
+from projseg.segment_format.footer_checks import ENDING_BYTES
+from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.commits.verify_entries import listed_ending, read_listed
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema

@@ -11,14 +11,14 @@ from msgspec import UNSET, UnsetType
 
 from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.format_limits import name_problem
 from projseg.segment_format.indexes.index_kinds import (
     KINDS,
     IndexDefinition,
     read_definition,
     same_hashes,
 )
-from projseg.segment_format.layout.format_limits import name_problem
-from projseg.segment_format.layout.logical_types import parse_type_name
+from projseg.segment_format.logical_types import parse_type_name
 from projseg.table_layer.metadata.metadata_limits import (
     BLOOM_FILES_MAX,
     INDEX_COLUMNS_MAX,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from projseg.segment_format.layout.format_limits import COLUMNS_MAX as COLUMNS_MAX
-from projseg.segment_format.layout.format_limits import NAME_BYTES_MAX as NAME_BYTES_MAX
-from projseg.segment_format.layout.format_limits import PROJECTIONS_MAX as PROJECTIONS_MAX
+from projseg.segment_format.format_limits import COLUMNS_MAX as COLUMNS_MAX
+from projseg.segment_format.format_limits import NAME_BYTES_MAX as NAME_BYTES_MAX
+from projseg.segment_format.format_limits import PROJECTIONS_MAX as PROJECTIONS_MAX
 
 METADATA_BYTES_MAX: Final = 256 * 2**20
 """Bytes of one snapshot or manifest: what a planner may be made to hold for one file."""

@@ -16,7 +16,7 @@ import msgspec
 
 from projseg.errors import CorruptTableError, InvalidInputError, without_secrets
 from projseg.memory.forks import cached_property
-from projseg.segment_format.layout.footer import has_zone_rules, is_definition_of_rows
+from projseg.segment_format.footer import has_zone_rules, is_definition_of_rows
 from projseg.table_layer.metadata.change import ChangeKind
 from projseg.table_layer.metadata.checksummed_json import SealedFile, read_sealed, seal, unseal
 from projseg.table_layer.metadata.commit_info import COMMIT_INFO, CommitInfo

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from projseg.segment_format.layout.format_limits import NAME_BYTES_MAX
-from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.pages.zone_map import may_widen
+from projseg.segment_format.format_limits import NAME_BYTES_MAX
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.page_directory import may_widen
 
 
 class ColumnDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.layout.format_limits import check_new_name, name_problem
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.format_limits import check_new_name, name_problem
+from projseg.segment_format.logical_types import (
     is_nested,
     normal_type,
     parse_type_name,

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from projseg.memory.forks import cached_property
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.metadata.stored_columns import Forms, StoredColumns
 from projseg.table_layer.metadata.table_properties import TableProperties, schema_of_columns

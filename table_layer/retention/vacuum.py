@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from projseg.errors import CommitError, InvalidInputError
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import Expire
 from projseg.table_layer.metadata.checksummed_json import read_sealed

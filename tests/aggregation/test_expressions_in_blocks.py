@@ -23,8 +23,8 @@ from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.in_blocks import block_values, evaluated_in_blocks
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import MemorySource, all_rows
-from projseg.segment_format.vectors.vectors import Numbers, Opaque
-from projseg.segment_format.vectors.wide_integers import WIDE, as_wide, to_objects
+from projseg.segment_format.arrow_arrays import WIDE, as_wide, to_objects
+from projseg.segment_format.vectors import Numbers, Opaque
 
 IN_BLOCKS_MIN = 0.3  # of the expressions that are drawn
 

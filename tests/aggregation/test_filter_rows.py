@@ -13,7 +13,7 @@ from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import MemorySource, RowIds, all_rows
 from projseg.kernels.row_selection import allowed_rows, with_rest
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.vectors import Numbers
 
 IDS = st.lists(st.integers(0, 29))
 ALLOWED = st.one_of(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.evaluation.masks import NumberRange, exact_ranges, inside_any, value_range
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.vectors import Numbers
 
 SMALL = st.integers(-4, 8)
 FLAGS = st.booleans()

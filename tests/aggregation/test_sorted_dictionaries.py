@@ -18,9 +18,9 @@ from projseg.evaluation.arrow_vectors import (
     merge_values,
     plain_floats,
 )
-from projseg.segment_format.dictionaries.dictionary import Dictionary, order_problem
-from projseg.segment_format.layout.logical_types import is_nested
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.dictionary import Dictionary, order_problem
+from projseg.segment_format.logical_types import is_nested
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 FLAT = [arrow_type for arrow_type in TYPES if not is_nested(arrow_type)]
 

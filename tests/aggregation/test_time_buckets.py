@@ -19,8 +19,8 @@ from projseg.algebra.time.time_zones import zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation.choose import bucket_vector, evaluate_over
 from projseg.evaluation.rows import MemorySource, all_rows
-from projseg.segment_format.layout.logical_types import TIMESTAMP
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.logical_types import TIMESTAMP
+from projseg.segment_format.vectors import Numbers
 
 SCHEMA = pa.schema([("time", TIMESTAMP), ("channel", pa.string())])
 PERIODS = ["PT45M", "PT1H", "PT2H", "PT7H", "P1D", "P3D", "P1W", "P1M", "P2M", "P3M", "P1Y", "P10Y"]

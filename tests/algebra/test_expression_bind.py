@@ -23,7 +23,7 @@ from projseg.errors import (
     LimitExceededError,
     UnsupportedFeatureError,
 )
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 LOS_ANGELES = "America/Los_Angeles"
 

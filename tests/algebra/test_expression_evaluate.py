@@ -18,7 +18,7 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions import comparison, pattern_functions
 from projseg.errors import EvaluationError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 
 def outcome(compute):

@@ -20,7 +20,7 @@ from projseg.algebra.expressions.functions.time.time_fields import floor_of_fiel
 from projseg.algebra.expressions.functions.time.time_floor import time_floor
 from projseg.algebra.expressions.tree import BOTTOM, TOP, Column, Literal
 from projseg.algebra.proofs.value_set import ValueSet
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 
 NAMES = sorted(name for name, record in FUNCTIONS.items() if record.inverse is not None)
 KNOWN = ["cast", "ceil", "floor", "substring", "time_floor", "year", "yearofweek"]

@@ -10,7 +10,7 @@ from projseg.algebra.expressions.bind import bind, bind_named
 from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.expressions.render import to_sql
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 
 INSTANT = dt.datetime(2015, 9, 12, 20, 0, tzinfo=dt.UTC)
 SCHEMA = pa.schema([("t", TIMESTAMP), ("v", pa.int64())])

@@ -15,7 +15,7 @@ from projseg.catalog.external.input_columns import BadLines, table_schema
 from projseg.catalog.external.input_files import Sources, stored_bytes
 from projseg.catalog.external.text_files import TextForm
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 ROWS = pa.table({"time": ["2015-09-12T00:47:08.770Z", None], "n": [1, 2], "s": ["x", None]})
 TYPES = pa.schema([("time", pa.timestamp("us", tz="UTC")), ("n", pa.int64()), ("s", pa.string())])

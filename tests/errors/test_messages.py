@@ -16,7 +16,7 @@ from projseg.errors import (
     ProjsegError,
     one_line,
 )
-from projseg.segment_format.layout.footer import FieldEntry, Footer, TableEntry
+from projseg.segment_format.footer import FieldEntry, Footer, TableEntry
 
 
 @given(st.text(max_size=300) | st.characters().map(lambda c: c * (3 * MESSAGE_CHARACTERS_MAX)))

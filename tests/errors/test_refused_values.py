@@ -161,7 +161,7 @@ def test_names_that_read_as_paths_or_cannot_be_seen(table, tmp_path, name):
 
 
 def test_usual_names_stay():
-    from projseg.segment_format.layout.format_limits import check_new_name
+    from projseg.segment_format.format_limits import check_new_name
 
     for name in ("by hour", "größe", "a.b", "v-1", "sum(added)", "日本"):
         check_new_name("view", name)

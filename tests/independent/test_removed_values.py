@@ -17,8 +17,8 @@ import pytest
 from searched_files import NUMBER_MIN, markers_by_file
 
 import projseg
+from projseg.segment_format.footer import parse_tail
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC, BloomFile
-from projseg.segment_format.layout.frame import parse_tail
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 COLUMNS = {

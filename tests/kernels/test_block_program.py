@@ -10,7 +10,7 @@ from scale import tries
 from projseg.errors import InvalidInputError
 from projseg.kernels.block_operations import Operation as Op
 from projseg.kernels.block_program import BLOCK_ROWS, BlockProgram
-from projseg.segment_format.vectors.wide_integers import WIDE, to_objects
+from projseg.segment_format.arrow_arrays import WIDE, to_objects
 
 EDGES = [0, 1, -1, 2, 7, 10, -(2**63), 2**63 - 1, 2**53, -(2**31)]
 DOUBLES = [0.0, -0.0, 1.5, -2.25, 1e308, float("inf"), float("-inf"), float("nan")]

@@ -9,7 +9,7 @@ from scale import tries
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.integer_codes import ZEROS_MAX, common_zeros
-from projseg.segment_format.vectors.wide_integers import as_wide, halves
+from projseg.segment_format.arrow_arrays import as_wide, halves
 
 EDGE = 1 << 127
 

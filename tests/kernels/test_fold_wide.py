@@ -9,7 +9,7 @@ from scale import tries
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.fold_wide import LIMB_BITS, extreme_rows, sum_wide_into
-from projseg.segment_format.vectors.wide_integers import as_wide, halves
+from projseg.segment_format.arrow_arrays import as_wide, halves
 
 EDGE = 1 << 127
 EDGES = [0, 1, -1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64 - 1, 2**64, EDGE - 1, -EDGE]

@@ -11,8 +11,8 @@ from projseg.errors import CorruptSegmentError, InvalidInputError
 from projseg.kernels.integer_codes import page_statistics
 from projseg.kernels.page_integers import CONTENT_MARGIN, decode_integer_pages
 from projseg.kernels.split_footers import split_footers
+from projseg.segment_format.byte_reader import ByteReader
 from projseg.segment_format.encodings.encoding_table import INTEGER_ENCODINGS
-from projseg.segment_format.layout.byte_reader import ByteReader
 
 
 @st.composite

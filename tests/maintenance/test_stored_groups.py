@@ -15,7 +15,7 @@ import projseg
 from projseg.maintenance.rewrite.stored_groups import build_from_segment
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.reader.plan.version_facts import VersionFacts
-from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.table_schema import stored_schema
 

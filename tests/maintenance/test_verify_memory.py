@@ -14,15 +14,16 @@ from pyroaring import BitMap
 from segment_bytes import FILE_ID
 
 import projseg
-from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.footer import (
+    TAIL_LAYOUT,
     ColumnEntry,
     DictionaryEntry,
     FieldEntry,
     Footer,
     TableEntry,
+    parse_tail,
 )
-from projseg.segment_format.layout.frame import TAIL_LAYOUT, parse_tail
+from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
 from projseg.table_layer.commits.commit import append
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.storage.paths import new_write_id, segment_name

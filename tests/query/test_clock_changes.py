@@ -12,9 +12,9 @@ from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation import choose
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.layout.logical_types import TIMESTAMP, numbers_to_arrow
-from projseg.segment_format.vectors.vectors import Ids
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.logical_types import TIMESTAMP, numbers_to_arrow
+from projseg.segment_format.vectors import Ids
 
 SCHEMA = pa.schema([("time", TIMESTAMP), ("value", pa.int64())])
 BACK_OVER_MIDNIGHT = [

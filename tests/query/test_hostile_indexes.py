@@ -14,9 +14,9 @@ from scale import tries
 
 import projseg
 from projseg.memory.cache import KEPT
+from projseg.segment_format.checksum_and_compression import file_seed, part_checksum
+from projseg.segment_format.footer import TAIL_LAYOUT, Tail
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC
-from projseg.segment_format.layout.frame import TAIL_LAYOUT, Tail
-from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.contents.index_coverage import open_bloom
 from projseg.table_layer.metadata.change import ListBloomFiles

@@ -38,7 +38,7 @@ from projseg.reader.plan import index_pruning
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.indexes.bloom_file import SegmentFilter, write_filters
 from projseg.segment_format.indexes.text_keys import grams_of
-from projseg.segment_format.layout.page_directory import PAGE_DTYPE
+from projseg.segment_format.page_directory import PAGE_DTYPE
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import ListBloomFiles
 from projseg.table_layer.metadata.footer_match import open_uncached

@@ -20,8 +20,8 @@ from projseg.cli.segment_report import describe_file, postings_rows
 from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
 from projseg.evaluation import by_postings
 from projseg.memory.cache import KEPT
-from projseg.segment_format.file.stored_postings import StoredPostings
-from projseg.segment_format.layout.page_directory import PAGE_DTYPE
+from projseg.segment_format.file.postings import StoredPostings
+from projseg.segment_format.page_directory import PAGE_DTYPE
 from projseg.table_layer.metadata.footer_match import open_uncached
 
 TOKEN = projseg.Index("words", "page", kind="token")

@@ -19,7 +19,7 @@ from projseg.reader import row_scan, segment_source
 from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import plan_query
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.spark_engine.warehouse import set_properties
 from projseg.table_layer.metadata.known_properties import MAX_DELETED_RATIO
 

@@ -17,9 +17,9 @@ from scale import IS_NIGHTLY, one_of
 import projseg
 from projseg.errors import ProjsegError, UnsupportedFeatureError
 from projseg.memory.cache import KEPT
+from projseg.segment_format import footer
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout import frame
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.vectors import Numbers
 from projseg.table_layer.metadata import checksummed_json
 from projseg.writer import segment_contents
 
@@ -334,7 +334,7 @@ def test_earlier_releases_refuse_tables_and_segments_with_projections_of_rows(
         earlier.setattr(checksummed_json, "SUPPORTED_FEATURES", known)
         with pytest.raises(UnsupportedFeatureError, match="row_projections"):
             projseg.Table(tmp_path / "t")
-    monkeypatch.setattr(frame, "REQUIRED_FEATURES_KNOWN", 0)
+    monkeypatch.setattr(footer, "REQUIRED_FEATURES_KNOWN", 0)
     content = path.read_bytes()
     with pytest.raises(UnsupportedFeatureError, match="needs features 0x1"):
         SegmentFile.open(lambda o, s: content[o : o + s], len(content), path="x")

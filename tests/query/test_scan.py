@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import projseg
 from projseg.reader.threads import Workers
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.dictionary import Dictionary
 
 ROWS = 150_000
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)

@@ -21,7 +21,7 @@ from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.proofs.segment_facts import constant_between
 from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 from projseg.algebra.time.time_zones import zone_table
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import primitive_array
 
 UTC, LA = "UTC", "America/Los_Angeles"
 SCHEMA = pa.schema(

@@ -5,7 +5,7 @@ import pytest
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.format_limits import PROJECTIONS_MAX
+from projseg.segment_format.format_limits import PROJECTIONS_MAX
 
 ROWS = pa.table({"channel": ["a", "b", "a"], "added": [1, 2, 3]})
 

@@ -9,7 +9,7 @@ import pytest
 
 import projseg
 from projseg.errors import EvaluationError
-from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 
 WIDE = pa.decimal128(38, 18)
 ROW_COUNT = 2 * PAGE_ROWS_MAX + 100

@@ -14,6 +14,8 @@ from value_hash import value_hash
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
 from projseg.kernels.bloom_blocks import bloom_blocks, key_blocks, key_masks, may_hold
 from projseg.kernels.sketches.value_hash import hash_int64
+from projseg.segment_format.footer import TAIL_LAYOUT, Tail
+from projseg.segment_format.format_limits import BLOOM_BLOCKS_MAX
 from projseg.segment_format.indexes.bloom_file import (
     BLOOM_TAIL_MAGIC,
     BloomFile,
@@ -32,9 +34,7 @@ from projseg.segment_format.indexes.index_kinds import (
     read_definition,
     same_hashes,
 )
-from projseg.segment_format.layout.format_limits import BLOOM_BLOCKS_MAX
-from projseg.segment_format.layout.frame import TAIL_LAYOUT, Tail
-from projseg.segment_format.vectors.vectors import Opaque
+from projseg.segment_format.vectors import Opaque
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), max_size=40)
 ID = bytes(range(16))

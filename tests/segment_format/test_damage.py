@@ -15,12 +15,12 @@ from projseg.errors import (
     ProjsegError,
     UnsupportedFeatureError,
 )
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format import footer_checks
+from projseg.segment_format.checksum_and_compression import file_seed, part_checksum
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.verify_file import part_places, verify_segment
-from projseg.segment_format.layout import footer_checks
-from projseg.segment_format.layout.frame import TAIL_LAYOUT
-from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.footer import TAIL_LAYOUT
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 FILE_IDS = [FILE_ID, b"another file id."]
 REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 from segment_bytes import build_segment, open_segment
 
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.description import describe
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 
 @pytest.fixture(scope="module")

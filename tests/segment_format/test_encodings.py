@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from scale import tries
 
 from projseg.kernels.integer_codes import common_factor, page_statistics
+from projseg.segment_format.arrow_arrays import text_array
+from projseg.segment_format.byte_reader import ALIGNMENT, ByteReader
 from projseg.segment_format.encodings.encoding_table import (
     INTEGER_ENCODINGS,
     NUMBER_ENCODINGS,
     TEXT_ENCODINGS,
 )
 from projseg.segment_format.encodings.nested_encoding import decode_validity, encode_validity
-from projseg.segment_format.layout.byte_reader import ALIGNMENT, ByteReader
-from projseg.segment_format.vectors.arrow_arrays import text_array
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 OUT_DTYPES = [np.uint8, np.uint16, np.uint32, np.int64]

@@ -28,13 +28,12 @@ from segment_bytes import (
 )
 
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.encodings.encoding_table import ENCODINGS, INTEGER_ENCODINGS, NESTED
 from projseg.segment_format.file.verify_file import verify_segment
-from projseg.segment_format.layout.footer import PartEntry
-from projseg.segment_format.layout.frame import Tail, pack_head
-from projseg.segment_format.layout.page_directory import PAGE_DTYPE, PageDirectory
-from projseg.segment_format.vectors.vectors import Ids, Numbers
+from projseg.segment_format.footer import PartEntry, Tail, pack_head
+from projseg.segment_format.page_directory import PAGE_DTYPE, PageDirectory
+from projseg.segment_format.vectors import Ids, Numbers
 
 REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)
 BYTES, BITS, SCALED = ((number, "integers") for number in (2, 3, 6))

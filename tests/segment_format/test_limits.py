@@ -9,13 +9,12 @@ from golden_files import read_golden
 from segment_bytes import FILE_ID, build_segment, open_segment, read_everything
 
 from projseg.errors import InvalidInputError, LimitExceededError
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format import column_writer, format_limits
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.file.verify_file import verify_segment
-from projseg.segment_format.layout import format_limits
-from projseg.segment_format.pages import column_writer
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 
 def encoder():

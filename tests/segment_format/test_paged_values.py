@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from segment_bytes import build_segment, open_segment
 
 from projseg.errors import CorruptSegmentError
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.column_writer import encode_ids_page, encode_opaque_page
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.verify_file import verify_segment
-from projseg.segment_format.pages.page_encoder import encode_ids_page, encode_opaque_page
-from projseg.segment_format.vectors.vectors import Ids, text_bytes
+from projseg.segment_format.vectors import Ids, text_bytes
 
 KINDS = ("words", "null", "bytes")
 COUNT = 250_000

@@ -6,10 +6,10 @@ from golden_files import BUILDERS, read_golden
 from segment_bytes import open_segment, read_everything, same_bits
 
 from projseg.errors import CorruptSegmentError, InvalidInputError
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.verify_file import verify_segment
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.vectors import Numbers
 
 NEW_ID = b"a copy has its id"[:16]
 

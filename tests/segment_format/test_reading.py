@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from segment_bytes import build_segment, open_segment, same_bits
 
-from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 ROWS = 200_000
 

@@ -10,9 +10,9 @@ from segment_bytes import build_segment, open_segment, read_everything, same_bit
 from segment_columns import TYPES, arrays, ids_of, vector_of
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import dictionary_hashes
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 EDGE_COUNTS = [0, 1, 2, 65_535, 65_536, 65_537, 131_073]
 ORDERED = [t for t in TYPES if not pa.types.is_nested(t) and not pa.types.is_floating(t)]

@@ -9,13 +9,13 @@ from annotated_dump import annotated_dump
 from golden_files import GOLDEN, read_golden
 from spec_tables import section_text, spec_table, struct_format
 
+from projseg.segment_format import footer, format_limits
 from projseg.segment_format.encodings import nested_encoding
 from projseg.segment_format.file.deletion_vector import VECTOR_HEAD_LAYOUT, VECTOR_MAGIC
+from projseg.segment_format.footer import FORMAT_VERSION, HEAD_LAYOUT, HEAD_MAGIC, TAIL_LAYOUT
 from projseg.segment_format.indexes import bloom_file
 from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.layout import footer, format_limits
-from projseg.segment_format.layout.frame import FORMAT_VERSION, HEAD_LAYOUT, HEAD_MAGIC, TAIL_LAYOUT
-from projseg.segment_format.layout.page_directory import PAGE_DTYPE
+from projseg.segment_format.page_directory import PAGE_DTYPE
 
 DTYPE_CODES = {"u8": "|u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "i64": "<i8"}
 STRUCTS = {

@@ -7,9 +7,9 @@ import pyarrow as pa
 import value_hash as oracle
 from segment_bytes import build_segment, open_segment
 
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
-from projseg.segment_format.vectors.vectors import Ids
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import dictionary_hashes
+from projseg.segment_format.vectors import Ids
 
 
 def hashes(values, arrow_type):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import tries
 
-from projseg.segment_format.vectors.wide_integers import (
+from projseg.segment_format.arrow_arrays import (
     WIDE,
     are_at_least,
     as_wide,

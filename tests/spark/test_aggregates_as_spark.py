@@ -18,7 +18,7 @@ from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.call import bind_aggregate, result_type
 from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.tree import Column
-from projseg.segment_format.layout.logical_types import TIMESTAMP, type_name
+from projseg.segment_format.logical_types import TIMESTAMP, type_name
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from derived_cases import answered, asked, make_table, pairs, rows
 from matching_tables import comparable
 from scale import IS_NIGHTLY
 
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 pytestmark = pytest.mark.spark
 

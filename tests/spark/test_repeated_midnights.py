@@ -26,7 +26,7 @@ import projseg
 from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import zone_table
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 
 pytestmark = pytest.mark.spark
 

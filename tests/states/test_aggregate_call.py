@@ -10,7 +10,7 @@ from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.bind import bind, bind_named
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CODES, InvalidInputError, ProjsegError, UnsupportedFeatureError
-from projseg.segment_format.layout.logical_types import TIMESTAMP, type_name
+from projseg.segment_format.logical_types import TIMESTAMP, type_name
 
 SCHEMA = pa.schema(
     {

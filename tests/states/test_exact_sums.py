@@ -12,7 +12,7 @@ from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.vectors import Numbers
 
 LARGEST = 2**63 - 1
 INT64 = pa.int64()

@@ -15,7 +15,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.errors import InvalidInputError
 from projseg.evaluation.arrow_vectors import encode_sorted
 from projseg.kernels.sorting import extreme_texts, text_keys
-from projseg.segment_format.vectors.vectors import Opaque
+from projseg.segment_format.vectors import Opaque
 
 PARTS = ["", "a", "\0", "é", "\U0001f600", "abcdefgh", "https://"]
 TEXTS = st.none() | st.lists(st.sampled_from(PARTS), max_size=12).map("".join)

@@ -19,7 +19,7 @@ from projseg.algebra.aggregates.call import bind_aggregate, result_type
 from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 
 DAY = datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC)
 COLUMNS = {

@@ -21,8 +21,8 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
 from projseg.kernels.sketches import hll_registers
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 COUNTS = [0, 1, 7, 8, 24, 25, 384, 385, 3000, 9000, 40_000, 300_000]
 

@@ -23,7 +23,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
 from projseg.kernels.sketches.kll_bytes import level_capacity, parse_klls
 from projseg.kernels.weighted_values import keys_by_group
-from projseg.segment_format.vectors.vectors import Numbers, Opaque
+from projseg.segment_format.vectors import Numbers, Opaque
 
 ITEMS = {pa.int64(): "bigint", pa.float32(): "float", pa.float64(): "double"}
 

@@ -14,7 +14,7 @@ from projseg.aggregation.state import Groups
 from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.vectors import Numbers
 
 ULP = Fraction(1, 2**53)
 FLOAT = pa.float64()

@@ -12,8 +12,8 @@ from projseg.aggregation.state import Groups, narrowed, numbers_of_array
 from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.vectors.vectors import Ids, Numbers
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.vectors import Ids, Numbers
 
 
 def state_of(function, value_type=None, group_count=2):

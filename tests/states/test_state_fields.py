@@ -13,7 +13,7 @@ from projseg.aggregation.state_table import SKETCHES, STATES
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.primitive import PRIMITIVES, Primitive
 from projseg.algebra.expressions.tree import Column
-from projseg.segment_format.layout.logical_types import TIMESTAMP, type_name
+from projseg.segment_format.logical_types import TIMESTAMP, type_name
 
 SPEC = Path(__file__).resolve().parents[2] / "SPEC.md"
 

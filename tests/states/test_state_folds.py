@@ -22,7 +22,7 @@ from projseg.algebra.aggregates.result_types import sum_type
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
 from projseg.evaluation.arrow_vectors import numbers_of_array
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.vectors import Numbers
 
 EACH = settings(deadline=None, max_examples=tries(60))
 

@@ -21,7 +21,7 @@ from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
-from projseg.segment_format.vectors.vectors import Numbers, Opaque
+from projseg.segment_format.vectors import Numbers, Opaque
 
 # What Spark 4.3 returns for theta_sketch_agg(cast(id as string), 4) over range(n).
 FROM_SPARK = {

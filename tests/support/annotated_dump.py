@@ -6,7 +6,7 @@ from segment_bytes import open_segment
 from spec_tables import spec_table
 
 from projseg.segment_format.file.verify_file import part_places
-from projseg.segment_format.layout.frame import HEAD_LAYOUT, TAIL_LAYOUT
+from projseg.segment_format.footer import HEAD_LAYOUT, TAIL_LAYOUT
 
 ROW = 16
 

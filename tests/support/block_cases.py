@@ -10,9 +10,9 @@ import pyarrow as pa
 from projseg.aggregation.state import narrowed
 from projseg.evaluation.arrow_vectors import encode_sorted
 from projseg.evaluation.rows import MemorySource, all_rows
-from projseg.segment_format.layout.logical_types import TIMESTAMP
-from projseg.segment_format.vectors.vectors import Numbers
-from projseg.segment_format.vectors.wide_integers import as_wide
+from projseg.segment_format.arrow_arrays import as_wide
+from projseg.segment_format.logical_types import TIMESTAMP
+from projseg.segment_format.vectors import Numbers
 
 TYPES = {
     "y": pa.int8(),

@@ -14,15 +14,15 @@ from forged_segments import Forgery, bounded
 from segment_bytes import FILE_ID
 
 from projseg.kernels.integer_codes import pack_bits
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.footer import (
+    TAIL_LAYOUT,
     ColumnEntry,
     DictionaryEntry,
     FieldEntry,
     Footer,
     TableEntry,
 )
-from projseg.segment_format.layout.frame import TAIL_LAYOUT
-from projseg.segment_format.layout.logical_types import parse_type_name
+from projseg.segment_format.logical_types import parse_type_name
 from projseg.table_layer.commits.commit import commit, create_table
 from projseg.table_layer.metadata.change import Append
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 from forged_segments import forge
 
+from projseg.segment_format.column_writer import vector_pages
 from projseg.segment_format.encodings.encoding_table import TEXT_ENCODINGS
-from projseg.segment_format.layout.logical_types import type_name
-from projseg.segment_format.pages.column_writer import vector_pages
-from projseg.segment_format.vectors.vectors import Numbers, Opaque
+from projseg.segment_format.logical_types import type_name
+from projseg.segment_format.vectors import Numbers, Opaque
 
 ROWS = 300
 _AT = np.arange(ROWS)

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 SCHEMA = pa.schema(
     [

@@ -8,19 +8,21 @@ import msgspec
 import numpy as np
 from segment_bytes import FILE_ID
 
-from projseg.segment_format.layout.byte_reader import padding
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.byte_reader import padding
+from projseg.segment_format.checksum_and_compression import file_seed, part_checksum
+from projseg.segment_format.footer import (
+    TAIL_LAYOUT,
     ColumnEntry,
     DictionaryEntry,
     FieldEntry,
     Footer,
     TableEntry,
+    Tail,
     decode_footer,
     encode_footer,
+    pack_head,
 )
-from projseg.segment_format.layout.frame import TAIL_LAYOUT, Tail, pack_head
-from projseg.segment_format.layout.page_directory import HAS_BOUNDS, PAGE_DTYPE
-from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
+from projseg.segment_format.page_directory import HAS_BOUNDS, PAGE_DTYPE
 
 SEED = file_seed(FILE_ID)
 

@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 import xxhash
 
+from projseg.segment_format.checksum_and_compression import file_seed, part_checksum
+from projseg.segment_format.footer import TAIL_LAYOUT, Tail
 from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.layout.frame import TAIL_LAYOUT, Tail
-from projseg.segment_format.layout.page_directory import PAGE_DTYPE
-from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
+from projseg.segment_format.page_directory import PAGE_DTYPE
 
 DTYPES = {"pages": PAGE_DTYPE, "index_blocks": INDEX_BLOCK_DTYPE}
 INTEGERS = [

@@ -15,7 +15,7 @@ from projseg.algebra.expressions.tree import Call, Column, Literal
 from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.errors import ProjsegError
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 SCHEMA = pa.schema(
     [

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from projseg.algebra.expressions.functions.function_table import SPELLINGS
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 sys.path.append(str(Path(__file__).parents[2] / "docs"))
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from segment_bytes import build_segment
 from segment_columns import ids_of, vector_of
 
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -13,7 +13,7 @@ from projseg.algebra.aggregates.state_columns import state_column_name, stored_c
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.projection.parse import parse_projection
-from projseg.segment_format.layout.logical_types import parse_type_name
+from projseg.segment_format.logical_types import parse_type_name
 
 PATH = Path(__file__).parents[1] / "golden" / "canonical_texts.json"
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from projseg.segment_format.file.file_batch import Ending, FileBatch, StackedIds
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.vectors.vectors import Ids
+from projseg.segment_format.vectors import Ids
 
 FILE_ID = bytes(range(16))
 

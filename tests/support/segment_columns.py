@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.segment_format.dictionaries.dictionary import Dictionary, narrow_id_dtype
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.dictionary import Dictionary, narrow_id_dtype
+from projseg.segment_format.logical_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     arrow_to_numbers,
     is_fixed_width,
 )
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 INTEGER_TYPES = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from projseg.segment_format.layout.frame import HEAD_LAYOUT, Tail, pack_head
+from projseg.segment_format.footer import HEAD_LAYOUT, Tail, pack_head
 from projseg.table_layer.commits.commit import create_table
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot

@@ -16,8 +16,8 @@ from projseg.aggregation.state import Groups, State, ids_of, narrowed
 from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import numbers_of_array
-from projseg.segment_format.layout.logical_types import TIMESTAMP, is_fixed_width
-from projseg.segment_format.vectors.vectors import Opaque, Vector
+from projseg.segment_format.logical_types import TIMESTAMP, is_fixed_width
+from projseg.segment_format.vectors import Opaque, Vector
 
 INT64 = st.one_of(
     st.integers(-3, 3), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(1000, 70000)

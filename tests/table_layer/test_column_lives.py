@@ -20,7 +20,7 @@ from scale import IS_NIGHTLY
 
 import projseg
 from projseg.algebra.expressions.sql_words import parse_type
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 WIDER = {
     "tinyint": ["smallint", "int", "bigint", "double", "decimal(5,0)"],

@@ -29,8 +29,8 @@ from projseg.maintenance.compaction.compact import Compaction
 from projseg.maintenance.compaction.compact import compact as replace_small
 from projseg.maintenance.compaction.compaction_plan import plan_groups
 from projseg.maintenance.rewrite.tasks import ThreadRunner
-from projseg.segment_format.layout.format_limits import SEGMENT_BYTES_MAX
-from projseg.segment_format.vectors.vectors import Ids, Opaque
+from projseg.segment_format.format_limits import SEGMENT_BYTES_MAX
+from projseg.segment_format.vectors import Ids, Opaque
 
 HOURS = Granularity.parse("hour")
 COARSE = {"name": "coarse", "sql": "SELECT robot, min(page) AS p, count(*) AS n GROUP BY ALL"}

@@ -16,9 +16,9 @@ from projseg.errors import (
     UnsupportedFeatureError,
 )
 from projseg.maintenance.indexes import gather_blooms
+from projseg.segment_format.footer import parse_tail
 from projseg.segment_format.indexes import index_kinds
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC, BloomFile
-from projseg.segment_format.layout.frame import parse_tail
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata import checksummed_json
 from projseg.table_layer.metadata.change import ListBloomFiles

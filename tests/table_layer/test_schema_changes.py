@@ -10,7 +10,7 @@ import pytest
 
 from projseg import Projection, Table
 from projseg.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.metadata.snapshot import open_snapshot
 
 START = datetime(2024, 5, 1, tzinfo=UTC)

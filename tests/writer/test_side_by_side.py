@@ -8,10 +8,10 @@ import pytest
 from segment_bytes import FILE_ID, open_segment
 
 from projseg.evaluation.rows import MemorySource
+from projseg.segment_format import format_limits
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.verify_file import verify_segment
-from projseg.segment_format.layout import format_limits
-from projseg.segment_format.vectors.vectors import Opaque
+from projseg.segment_format.vectors import Opaque
 from projseg.writer import segment_contents
 from projseg.writer.column_vectors import column_vector
 from projseg.writer.segment_contents import BuiltProjection, NotBuilt, SegmentContents

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.segment_format.vectors import vectors
-from projseg.segment_format.vectors.vectors import Ids, Opaque
+from projseg.segment_format import vectors
+from projseg.segment_format.vectors import Ids, Opaque
 from projseg.writer import column_vectors
 from projseg.writer.column_vectors import text_vector
 

@@ -27,7 +27,7 @@ from projseg.reader.answer import answer
 from projseg.reader.dimensions import TableDimension
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.plan.version_facts import VersionFacts
-from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.table_layer.metadata.snapshot import Snapshot, read_version
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.views.cover_test import among

@@ -33,7 +33,7 @@ from projseg.algebra.expressions.tree import Call
 from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.kernels.block_operations import Operation
-from projseg.segment_format.layout.logical_types import TIMESTAMP, number_limits
+from projseg.segment_format.logical_types import TIMESTAMP, number_limits
 
 _SIGN_BIT: Final = -(1 << 63)
 

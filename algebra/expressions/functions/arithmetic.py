@@ -49,8 +49,8 @@ from projseg.algebra.expressions.functions.scalar_function import (
     written_infix,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.segment_format.layout.logical_types import type_name
-from projseg.segment_format.vectors.arrow_arrays import primitive_array, scalar_of
+from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
+from projseg.segment_format.logical_types import type_name
 
 _BIGINT_LEAST: Final = -(1 << 63)
 

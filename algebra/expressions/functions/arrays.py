@@ -51,8 +51,8 @@ from projseg.algebra.expressions.patterns import (
 from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
-from projseg.segment_format.layout.logical_types import is_nested, type_name
-from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values
+from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
+from projseg.segment_format.logical_types import is_nested, type_name
 
 _TEXT: Final = pa.string()
 _INT: Final = pa.int32()

@@ -56,13 +56,13 @@ from projseg.algebra.expressions.sql_words import sql_type
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.duration import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
+from projseg.segment_format.logical_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     arrow_to_numbers,
     type_name,
 )
-from projseg.segment_format.vectors.arrow_arrays import primitive_array, scalar_of
 
 _LIMITS: Final = {pa.int8(): 1 << 7, pa.int16(): 1 << 15, pa.int32(): 1 << 31, pa.int64(): 1 << 63}
 

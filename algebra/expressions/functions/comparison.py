@@ -44,8 +44,8 @@ from projseg.algebra.expressions.tree import (
     Literal,
     literal_scalar,
 )
-from projseg.segment_format.layout.logical_types import is_nested, is_text, type_name
-from projseg.segment_format.vectors.arrow_arrays import scalar_of
+from projseg.segment_format.arrow_arrays import scalar_of
+from projseg.segment_format.logical_types import is_nested, is_text, type_name
 
 _SEARCHED_OPTIONS_MAX: Final = 3  # a search of more takes longer than to hash every text
 

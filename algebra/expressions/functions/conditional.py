@@ -29,7 +29,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
     written_infix,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array, scalar_of
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array, scalar_of
 
 
 def logical(function: str, arguments: Sequence[Expression], zone: str) -> Expression:

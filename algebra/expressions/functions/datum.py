@@ -19,14 +19,14 @@ from projseg.algebra.expressions.sql_parameters import refuse_word
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, LimitExceededError
 from projseg.memory.forks import late_import
-from projseg.segment_format.layout.logical_types import type_name
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
     array_of,
     filled_values,
     primitive_array,
     text_buffers,
     valid_values,
 )
+from projseg.segment_format.logical_types import type_name
 
 _INT_MAX: Final = (1 << 31) - 1
 

@@ -23,7 +23,7 @@ from projseg.algebra.expressions.functions.datum import (
     overflow,
 )
 from projseg.algebra.expressions.tree import Call
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.logical_types import (
     arrow_to_numbers,
     numbers_to_arrow,
     type_name,

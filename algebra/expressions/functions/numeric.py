@@ -62,13 +62,13 @@ from projseg.algebra.expressions.functions.scalar_function import (
 )
 from projseg.algebra.expressions.inverses import whole
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.arrow_arrays import array_of, primitive_array, scalar_of
+from projseg.segment_format.logical_types import (
     arrow_to_numbers,
     is_nested,
     numbers_to_arrow,
     type_name,
 )
-from projseg.segment_format.vectors.arrow_arrays import array_of, primitive_array, scalar_of
 
 _ROUNDED_DIGITS_MAX: Final = 400
 """Beyond so many digits, no number changes, or all become 0."""

@@ -38,8 +38,8 @@ from projseg.algebra.expressions.functions.scalar_function import (
     never,
 )
 from projseg.algebra.expressions.tree import PRECISION_MAX, Call, Expression, Literal
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, type_name
-from projseg.segment_format.vectors.arrow_arrays import array_of
+from projseg.segment_format.arrow_arrays import array_of
+from projseg.segment_format.logical_types import arrow_to_numbers, type_name
 
 _DECIMAL_OF: Final = {
     pa.int8(): pa.decimal128(3, 0),

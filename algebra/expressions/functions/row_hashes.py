@@ -40,9 +40,9 @@ from projseg.algebra.expressions.functions.scalar_function import (
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.errors import CorruptSegmentError, EvaluationError
 from projseg.memory.forks import late_import
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.segment_format.encodings.text_encoding import text_parts
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_nested, is_text
-from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array
+from projseg.segment_format.logical_types import arrow_to_numbers, is_nested, is_text
 
 _TEXT: Final = pa.string()
 _SHA2: Final = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}

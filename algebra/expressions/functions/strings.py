@@ -32,7 +32,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
     written_as_call,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.segment_format.vectors.arrow_arrays import array_of, scalar_of
+from projseg.segment_format.arrow_arrays import array_of, scalar_of
 
 _TEXT: Final = pa.string()
 _INT: Final = pa.int32()

@@ -23,14 +23,14 @@ from projseg.algebra.expressions.functions.datum import (
 from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
 from projseg.errors import EvaluationError, InvalidInputError
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
     array_of,
     filled_values,
     primitive_array,
     primitive_values,
     scalar_of,
 )
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
 
 
 def to_text(array: pa.Array, zone: str) -> pa.Array:

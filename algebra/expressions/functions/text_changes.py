@@ -31,7 +31,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import LimitExceededError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 _TEXT: Final = pa.string()
 _TEXTS: Final = pa.list_(_TEXT)

@@ -29,8 +29,8 @@ from projseg.algebra.expressions.patterns.text_query import (
     read_text_query,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.segment_format.arrow_arrays import primitive_array, valid_values
 from projseg.segment_format.indexes.text_keys import Words, slices
-from projseg.segment_format.vectors.arrow_arrays import primitive_array, valid_values
 
 Mask = NDArray[np.bool_]
 

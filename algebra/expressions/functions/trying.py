@@ -46,7 +46,7 @@ from projseg.algebra.expressions.functions.text_casts import may_be_written
 from projseg.algebra.expressions.sql_words import sql_type
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.errors import EvaluationError
-from projseg.segment_format.vectors.arrow_arrays import primitive_array, scalar_of
+from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 
 _Mask = NDArray[np.bool_]
 _SLACK: Final = 1 + 1e-9  # more than doubles are off

@@ -25,7 +25,7 @@ from projseg.algebra.expressions.patterns.pattern_part import (
 )
 from projseg.errors import EvaluationError
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, under
-from projseg.segment_format.vectors.arrow_arrays import array_of
+from projseg.segment_format.arrow_arrays import array_of
 
 # How much time a pattern may take for a text.
 #

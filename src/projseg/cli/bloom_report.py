@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from projseg.segment_format.byte_reader import corrupt
+from projseg.segment_format.footer import TAIL_LAYOUT, parse_tail
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC, BloomFile
 from projseg.segment_format.indexes.index_kinds import read_definition
-from projseg.segment_format.layout.byte_reader import corrupt
-from projseg.segment_format.layout.frame import TAIL_LAYOUT, parse_tail
 
 ReadRange = Callable[[int, int], bytes]
 

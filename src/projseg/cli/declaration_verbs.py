@@ -18,7 +18,7 @@ from projseg.cli.shared_arguments import (
 )
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.indexes.index_kinds import KINDS
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.metadata.index_declaration import find_index
 
 _Column = Annotated[str, "The column."]

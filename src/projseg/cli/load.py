@@ -21,7 +21,7 @@ from projseg.cli.output import OutputFormat, print_fields, print_rows, shown_pro
 from projseg.cli.shared_arguments import Location, Output, given_options, open_table, sql_list
 from projseg.declarations import check_declared
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 Format = Literal["parquet", "csv", "json"]
 _ASCII_MAX: Final = 127

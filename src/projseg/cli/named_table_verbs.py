@@ -22,7 +22,7 @@ from projseg.cli.shared_arguments import (
     content_of,
 )
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.logical_types import normal_type
+from projseg.segment_format.logical_types import normal_type
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog  # its packages are an extra's

@@ -28,7 +28,7 @@ from projseg.cli.shared_arguments import (
     tables_named,
 )
 from projseg.explain import Explain
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 
 
 def query(location: Location, *, query: GivenQuery, at: At) -> Found:

@@ -22,7 +22,7 @@ from projseg.segment_format.file.description import (
     describe,
 )
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.storage.local_files import storage_error
 
 _WIDE_FIELDS: Final = frozenset({"kind", "role", "nulls", "raw_bytes", "definition"})

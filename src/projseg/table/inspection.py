@@ -59,7 +59,7 @@ class TableInspection:
         """Return the table as a notebook shows it."""
         # Imported here, so that a process that only asks starts without it.
         from projseg import html
-        from projseg.segment_format.layout.logical_types import type_name
+        from projseg.segment_format.logical_types import type_name
 
         location = without_secrets(self.location)
         name = location.rstrip("/").rpartition("/")[2]

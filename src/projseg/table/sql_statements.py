@@ -25,7 +25,7 @@ from projseg.errors import InvalidInputError, did_you_mean
 from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer_over
 from projseg.reader.plan.bind_template import bind_asked
-from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.logical_types import type_name
 from projseg.table.inspection import TableInspection
 from projseg.table.view_answers import ViewedVersion
 from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at

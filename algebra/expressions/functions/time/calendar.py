@@ -48,7 +48,7 @@ from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.duration import DAY, SECOND, Span
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.errors import EvaluationError
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, arrow_to_numbers
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, arrow_to_numbers
 
 
 def add_interval(argument: Expression, span: Span, zone: str) -> Expression:

@@ -58,8 +58,8 @@ from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND, Span, parse
 from projseg.algebra.time.time_zones import MAX_MICROS, zone_name, zone_table
 from projseg.algebra.time.zoned_buckets import Granularity, months_of
 from projseg.errors import EvaluationError
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
-from projseg.segment_format.vectors.arrow_arrays import filled_values, scalar_of
+from projseg.segment_format.arrow_arrays import filled_values, scalar_of
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 _SECONDS: Final = pa.decimal128(16, 6)
 

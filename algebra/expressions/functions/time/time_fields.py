@@ -44,7 +44,7 @@ from projseg.algebra.expressions.tree import Call, Cut, Expression, Literal
 from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ, numbers_to_arrow
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, numbers_to_arrow
 
 DATE_FIELDS: Final[dict[str, str]] = {
     "year": "P1Y",

@@ -42,7 +42,7 @@ from projseg.algebra.time.bucket_order import changes_of_side, keeps_order
 from projseg.algebra.time.duration import DAY, parse_interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, is_fixed, zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.logical_types import TIMESTAMP
 
 _UNITS: Final[dict[str, str]] = {
     "year": "P1Y",

@@ -45,8 +45,8 @@ from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.segment_format.layout.logical_types import TIMESTAMP
-from projseg.segment_format.vectors.arrow_arrays import array_of, primitive_array, scalar_of
+from projseg.segment_format.arrow_arrays import array_of, primitive_array, scalar_of
+from projseg.segment_format.logical_types import TIMESTAMP
 
 _TEXT: Final = pa.string()
 _DEFAULT: Final = "yyyy-MM-dd HH:mm:ss"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptSegmentError
-from projseg.segment_format.layout.format_limits import NESTED_VALUES_MAX, require_limit
+from projseg.segment_format.format_limits import NESTED_VALUES_MAX, require_limit
 
 ALIGNMENT = 8  # every array inside a page starts at a multiple of this many bytes
 

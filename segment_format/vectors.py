@@ -22,15 +22,19 @@ from numpy.typing import NDArray
 from projseg.kernels.integer_codes import common_zeros
 from projseg.kernels.row_selection import gather, gather_text
 from projseg.memory.forks import cached_property
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.layout.logical_types import is_text, numbers_to_arrow
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
+    WIDE,
+    as_wide,
+    halves,
+    limits,
     primitive_array,
     text_array,
     text_buffers,
+    to_objects,
     valid_values,
 )
-from projseg.segment_format.vectors.wide_integers import WIDE, as_wide, halves, limits, to_objects
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.logical_types import is_text, numbers_to_arrow
 
 _MANY_TEXTS: Final = 1 << 16
 _HASHES_BYTES: Final = 16  # of one value: for HLL and for theta sketches
@@ -93,7 +97,7 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
     Parameters
     ----------
     values : uint8/16/32[n], int64[n], float32/64[n], WIDE[n] or object[n]
-        WIDE holds integers of 128 bits (`wide_integers.py`), for columns of which some value passes
+        WIDE holds integers of 128 bits (`arrow_arrays.py`), for columns of which some value passes
         64 bits; object holds Python integers, for sums and states that do. Rows that are null hold
         0.
     type : pa.DataType

@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.memory.memory_pool import empty
-from projseg.segment_format.layout.format_limits import NESTING_DEPTH_MAX
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
+    WIDE,
+    as_wide,
+    halves,
+    limits,
     numpy_dtype,
     primitive_array,
     primitive_values,
@@ -24,7 +27,7 @@ from projseg.segment_format.vectors.arrow_arrays import (
     valid_values,
     validity_bitmap,
 )
-from projseg.segment_format.vectors.wide_integers import WIDE, as_wide, halves, limits
+from projseg.segment_format.format_limits import NESTING_DEPTH_MAX
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ: Final = pa.timestamp("us")

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from projseg.errors import LimitExceededError
 from projseg.memory.forks import cached_property
 from projseg.memory.memory_pool import empty_to_keep
+from projseg.segment_format.arrow_arrays import WIDE, limits, numpy_dtype, text_array
+from projseg.segment_format.byte_reader import ByteReader, corrupt
+from projseg.segment_format.checksum_and_compression import decompress_page, part_checksum
 from projseg.segment_format.encodings.encoding_table import (
     INTEGER_ENCODINGS,
     NESTED,
@@ -23,15 +26,10 @@ from projseg.segment_format.encodings.encoding_table import (
     TEXT_ENCODINGS,
 )
 from projseg.segment_format.encodings.nested_encoding import decode_validity
-from projseg.segment_format.layout.byte_reader import ByteReader, corrupt
-from projseg.segment_format.layout.format_limits import require_limit
-from projseg.segment_format.layout.logical_types import is_nested, is_text, number_limits, type_name
-from projseg.segment_format.layout.page_directory import HAS_BOUNDS, PageRecord
-from projseg.segment_format.layout.part_checksum import part_checksum
-from projseg.segment_format.pages.compression import decompress_page
-from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, text_array
-from projseg.segment_format.vectors.vectors import Numbers
-from projseg.segment_format.vectors.wide_integers import WIDE, limits
+from projseg.segment_format.format_limits import require_limit
+from projseg.segment_format.logical_types import is_nested, is_text, number_limits, type_name
+from projseg.segment_format.page_directory import HAS_BOUNDS, PageRecord
+from projseg.segment_format.vectors import Numbers
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1

@@ -1,12 +1,12 @@
-"""Postings of a stored segment: the values that hold a key, read by pages. SPEC.md section 17.
+"""Postings: which values of a dictionary hold a key, made for a new segment and read by pages.
 
-What breaks the format raises CorruptSegmentError; a query then goes on without, since postings only
-spare work.
+SPEC.md section 17. What breaks the format raises CorruptSegmentError; a query then goes on without,
+since postings only spare work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,23 +14,110 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_values import read_values
+from projseg.segment_format.byte_reader import corrupt
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import HeldBytes, dictionary_hashes, read_values
 from projseg.segment_format.file.column_view import ColumnView
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.indexes.index_kinds import IndexDefinition, read_definition
-from projseg.segment_format.indexes.postings import COMMON_SHARE, KEY, KEY_TYPES, OF_IDS, PLACE
-from projseg.segment_format.layout.byte_reader import corrupt
-from projseg.segment_format.layout.footer import BASE_TABLE, ColumnEntry, PostingsEntry, Role
-from projseg.segment_format.layout.format_limits import (
+from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, PostingsEntry, Role
+from projseg.segment_format.format_limits import (
+    DICTIONARY_VALUES_MAX,
     POSTINGS_ROWS_MAX,
     expanded_bytes_max,
     require_limit,
 )
-from projseg.segment_format.layout.logical_types import parse_type_name, type_name
-from projseg.segment_format.layout.page_directory import PageDirectory, directory_bytes
-from projseg.segment_format.pages.page_decoder import decode_ids, decode_numbers
-from projseg.segment_format.vectors.open_file_memory import HeldBytes
+from projseg.segment_format.indexes.index_kinds import IndexDefinition, read_definition
+from projseg.segment_format.indexes.text_keys import PostedKeys, posted_grams, posted_words
+from projseg.segment_format.logical_types import parse_type_name, type_name
+from projseg.segment_format.page_decoder import decode_ids, decode_numbers
+from projseg.segment_format.page_directory import PageDirectory, directory_bytes
+from projseg.segment_format.vectors import Ids, Numbers, Vector
+
+OF_IDS: Final = "ids"
+"""What places are: ids of the column's dictionary."""
+
+KEY: Final = "key"
+PLACE: Final = "place"
+SKIPPED: Final = "skipped: "
+NO_DICTIONARY: Final = f"{SKIPPED}the column has no dictionary"
+
+COMMON_SHARE: Final = 8
+"""A key that is in more than one of so many values has no rows: it tells nothing."""
+
+KEY_TYPES: Final[dict[str, pa.DataType]] = {"token": pa.string(), "ngram": pa.int64()}
+"""By kind of index, the type of its keys."""
+
+_POSTED: Final[dict[str, Callable[[pa.Array], PostedKeys]]] = {
+    "token": posted_words,
+    "ngram": posted_grams,
+}
+
+
+class BuiltPostings(msgspec.Struct, frozen=True, eq=False):
+    """The postings of one definition, as a segment stores them.
+
+    Parameters
+    ----------
+    definition : IndexDefinition
+        Of kind `token` or `ngram`.
+    count : int
+        Values of the column's dictionary, a null counted.
+    keys : Dictionary
+        All keys of these values.
+    key_ids : uint[n]
+        The key of each row, ascending.
+    places : uint32[n]
+        The value of each row, ascending for each key.
+    """
+
+    definition: IndexDefinition
+    count: int
+    keys: Dictionary
+    key_ids: NDArray[np.unsignedinteger[Any]]
+    places: NDArray[np.uint32]
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """The value hash of each key: uint64[k]."""
+        return dictionary_hashes(self.keys)
+
+    @property
+    def columns(self) -> dict[str, Vector]:
+        """The columns by name."""
+        return {
+            KEY: Ids(self.key_ids, self.keys),
+            PLACE: Numbers(self.places, pa.int64()),
+        }
+
+
+def build_postings(definition: IndexDefinition, vector: Vector) -> BuiltPostings | str:
+    """Return the postings of a column, or why it has none.
+
+    Parameters
+    ----------
+    definition : IndexDefinition
+        Of kind `token` or `ngram`.
+    vector : Vector
+        The base column.
+    """
+    if not isinstance(vector, Ids):
+        return NO_DICTIONARY
+    dictionary = vector.dictionary
+    posted = _POSTED[definition.kind](dictionary.values.drop_null())
+    counts = np.diff(posted.starts)
+    kept = counts * COMMON_SHARE <= len(dictionary)
+    row_count = int(counts[kept].sum())
+    if row_count > POSTINGS_ROWS_MAX or len(counts) > DICTIONARY_VALUES_MAX:
+        return f"{SKIPPED}{row_count} rows of {len(counts)} keys are too many"
+    keys = Dictionary(posted.keys)
+    ids = np.arange(len(counts), dtype=keys.id_dtype)
+    places = posted.texts if kept.all() else posted.texts[np.repeat(kept, counts)]
+    if dictionary.has_null:
+        places = places + np.uint32(1)
+    return BuiltPostings(
+        definition, len(dictionary), keys, np.repeat(ids[kept], counts[kept]), places
+    )
+
 
 _PLACE_TYPE: Final = pa.int64()
 _OPEN_BYTES: Final = 8 * 1024  # approximate memory of opened postings

@@ -20,14 +20,14 @@ from projseg.kernels.sorting import distinct, float_order_keys
 from projseg.kernels.texts.text_bytes import first_disorder
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.forks import cached_property
-from projseg.segment_format.encodings.text_encoding import text_parts
-from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
-from projseg.segment_format.vectors.arrow_arrays import (
+from projseg.segment_format.arrow_arrays import (
     filled_values,
     primitive_array,
     text_array,
     text_buffers,
 )
+from projseg.segment_format.encodings.text_encoding import text_parts
+from projseg.segment_format.logical_types import arrow_to_numbers, is_fixed_width, is_text
 
 # Proof that values are a dictionary: in order, each once. SPEC.md section 4.3.
 #

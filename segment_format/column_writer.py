@@ -1,9 +1,12 @@
-"""Cut a vector into pages, compress them, and put them on the sink, one after the other."""
+"""Cut a vector into pages with zone maps, encode and compress them, and put them on the sink.
+
+The bytes of a page: SPEC.md section 5.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,32 +14,135 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.encodings.encoding_table import numbers_of
-from projseg.segment_format.encodings.nested_encoding import item_count
-from projseg.segment_format.layout.byte_reader import padding
-from projseg.segment_format.layout.footer import PartEntry
-from projseg.segment_format.layout.format_limits import (
+from projseg.kernels.integer_codes import PageStatistics, page_statistics
+from projseg.segment_format.arrow_arrays import valid_values
+from projseg.segment_format.byte_reader import padding
+from projseg.segment_format.checksum_and_compression import (
+    NUMBERS_SHARE_MAX,
+    TEXT_SHARE_MAX,
+    compress_page,
+    file_seed,
+    part_checksum,
+)
+from projseg.segment_format.encodings.encoding_table import (
+    INTEGER_ENCODINGS,
+    NESTED,
+    NUMBER_ENCODINGS,
+    TEXT_ENCODINGS,
+    numbers_of,
+)
+from projseg.segment_format.encodings.nested_encoding import (
+    encode_validity,
+    item_count,
+    value_count,
+)
+from projseg.segment_format.footer import PartEntry
+from projseg.segment_format.format_limits import (
+    NESTED_VALUES_MAX,
     PAGE_RAW_BYTES_MAX,
     PAGE_ROWS_MAX,
     PARTS_MAX,
     SEGMENT_BYTES_MAX,
     require_limit,
 )
-from projseg.segment_format.layout.logical_types import is_text, number_limits, type_name
-from projseg.segment_format.layout.page_directory import PAGE_DTYPE
-from projseg.segment_format.layout.part_checksum import file_seed, part_checksum
-from projseg.segment_format.pages.compression import (
-    NUMBERS_SHARE_MAX,
-    TEXT_SHARE_MAX,
-    compress_page,
-)
-from projseg.segment_format.pages.page_encoder import (
-    EncodedPage,
-    encode_ids_page,
-    encode_numbers_page,
-    encode_opaque_page,
-)
-from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.logical_types import is_nested, is_text, number_limits, type_name
+from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN, PAGE_DTYPE, float_bounds
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPage:
+    """A page before compression, and what the directory will say of it."""
+
+    raw: bytes
+    row_count: int
+    encoding: int
+    validity: int = 0
+    null_count: int = 0
+    flags: int = 0
+    minimum: int = 0
+    maximum: int = 0
+
+
+def encode_ids_page(ids: NDArray[Any], *, has_null: bool) -> EncodedPage:
+    """Encode dictionary ids, unsigned[n]; id 0 counts as null where the dictionary has one."""
+    values = ids.astype(np.int64)
+    facts = page_statistics(values)
+    encoding, raw = INTEGER_ENCODINGS.choose(values, facts).encode()
+    return EncodedPage(
+        raw,
+        len(ids),
+        encoding,
+        null_count=len(ids) - int(np.count_nonzero(ids)) if has_null else 0,
+        flags=HAS_BOUNDS,
+        minimum=facts.minimum,
+        maximum=facts.maximum,
+    )
+
+
+def encode_numbers_page(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> EncodedPage:
+    """Encode fixed-width values.
+
+    Parameters
+    ----------
+    values : int64[n], float32[n], float64[n] or object[n]
+        n >= 1; complete values, without a base.
+    validity : bool[n] or None
+        True where there is a value.
+    """
+    kind, validity_part = encode_validity(validity)
+    null_count = 0 if validity is None else len(validity) - int(np.count_nonzero(validity))
+    known = values if validity is None or null_count == 0 else values[validity]
+    filled = values
+    if null_count:
+        fill = known.min() if len(known) else values.dtype.type(0)
+        filled = np.where(validity, values, fill) if validity is not None else values
+    chosen, facts = NUMBER_ENCODINGS.choose(filled)
+    encoding, values_part = chosen.encode()
+    flags, minimum, maximum = _bounds(known, facts)
+    raw = validity_part + values_part
+    return EncodedPage(
+        raw, len(values), encoding, kind, null_count, flags, minimum=minimum, maximum=maximum
+    )
+
+
+def encode_opaque_page(array: pa.Array, *, is_sorted: bool = False) -> EncodedPage:
+    """Encode an Arrow array of text or nested values, of at least one row.
+
+    `is_sorted` says that the texts are a dictionary's, worth front coding.
+
+    Raises
+    ------
+    LimitExceededError
+        If a value is too large, or a page has too many nested values.
+    """
+    kind, validity_part = 0, b""
+    if array.null_count:
+        kind, validity_part = encode_validity(valid_values(array))
+    if array.null_count == len(array):
+        encoding, values_part = NESTED.number, b""
+    elif is_nested(array.type):
+        require_limit("number of values of a nested page", value_count(array), NESTED_VALUES_MAX)
+        encoding, values_part = NESTED.number, NESTED.codec.offer(array).make()
+    else:
+        encoding, values_part = TEXT_ENCODINGS.choose(array, is_sorted=is_sorted).encode()
+    return EncodedPage(validity_part + values_part, len(array), encoding, kind, array.null_count)
+
+
+def _bounds(known: NDArray[Any], facts: PageStatistics | None) -> tuple[int, int, int]:
+    """Return (flags, minimum, maximum) of the values that are not null."""
+    if known.dtype.kind == "f":
+        if len(known) == 0:
+            return 0, 0, 0
+        found = float_bounds(known)
+        if found is None:
+            return HAS_NAN, 0, 0
+        minimum, maximum, has_nan = found
+        return HAS_BOUNDS | (HAS_NAN if has_nan else 0), minimum, maximum
+    if len(known) == 0 or facts is None:
+        return 0, 0, 0
+    return HAS_BOUNDS, facts.minimum, facts.maximum
+
 
 _TEXT_ENCODINGS = numbers_of("text", "nested")
 _OPAQUE_PAGE_BYTES = 2**20  # pages of text are cut here, so that a few rows cost one small read

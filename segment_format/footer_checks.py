@@ -12,20 +12,29 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.layout.byte_reader import corrupt
-from projseg.segment_format.layout.footer import (
+from projseg.segment_format.byte_reader import corrupt
+from projseg.segment_format.footer import (
     BASE_TABLE,
+    FILE_ID_BYTES,
+    GROUPS_ONLY,
+    HEAD_LAYOUT,
     ROW_NUMBER,
+    ROW_PROJECTIONS,
+    TAIL_LAYOUT,
+    ZONE_RULES,
     ColumnEntry,
     ColumnKind,
     DictionaryEntry,
     Footer,
     PartEntry,
     TableEntry,
+    Tail,
+    check_features,
     decode_footer,
     has_zone_rules,
+    parse_tail,
 )
-from projseg.segment_format.layout.format_limits import (
+from projseg.segment_format.format_limits import (
     COLUMNS_MAX,
     DICTIONARY_VALUES_MAX,
     PARTS_MAX,
@@ -35,24 +44,13 @@ from projseg.segment_format.layout.format_limits import (
     name_problem,
     require_limit,
 )
-from projseg.segment_format.layout.frame import (
-    FILE_ID_BYTES,
-    GROUPS_ONLY,
-    HEAD_LAYOUT,
-    ROW_PROJECTIONS,
-    TAIL_LAYOUT,
-    ZONE_RULES,
-    Tail,
-    check_features,
-    parse_tail,
-)
-from projseg.segment_format.layout.logical_types import (
+from projseg.segment_format.logical_types import (
     is_fixed_width,
     is_nested,
     is_text,
     parse_type_name,
 )
-from projseg.segment_format.layout.page_directory import PAGE_DTYPE
+from projseg.segment_format.page_directory import PAGE_DTYPE
 
 
 class _FooterChecker:

@@ -1,13 +1,31 @@
-"""zstandard over a whole page, where the saving is worth the time to undo it. SPEC.md 5.2."""
+"""How parts are stored: their checksums, and pages compressed where that is worth it.
+
+The seed of a checksum mixes the file's id and the part's offset, so a page moved within its file,
+or taken from another file, does not verify even though its bytes are whole. SPEC.md section 3.
+
+zstandard takes a whole page, where the saving is worth the time to undo it. SPEC.md 5.2.
+"""
 
 from __future__ import annotations
 
 import threading
 from typing import Final
 
+import xxhash
 import zstandard
 
-from projseg.segment_format.layout.byte_reader import corrupt
+from projseg.segment_format.byte_reader import corrupt
+
+
+def file_seed(file_id: bytes) -> int:
+    """Return the seed of a file: xxh3_64 of its 16-byte id."""
+    return int(xxhash.xxh3_64_intdigest(file_id))
+
+
+def part_checksum(content: bytes | memoryview, seed: int, file_offset: int) -> int:
+    """Return the checksum of the part stored at `file_offset` of the file with that seed."""
+    return int(xxhash.xxh3_64_intdigest(content, seed=seed ^ file_offset))
+
 
 NONE: Final = 0
 ZSTD: Final = 1

@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 
 from projseg.kernels.page_integers import CONTENT_MARGIN, decode_integer_pages
 from projseg.kernels.texts.text_bytes import PREFIX_BYTES_MAX, join_texts
+from projseg.segment_format.arrow_arrays import text_array
+from projseg.segment_format.byte_reader import ALIGNMENT, ByteReader
 from projseg.segment_format.encodings.fixed_width import SCALE_MAX
 from projseg.segment_format.encodings.nested_encoding import decode_validity
-from projseg.segment_format.layout.byte_reader import ALIGNMENT, ByteReader
-from projseg.segment_format.layout.format_limits import (
+from projseg.segment_format.footer import HEAD_LAYOUT
+from projseg.segment_format.format_limits import (
     PAGE_RAW_BYTES_MAX,
     PAGE_ROWS_MAX,
     VALUE_BYTES_MAX,
 )
-from projseg.segment_format.layout.frame import HEAD_LAYOUT
-from projseg.segment_format.layout.logical_types import is_fixed_width, is_text, number_limits
-from projseg.segment_format.layout.page_directory import FLAGS_KNOWN, HAS_BOUNDS
-from projseg.segment_format.vectors.arrow_arrays import text_array
-from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.logical_types import is_fixed_width, is_text, number_limits
+from projseg.segment_format.page_directory import FLAGS_KNOWN, HAS_BOUNDS
+from projseg.segment_format.vectors import Numbers
 
 _PLAIN, _DECIMAL, _TEXT, _FRONT_CODED = range(8, 12)  # encodings
 _POWERS: Final = np.array([float(10**scale) for scale in range(SCALE_MAX + 1)])

@@ -1,1 +1,0 @@
-"""Dictionaries: the sorted distinct values of a column, in pages, by hash."""

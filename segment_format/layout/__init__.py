@@ -1,1 +1,0 @@
-"""The frame of a segment file: head, tail, footer, directory, types and limits."""

@@ -1,1 +1,0 @@
-"""Pages: a run of rows as bytes, compressed, with a zone map."""

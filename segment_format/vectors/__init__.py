@@ -1,1 +1,0 @@
-"""Columns in memory: vectors, wide integers and Arrow arrays."""
