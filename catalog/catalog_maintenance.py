@@ -17,7 +17,7 @@ from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import Replace
-from projseg.table_layer.metadata.projection_scope import declare_scope
+from projseg.table_layer.metadata.known_properties import declare_scope
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import (
     DATA_PREFIX,

@@ -17,9 +17,8 @@ from projseg.declarations import declaration_of, declare_properties
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.logical_types import normal_type, parse_type_name, type_name
 from projseg.segment_format.page_directory import may_widen
-from projseg.table_layer.columns.column_changes import ColumnChanges, with_changes
-from projseg.table_layer.columns.projection_names import stored_declaration
-from projseg.table_layer.commits.adopted_layout import (
+from projseg.table_layer.column_changes import ColumnChanges, with_changes
+from projseg.table_layer.commits.rebase_declarations import (
     DEFINITION,
     DEFINITION_VERSION,
     with_layout,
@@ -33,6 +32,7 @@ from projseg.table_layer.metadata.table_properties import (
     check_projection_count,
 )
 from projseg.table_layer.metadata.table_schema import stored_by_name
+from projseg.table_layer.renamed_columns import stored_declaration
 from projseg.table_layer.storage.storage_contract import Storage
 
 UNTYPED: Final = "string"

@@ -12,7 +12,7 @@ from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX
 from projseg.catalog.store.table_metadata import Action, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError
-from projseg.table_layer.metadata.versions import holds_table
+from projseg.table_layer.metadata.versions_and_tags import holds_table
 
 _FILE_NAME: Final = ".json"
 

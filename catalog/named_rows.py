@@ -29,8 +29,8 @@ from projseg.input_rows import RowsLike, batches_of
 from projseg.table import Table
 from projseg.table.projection_edits import bounds_of
 from projseg.table.writes import Commit, OnSegment, commit_of, transaction_of
-from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit, create_table
+from projseg.table_layer.commits.publish import removed_on_failure
 from projseg.table_layer.metadata.change import Append, ChangeColumns, Overwrite
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties

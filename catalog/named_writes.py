@@ -18,9 +18,9 @@ from projseg.catalog.declared_table import (
 from projseg.catalog.store.table_metadata import ProjectionStatus, TableMetadata, TableStatus
 from projseg.catalog.stored_values import assigned
 from projseg.table.writes import OnSegment
-from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges, with_changes
-from projseg.table_layer.commits.adopted_layout import may_adopt, with_layout
+from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges, with_changes
 from projseg.table_layer.commits.commit import not_committed
+from projseg.table_layer.commits.rebase_declarations import may_adopt, with_layout
 from projseg.table_layer.metadata.change import AdoptLayout
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
@@ -170,7 +170,7 @@ def status_of(definition: TableMetadata, snapshot: Snapshot) -> TableStatus:
     snapshot : Snapshot
         The table; no segment file is opened.
     """
-    from projseg.table_layer.contents.projection_coverage import projection_stats
+    from projseg.table_layer.coverage import projection_stats
 
     found = []
     for row in projection_stats(snapshot).to_pylist():

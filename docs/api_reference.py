@@ -17,7 +17,7 @@ from projseg.maintenance.row_changes.delete_and_update import Corrected
 from projseg.maintenance.row_changes.erase import Erased
 from projseg.maintenance.verification.findings import Finding
 from projseg.memory.cache import CacheStatistics
-from projseg.table_layer.retention.vacuum import Vacuumed
+from projseg.table_layer.vacuum import Vacuumed
 
 _RETURNED = (Finding, Corrected, Erased, Vacuumed, CacheStatistics)
 _ANSWERS = (projseg.Commit, projseg.Explain, projseg.Refresh, projseg.View, *_RETURNED)

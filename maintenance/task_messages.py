@@ -20,9 +20,15 @@ from projseg.errors import InvalidInputError
 from projseg.maintenance.compaction.compact import Compaction
 from projseg.maintenance.projections.materialize import Materialization
 from projseg.maintenance.rewrite.tasks import NewFile, Rewrite, Target, WorkOrder, Written, written
-from projseg.table_layer.commits.cleanup import remove
-from projseg.table_layer.metadata.entry_codec import LOGGER, packed, unpacked, warn_of_releases
-from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
+from projseg.table_layer.commits.publish import remove
+from projseg.table_layer.metadata.segment_entry import (
+    LOGGER,
+    SegmentEntry,
+    packed,
+    unpacked,
+    warn_of_releases,
+    written_files,
+)
 from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile
 from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import prefix_of_write

@@ -32,19 +32,23 @@ from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.footer_checks import ENDING_BYTES
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.vectors import Ids, Vector
-from projseg.table_layer.columns.renamed_columns import viewed, viewed_projection
-from projseg.table_layer.commits.fetched_ranges import FetchedRanges, ending_bytes
-from projseg.table_layer.commits.verify_entries import listed_ending, read_listed
-from projseg.table_layer.metadata.deleted_rows import deleted_rows
-from projseg.table_layer.metadata.footer_match import (
+from projseg.table_layer.commits.footer_match import (
     footer_mismatches,
     listing_mismatches,
     projection_mismatches,
     require_match,
     type_mismatches,
 )
+from projseg.table_layer.commits.verify_entries import (
+    FetchedRanges,
+    ending_bytes,
+    listed_ending,
+    read_listed,
+)
+from projseg.table_layer.metadata.deleted_rows import deleted_rows
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.table_schema import TableSchema
+from projseg.table_layer.renamed_columns import viewed, viewed_projection
 from projseg.table_layer.storage.locate_storage import Storage
 
 

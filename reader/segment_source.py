@@ -22,7 +22,7 @@ from projseg.segment_format.format_limits import PAGE_ROWS_MAX, expanded_bytes_m
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
 from projseg.segment_format.page_directory import PageZones
 from projseg.segment_format.vectors import Ids, Numbers, Vector
-from projseg.table_layer.commits.fetched_ranges import FetchedRanges
+from projseg.table_layer.commits.verify_entries import FetchedRanges
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.storage.locate_storage import ByteRange
 

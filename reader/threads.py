@@ -23,7 +23,7 @@ from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread
 from projseg.memory.request_pool import IN_FLIGHT_MAX, side_by_side
 from projseg.reader.open_sources import open_source
 from projseg.reader.plan.query_plan import QueryPlan
-from projseg.table_layer.commits.fetched_ranges import FetchedRanges
+from projseg.table_layer.commits.verify_entries import FetchedRanges
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 

@@ -14,7 +14,7 @@ from typing import Final
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.spark_datasource.option_record import ADDED_BY_EXTENSION
 from projseg.spark_datasource.reads.stream_options import OPTIONS
-from projseg.table_layer.storage.store_location import StorageOptions
+from projseg.table_layer.storage.locate_storage import StorageOptions
 
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 

@@ -34,10 +34,9 @@ from projseg.table.declaration_commits import (
     widening,
 )
 from projseg.table.projection_edits import bounds_of
-from projseg.table_layer.columns.column_changes import ColumnChanges
-from projseg.table_layer.columns.projection_names import declared_spec
-from projseg.table_layer.commits.version_diff import effect_of
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.change_feed import effect_of
+from projseg.table_layer.column_changes import ColumnChanges
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.known_properties import is_auto_compacted
 from projseg.table_layer.metadata.snapshot import (
     Snapshot,
@@ -50,6 +49,7 @@ from projseg.table_layer.metadata.table_properties import (
     ProjectionDeclaration,
     TableProperties,
 )
+from projseg.table_layer.renamed_columns import declared_spec
 from projseg.table_layer.storage.locate_storage import open_storage
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.interval import Interval
 from projseg.memory.cache import KEPT
 from projseg.reader.plan.version_facts import CoveredRows
-from projseg.table_layer.metadata.manifest_cache import MANIFESTS
+from projseg.table_layer.metadata.manifest import MANIFESTS
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.view_records import ViewEntry, ViewPart

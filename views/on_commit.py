@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from projseg.errors import CommitConflictError, ProjsegError, without_secrets
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote, now_us
+from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, now_us
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.refresh_view import REASON_CHARACTERS_MAX, Refresher
 from projseg.views.refresh_work import Work

@@ -18,7 +18,7 @@ from projseg.errors import (
     ProjsegError,
     StorageError,
 )
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from projseg.table_layer.metadata.commit_info import CommitNote, now_us
+from projseg.table_layer.metadata.change import CommitNote, now_us
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.versions import list_versions
-from projseg.table_layer.retention.vacuum import expired_before, retention_us
+from projseg.table_layer.metadata.versions_and_tags import list_versions
 from projseg.table_layer.storage.paths import (
     DATA_PREFIX,
     METADATA_PREFIX,
@@ -19,6 +18,7 @@ from projseg.table_layer.storage.paths import (
     parse_snapshot_name,
 )
 from projseg.table_layer.storage.storage_contract import StoredFile
+from projseg.table_layer.vacuum import expired_before, retention_us
 from projseg.views.refresh_view import refresh_view
 from projseg.views.refresh_work import Work
 from projseg.views.results.result_refresh import files_of_result

@@ -13,7 +13,7 @@ from projseg.errors import ProjsegError
 from projseg.maintenance.verification.findings import Finding
 from projseg.reader.dimensions import TableDimension
 from projseg.segment_format.file.verify_file import verify_segment
-from projseg.table_layer.metadata.footer_match import open_uncached
+from projseg.table_layer.commits.footer_match import open_uncached
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.storage.paths import VIEWS

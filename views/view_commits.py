@@ -10,11 +10,9 @@ from typing import Final, NoReturn, TypeVar
 from msgspec.structs import replace
 
 from projseg.errors import CommitConflictError, InvalidInputError, LimitExceededError
-from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.commit import PendingCommit, commit, not_committed
-from projseg.table_layer.commits.publish import probe, published
-from projseg.table_layer.metadata.change import SetProperties
-from projseg.table_layer.metadata.commit_info import CommitNote, now_us
+from projseg.table_layer.commits.publish import probe, published, remove, removed_on_failure
+from projseg.table_layer.metadata.change import CommitNote, SetProperties, now_us
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import VIEWS_PROPERTY
 from projseg.table_layer.storage.paths import new_write_id

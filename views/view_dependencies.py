@@ -10,8 +10,7 @@ from msgspec import UNSET
 
 from projseg.errors import InvalidInputError, ProjsegError, without_secrets
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.change import SetProperties
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote, SetProperties
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import VIEW_OF
 from projseg.table_layer.storage.locate_storage import storage_beside

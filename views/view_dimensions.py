@@ -23,8 +23,8 @@ from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
 from projseg.reader.dimensions import TableDimension
 from projseg.segment_format.logical_types import type_name
-from projseg.table_layer.commits.version_diff import effect_of
-from projseg.table_layer.metadata.manifest_cache import MANIFESTS
+from projseg.table_layer.change_feed import effect_of
+from projseg.table_layer.metadata.manifest import MANIFESTS
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version
 from projseg.table_layer.metadata.table_properties import TableProperties, schema_of_columns
 from projseg.table_layer.storage.locate_storage import storage_beside

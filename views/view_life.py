@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.segment_format.format_limits import check_new_name
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.storage.paths import new_write_id

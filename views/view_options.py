@@ -11,10 +11,9 @@ import numpy as np
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.table_layer.metadata.commit_info import now_us
-from projseg.table_layer.metadata.manifest import NO_TIME_MIN
-from projseg.table_layer.metadata.manifest_cache import MANIFESTS
-from projseg.table_layer.metadata.projection_scope import ProjectionScope, declare_scope
+from projseg.table_layer.metadata.change import now_us
+from projseg.table_layer.metadata.known_properties import ProjectionScope, declare_scope
+from projseg.table_layer.metadata.manifest import MANIFESTS, NO_TIME_MIN
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.definitions.select_checks import bad_view

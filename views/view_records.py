@@ -11,14 +11,14 @@ import xxhash
 from msgspec import UNSET, UnsetType
 
 from projseg.segment_format.format_limits import name_problem
+from projseg.table_layer.metadata.change import CommitInfo
 from projseg.table_layer.metadata.checksummed_json import SealedFile
-from projseg.table_layer.metadata.commit_info import CommitInfo
-from projseg.table_layer.metadata.entry_codec import entry_problem
 from projseg.table_layer.metadata.segment_entry import (
     Count,
     Micros,
     SegmentEntry,
     StoredProjection,
+    entry_problem,
 )
 from projseg.table_layer.storage.paths import is_cover_name, is_manifest_name, parse_segment_name
 

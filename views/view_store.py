@@ -13,6 +13,7 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import CorruptTableError, InvalidInputError, did_you_mean
 from projseg.memory.cache import KEPT
 from projseg.memory.request_pool import side_by_side
+from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.metadata.checksummed_json import (
     SealedFile,
     checksum_of,
@@ -20,13 +21,11 @@ from projseg.table_layer.metadata.checksummed_json import (
     seal,
     unseal,
 )
-from projseg.table_layer.metadata.commit_info import NO_NOTE
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.versions import latest_version
-from projseg.table_layer.storage.folder_storage import ViewsFolder
+from projseg.table_layer.metadata.versions_and_tags import latest_version
 from projseg.table_layer.storage.local_files import create_unique
 from projseg.table_layer.storage.paths import new_cover_name, new_manifest_name, snapshot_name
-from projseg.table_layer.storage.storage_contract import Storage
+from projseg.table_layer.storage.storage_contract import Storage, ViewsFolder
 from projseg.views.view_records import (
     LISTED_PARTS_MAX,
     VIEWS_MAX,

@@ -33,7 +33,7 @@ from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.footer import BASE_TABLE, FILE_ID_BYTES, Role
 from projseg.segment_format.logical_types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.table_layer.metadata.projection_scope import ProjectionScope
+from projseg.table_layer.metadata.known_properties import ProjectionScope
 from projseg.writer.sort_order import sorted_row_ids
 
 _ROWS_MIN: Final = 1 << 14

@@ -31,11 +31,11 @@ from projseg.segment_format.indexes.bloom_file import (
 )
 from projseg.segment_format.indexes.index_kinds import KINDS, IndexDefinition, block_count_of
 from projseg.segment_format.vectors import Vector
-from projseg.table_layer.columns.indexed_columns import WantedFilter
-from projseg.table_layer.contents.index_coverage import FAILED
-from projseg.table_layer.metadata.commit_info import now_us
+from projseg.table_layer.coverage import FAILED
+from projseg.table_layer.indexed_columns import WantedFilter
+from projseg.table_layer.metadata.change import now_us
+from projseg.table_layer.metadata.known_properties import SKIPPED
 from projseg.table_layer.metadata.manifest import NO_TIME_MAX, NO_TIME_MIN, time_range
-from projseg.table_layer.metadata.projection_scope import SKIPPED
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.storage.local_files import storage_error
 from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage

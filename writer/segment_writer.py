@@ -16,9 +16,9 @@ from projseg.segment_format.file.encoded_parts import SegmentSummary
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.vectors import Vector
-from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
-from projseg.table_layer.metadata.commit_info import now_us
-from projseg.table_layer.metadata.projection_scope import ProjectionScope, scope_of
+from projseg.table_layer.indexed_columns import WantedFilter, wanted_filters
+from projseg.table_layer.metadata.change import now_us
+from projseg.table_layer.metadata.known_properties import ProjectionScope, scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names

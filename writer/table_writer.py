@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.logical_types import MICROS_A_DAY, arrow_to_numbers
-from projseg.table_layer.commits.cleanup import remove
+from projseg.table_layer.commits.publish import remove
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names

@@ -23,7 +23,7 @@ from projseg.benchmarks.generator import DAY_US, SCHEMA, EditStream
 from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.benchmarks.scenarios.table_life import BY_COUNTRY, HOURLY
 from projseg.table_layer.commits import publish as publishing
-from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file
+from projseg.table_layer.commits.publish import CommitLabel, NewManifests, next_file
 from projseg.table_layer.commits.rebase import rebase
 from projseg.table_layer.metadata.change import Append
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

@@ -25,7 +25,7 @@ from projseg.benchmarks.workloads.written import EDITS
 from projseg.memory.cache import KEPT
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.spark_engine.warehouse import set_properties
-from projseg.table_layer.metadata.footer_match import open_uncached
+from projseg.table_layer.commits.footer_match import open_uncached
 from projseg.table_layer.metadata.known_properties import MAX_DELETED_RATIO
 
 HOURLY: Final = projseg.Projection(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import projseg
 from projseg.benchmarks.runner.scenario import Bench, cpu_ms, measured
 from projseg.memory.cache import KEPT
-from projseg.table_layer.metadata.commit_info import NO_NOTE
+from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.definitions.definition import define
 from projseg.views.refresh_view import Refresher

@@ -18,8 +18,7 @@ from projseg.declarations import declaration_of
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.segment_format.format_limits import COLUMNS_MAX, check_new_name, name_problem
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
-from projseg.table_layer.metadata.known_properties import check_set
-from projseg.table_layer.metadata.projection_scope import declare_scope
+from projseg.table_layer.metadata.known_properties import check_set, declare_scope
 from projseg.table_layer.metadata.table_properties import check_field_names
 
 DESCRIPTION_BYTES_MAX: Final = 8 << 10

@@ -14,11 +14,11 @@ from projseg.maintenance.projections.materialize import segments_in
 from projseg.maintenance.rewrite.merged_segment import Merging
 from projseg.maintenance.rewrite.replacement import NOBODY, Replacement, Watchers
 from projseg.maintenance.rewrite.tasks import Target, TaskRunner, ThreadRunner
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.change import NO_NOTE, CommitNote
 from projseg.table_layer.metadata.known_properties import compact_min_segments
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.retention.dead_parts import LiveParts
+from projseg.table_layer.still_stored import LiveParts
 from projseg.writer.table_writer import segment_granularity
 
 IN_THREADS: Final = ThreadRunner()

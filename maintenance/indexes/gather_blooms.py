@@ -24,11 +24,10 @@ from projseg.segment_format.indexes.bloom_file import (
     SegmentSlot,
 )
 from projseg.segment_format.indexes.index_kinds import IndexDefinition, read_definition
-from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.contents.index_coverage import open_bloom
-from projseg.table_layer.metadata.change import ListBloomFiles
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.commits.publish import removed_on_failure
+from projseg.table_layer.coverage import open_bloom
+from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, ListBloomFiles
 from projseg.table_layer.metadata.metadata_limits import (
     SMALL_BLOOM_FILES_MAX,
     SMALL_BLOOM_SEGMENTS,

@@ -21,15 +21,14 @@ from projseg.maintenance.rewrite.stored_keys import stored_filter
 from projseg.maintenance.rewrite.tasks import TaskRunner
 from projseg.memory.deadline import check_deadline
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
-from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
-from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit, not_committed
-from projseg.table_layer.contents.index_coverage import coverage, read_bloom
-from projseg.table_layer.metadata.change import ListBloomFiles
-from projseg.table_layer.metadata.commit_info import CommitNote, now_us
-from projseg.table_layer.metadata.footer_match import open_checked
+from projseg.table_layer.commits.footer_match import open_checked
+from projseg.table_layer.commits.publish import removed_on_failure
+from projseg.table_layer.coverage import coverage, read_bloom
+from projseg.table_layer.indexed_columns import WantedFilter, wanted_filters
+from projseg.table_layer.metadata.change import CommitNote, ListBloomFiles, now_us
 from projseg.table_layer.metadata.index_declaration import find_index
-from projseg.table_layer.metadata.projection_scope import SKIPPED
+from projseg.table_layer.metadata.known_properties import SKIPPED
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema

@@ -31,13 +31,13 @@ from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.file.postings import BuiltPostings
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.footer import BASE_TABLE, PostingsEntry
-from projseg.table_layer.contents.index_coverage import postings_lacking
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote, now_us
-from projseg.table_layer.metadata.footer_match import open_checked
+from projseg.table_layer.commits.footer_match import open_checked
+from projseg.table_layer.coverage import postings_lacking
+from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, now_us
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import TableSchema, stored_schema
-from projseg.table_layer.retention.dead_parts import LiveParts
+from projseg.table_layer.still_stored import LiveParts
 from projseg.writer.segment_contents import BuiltProjection, NotBuilt, SegmentContents
 from projseg.writer.segment_filters import FilterWriter, SegmentKeys, put_postings
 from projseg.writer.segment_writer import (

@@ -31,9 +31,9 @@ from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.vectors import Vector
-from projseg.table_layer.commits.cleanup import remove
+from projseg.table_layer.commits.footer_match import open_checked
+from projseg.table_layer.commits.publish import remove
 from projseg.table_layer.metadata.deleted_rows import live_row_ids
-from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema, in_stored_names, stored_schema
 from projseg.table_layer.storage.locate_storage import Storage

@@ -14,10 +14,9 @@ from typing import Final
 
 from projseg.errors import CommitConflictError, InvalidInputError, StorageError
 from projseg.maintenance.rewrite.tasks import Rewrite, Target, Task, TaskRunner, WorkOrder
-from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.commit import commit, not_committed
-from projseg.table_layer.metadata.change import Replace
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.commits.publish import remove, removed_on_failure
+from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, Replace
 from projseg.table_layer.metadata.segment_entry import (
     SegmentEntry,
     bloom_files_of,

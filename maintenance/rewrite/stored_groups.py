@@ -18,7 +18,7 @@ from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import all_rows
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.table_layer.metadata.footer_match import projection_mismatches, require_match
+from projseg.table_layer.commits.footer_match import projection_mismatches, require_match
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.writer.segment_contents import (
     BuiltProjection,

@@ -15,8 +15,8 @@ from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.indexes.bloom_file import SegmentFilter
 from projseg.segment_format.indexes.index_kinds import KINDS, same_hashes
 from projseg.segment_format.logical_types import parse_type_name
-from projseg.table_layer.columns.indexed_columns import WantedFilter
-from projseg.table_layer.contents.index_coverage import FAILED
+from projseg.table_layer.coverage import FAILED
+from projseg.table_layer.indexed_columns import WantedFilter
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.writer.segment_filters import SegmentKeys, segment_filter, segment_keys

@@ -12,8 +12,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from projseg.table_layer.commits.cleanup import remove
-from projseg.table_layer.metadata.footer_match import open_checked
+from projseg.table_layer.commits.footer_match import open_checked
+from projseg.table_layer.commits.publish import remove
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema

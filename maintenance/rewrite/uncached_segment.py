@@ -15,8 +15,8 @@ from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.vectors import Vector
-from projseg.table_layer.columns.renamed_columns import viewed
 from projseg.table_layer.metadata.table_schema import TableSchema
+from projseg.table_layer.renamed_columns import viewed
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,12 @@ from projseg.maintenance.row_changes.affected_segments import (
 from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_batches, scanned
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.segment_format.logical_types import type_name
-from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges, with_changes
-from projseg.table_layer.columns.indexed_columns import without_deferral
-from projseg.table_layer.commits.cleanup import removed_on_failure
+from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges, with_changes
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.commit_info import CommitNote
-from projseg.table_layer.metadata.projection_scope import ProjectionScope
+from projseg.table_layer.commits.publish import removed_on_failure
+from projseg.table_layer.indexed_columns import without_deferral
+from projseg.table_layer.metadata.change import CommitNote
+from projseg.table_layer.metadata.known_properties import ProjectionScope
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties

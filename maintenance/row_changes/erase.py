@@ -27,14 +27,13 @@ from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_bat
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.file.value_search import search_segment
-from projseg.table_layer.contents.index_coverage import open_bloom
+from projseg.table_layer.coverage import open_bloom
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.checksummed_json import read_sealed
-from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.segment_entry import BloomReference
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import named_schema
-from projseg.table_layer.retention.still_stored import Holders
-from projseg.table_layer.retention.vacuum import vacuum
+from projseg.table_layer.still_stored import Holders
 from projseg.table_layer.storage.paths import (
     DATA_PREFIX,
     METADATA_PREFIX,
@@ -43,6 +42,7 @@ from projseg.table_layer.storage.paths import (
     parse_snapshot_name,
 )
 from projseg.table_layer.storage.storage_contract import StoredFile
+from projseg.table_layer.vacuum import vacuum
 
 TEXTS_MAX: Final = 10_000
 """Most distinct texts of erased rows that are searched for."""

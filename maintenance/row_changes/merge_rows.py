@@ -33,7 +33,7 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.logical_types import type_name
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.writer.checked_rows import normalise_batches
 

@@ -24,9 +24,9 @@ from projseg.maintenance.row_changes.matching_rows import (
     rows_as_batches,
 )
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
-from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.commits.publish import removed_on_failure
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import parse_segment_name

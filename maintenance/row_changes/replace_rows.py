@@ -21,9 +21,9 @@ from projseg.maintenance.row_changes.delete_and_update import (
 )
 from projseg.maintenance.row_changes.matching_rows import Condition, scanned
 from projseg.reader.selection import rows_in_interval
-from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.commits.publish import remove, removed_on_failure
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from projseg.algebra.projection.spec import from_definition
 from projseg.errors import ProjsegError, one_line
-from projseg.table_layer.metadata.footer_match import Mismatch
+from projseg.table_layer.commits.footer_match import Mismatch
 from projseg.table_layer.metadata.manifest import (
     Manifest,
     ManifestReference,

@@ -26,9 +26,9 @@ from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.file.verify_file import verify_segment
 from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, TableEntry
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
+from projseg.table_layer.commits.footer_match import Mismatch, footer_mismatches
 from projseg.table_layer.commits.verify_entries import listed_ending
 from projseg.table_layer.metadata.deleted_rows import read_deleted_rows
-from projseg.table_layer.metadata.footer_match import Mismatch, footer_mismatches
 from projseg.table_layer.metadata.manifest import ManifestReference
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry, encode_entry
 from projseg.table_layer.metadata.snapshot import Snapshot, read_version

@@ -22,7 +22,7 @@ from projseg.segment_format.logical_types import (
     parse_type_name,
 )
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.table_layer.metadata.footer_match import Mismatch
+from projseg.table_layer.commits.footer_match import Mismatch
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.writer.column_vectors import zone_of

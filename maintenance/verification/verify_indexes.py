@@ -24,9 +24,9 @@ from projseg.segment_format.indexes.bloom_file import (
     SegmentSlot,
     stripes,
 )
-from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
-from projseg.table_layer.contents.index_coverage import read_bloom
-from projseg.table_layer.metadata.footer_match import Mismatch, open_uncached
+from projseg.table_layer.commits.footer_match import Mismatch, open_uncached
+from projseg.table_layer.coverage import read_bloom
+from projseg.table_layer.indexed_columns import WantedFilter, wanted_filters
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema

@@ -33,7 +33,7 @@ from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
 from projseg.segment_format.vectors import Vector
-from projseg.table_layer.metadata.footer_match import Mismatch, projection_mismatches
+from projseg.table_layer.commits.footer_match import Mismatch, projection_mismatches
 from projseg.table_layer.metadata.table_schema import TableSchema
 
 # Sums of doubles depend on the order of addition; anything beyond this share of the sum of absolute

@@ -25,7 +25,7 @@ from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.footer import Role, TableEntry
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.vectors import Ids, Numbers, Vector
-from projseg.table_layer.metadata.footer_match import Mismatch
+from projseg.table_layer.commits.footer_match import Mismatch
 from projseg.writer.segment_contents import row_numbers
 from projseg.writer.sort_order import sort_keys
 

@@ -31,8 +31,8 @@ from projseg.memory.request_pool import side_by_side
 from projseg.reader.plan.bloom_answers import BandFilters, affordable_keys, holders_of
 from projseg.segment_format.indexes.bloom_file import BloomFile
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
-from projseg.table_layer.columns.indexed_columns import indexed_column
-from projseg.table_layer.contents.index_coverage import open_bloom
+from projseg.table_layer.coverage import open_bloom
+from projseg.table_layer.indexed_columns import indexed_column
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage

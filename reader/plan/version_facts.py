@@ -13,11 +13,11 @@ from projseg.algebra.projection.spec import ProjectionSpec, definition_name
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptTableError, one_line
-from projseg.table_layer.columns.projection_names import declared_spec, named_spec, stored_spec
 from projseg.table_layer.metadata.column_bounds import bound_decoder
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import named_schema, stored_schema
+from projseg.table_layer.renamed_columns import declared_spec, named_spec, stored_spec
 
 
 class CoveredRows(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import Options, bad_value, parse_choice
 from projseg.spark_datasource.table_location import read_location
-from projseg.table_layer.metadata.versions import holds_table
+from projseg.table_layer.metadata.versions_and_tags import holds_table
 from projseg.table_layer.storage.locate_storage import (
     NO_OPTIONS,
     Storage,

@@ -23,7 +23,7 @@ from projseg.maintenance.task_messages import ShippedWork, abandon, collected, p
 from projseg.spark_datasource.option_record import WORK_OPTION
 from projseg.spark_datasource.options import Options
 from projseg.spark_datasource.table_location import read_location
-from projseg.table_layer.metadata.entry_codec import LOGGER
+from projseg.table_layer.metadata.segment_entry import LOGGER
 from projseg.table_layer.storage.locate_storage import open_storage
 
 _LOOK_SECONDS: Final = 0.2

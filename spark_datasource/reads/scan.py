@@ -21,15 +21,14 @@ from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_query
 from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.reads.read_request import ReadRequest
 from projseg.spark_datasource.schemas import depends_on_zone, spark_schema, zone_missing
+from projseg.table_layer import metadata_tables
 from projseg.table_layer.commits.open_version import (
     INSTANT_FORM,
     instant_us,
     open_as_of,
     version_at,
 )
-from projseg.table_layer.contents import metadata_tables
-from projseg.table_layer.contents.index_coverage import indexes
-from projseg.table_layer.contents.projection_coverage import projection_stats
+from projseg.table_layer.coverage import indexes, projection_stats
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage

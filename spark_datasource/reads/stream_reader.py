@@ -19,7 +19,7 @@ from projseg.errors import InvalidInputError, ProjsegError
 from projseg.spark_datasource.reads.batch_reader import ProjsegReader
 from projseg.spark_datasource.reads.scan import Scan, moment
 from projseg.spark_datasource.reads.stream_request import LATEST, StreamRequest
-from projseg.table_layer.contents.change_feed import Position, RowStream
+from projseg.table_layer.change_feed import Position, RowStream
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
 if TYPE_CHECKING:

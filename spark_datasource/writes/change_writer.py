@@ -25,7 +25,7 @@ from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.writes.write_job import SegmentsWritten, WriteJob, refresh_views
 from projseg.spark_datasource.writes.write_request import WriteRequest
 from projseg.spark_datasource.writes.write_target import WriteTarget, find_target
-from projseg.table_layer.metadata.entry_codec import warn_of_releases
+from projseg.table_layer.metadata.segment_entry import warn_of_releases
 from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.writer.checked_rows import check_schema
 

@@ -26,7 +26,7 @@ from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.writes.write_job import SegmentsWritten, WriteJob
 from projseg.spark_datasource.writes.write_request import WriteRequest
 from projseg.spark_datasource.writes.write_target import find_target
-from projseg.table_layer.metadata.entry_codec import LOGGER
+from projseg.table_layer.metadata.segment_entry import LOGGER
 
 if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
     from pyspark.sql.datasource import DataSourceStreamArrowWriter

@@ -24,13 +24,18 @@ from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.writes.write_request import WriteRequest
 from projseg.spark_datasource.writes.write_target import WriteTarget, find_target, overtaken_target
-from projseg.table_layer.columns.column_changes import ColumnChanges
-from projseg.table_layer.commits.cleanup import remove, removed_on_failure
+from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commits.commit import commit, create_table
-from projseg.table_layer.metadata.change import Append, Change, Overwrite
-from projseg.table_layer.metadata.commit_info import CommitNote
-from projseg.table_layer.metadata.entry_codec import LOGGER, packed, unpacked, warn_of_releases
-from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
+from projseg.table_layer.commits.publish import remove, removed_on_failure
+from projseg.table_layer.metadata.change import Append, Change, CommitNote, Overwrite
+from projseg.table_layer.metadata.segment_entry import (
+    LOGGER,
+    SegmentEntry,
+    packed,
+    unpacked,
+    warn_of_releases,
+    written_files,
+)
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.writer.table_writer import write_segments

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges
+from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges
 from projseg.table_layer.metadata.change import AdoptLayout
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
 

@@ -14,7 +14,7 @@ from projseg.spark_datasource.options import Options
 from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
 from projseg.spark_datasource.table_location import write_location
 from projseg.spark_datasource.writes.write_plan import WritePlan
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.change import NO_NOTE, CommitNote
 from projseg.table_layer.storage.locate_storage import (
     NO_OPTIONS,
     Storage,

@@ -24,16 +24,15 @@ from projseg.segment_format.indexes.index_kinds import (
     bits_of,
 )
 from projseg.segment_format.logical_types import normal_type
-from projseg.table_layer.columns.column_changes import find_column
-from projseg.table_layer.columns.indexed_columns import scope_properties
-from projseg.table_layer.columns.projection_names import stored_declaration
+from projseg.table_layer.column_changes import find_column
+from projseg.table_layer.indexed_columns import scope_properties
 from projseg.table_layer.metadata.index_declaration import (
     DeclaredIndex,
     bad_index,
     check_indexes,
     column_text,
 )
-from projseg.table_layer.metadata.projection_scope import ProjectionScope
+from projseg.table_layer.metadata.known_properties import ProjectionScope
 from projseg.table_layer.metadata.table_properties import (
     TARGET_SEGMENT_ROWS,
     ProjectionDeclaration,
@@ -41,6 +40,7 @@ from projseg.table_layer.metadata.table_properties import (
     check_options,
 )
 from projseg.table_layer.metadata.table_schema import stored_by_name
+from projseg.table_layer.renamed_columns import stored_declaration
 
 SchemaLike: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 ProjectionLike = Projection | Mapping[str, Any] | str

@@ -18,19 +18,28 @@ from typing import Final, Generic
 from msgspec import UNSET, structs
 
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
-from projseg.table_layer.commits.cleanup import remove, removed_on_failure
-from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file
-from projseg.table_layer.commits.publish import Version, probe, publish
+from projseg.table_layer.commits.publish import (
+    CommitLabel,
+    NewManifests,
+    Version,
+    next_file,
+    probe,
+    publish,
+    remove,
+    removed_on_failure,
+)
 from projseg.table_layer.commits.rebase import rebase
 from projseg.table_layer.commits.verify_entries import verify_entries, verify_masked
 from projseg.table_layer.metadata.change import (
+    NO_NOTE,
     Append,
     Change,
+    CommitNote,
     added_entries,
     kind_of,
     masked_entries,
+    now_us,
 )
-from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote, now_us
 from projseg.table_layer.metadata.index_declaration import stored_indexes
 from projseg.table_layer.metadata.metadata_limits import COMMIT_TRIES_MAX, REMOTE_COMMIT_TRIES_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

@@ -9,8 +9,11 @@ from typing import Final, TypeAlias
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.errors import InvalidInputError
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.metadata.tags import tagged_version
-from projseg.table_layer.metadata.versions import latest_version, list_versions
+from projseg.table_layer.metadata.versions_and_tags import (
+    latest_version,
+    list_versions,
+    tagged_version,
+)
 from projseg.table_layer.storage.storage_contract import Storage
 
 InstantLike: TypeAlias = str | date | datetime

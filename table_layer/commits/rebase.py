@@ -14,16 +14,16 @@ from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.format_limits import check_new_name
-from projseg.table_layer.columns.column_changes import NewColumns
-from projseg.table_layer.columns.indexed_columns import indexed_column
-from projseg.table_layer.columns.rebase_columns import (
+from projseg.table_layer.column_changes import NewColumns
+from projseg.table_layer.commits.rebase_declarations import (
     check_entries,
     check_reads,
     conflict,
     rebased_columns,
+    with_layout,
     without_forgetting,
 )
-from projseg.table_layer.commits.adopted_layout import with_layout
+from projseg.table_layer.indexed_columns import indexed_column
 from projseg.table_layer.metadata.change import (
     Append,
     Change,
@@ -51,7 +51,7 @@ from projseg.table_layer.metadata.table_properties import (
     check_properties,
 )
 from projseg.table_layer.metadata.table_schema import named_schema
-from projseg.table_layer.metadata.tags import changed_tags
+from projseg.table_layer.metadata.versions_and_tags import changed_tags
 
 
 @dataclass(frozen=True, slots=True)

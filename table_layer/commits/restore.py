@@ -8,10 +8,9 @@ from typing import Final, NamedTuple
 from projseg.errors import CommitError, CorruptionError, CorruptTableError
 from projseg.memory.request_pool import side_by_side
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.change import Restore
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.commits.footer_match import open_checked
+from projseg.table_layer.metadata.change import CommitNote, Restore
 from projseg.table_layer.metadata.deleted_rows import read_deleted_rows
-from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema

@@ -1,7 +1,8 @@
-"""Check new segments before a snapshot lists them: names re-derived, files there, bytes as stated.
+"""Check new segments before a snapshot lists them, and read the files of listed segments.
 
 What executors report is not trusted: a name must be one that this commit's attempts could have
-made, one attempt for each partition, and the file must exist whole.
+made, one attempt for each partition, and the file must exist whole, with the bytes stated. Parts of
+a listed segment can be fetched before they are needed, by few requests.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from projseg.errors import (
 )
 from projseg.memory.request_pool import side_by_side
 from projseg.segment_format.footer import TAIL_LAYOUT, parse_tail
+from projseg.segment_format.footer_checks import ENDING_BYTES
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC
-from projseg.table_layer.metadata.entry_codec import entry_problem
 from projseg.table_layer.metadata.manifest import is_storable
 from projseg.table_layer.metadata.segment_entry import (
     BloomReference,
     SegmentEntry,
     bloom_files_of,
+    entry_problem,
 )
 from projseg.table_layer.storage.paths import (
     SegmentName,
@@ -225,3 +227,65 @@ def _refused(entry: SegmentEntry, problem: str) -> InvalidInputError:
         "PROJSEG_BAD_COMMIT_ENTRY",
         f"segment {entry.file[:200]!r} cannot be committed: it {problem}",
     )
+
+
+# A local file of no more bytes is read at once: a read costs more than its bytes.
+_WHOLE_BYTES_MAX: Final = 2 * ENDING_BYTES
+
+
+def ending_bytes(entry: SegmentEntry) -> int:
+    """Return how many bytes at the end of a local file are read if parts are read soon."""
+    return entry.byte_count if entry.byte_count <= _WHOLE_BYTES_MAX else ENDING_BYTES
+
+
+class FetchedRanges:
+    """Reads a listed segment: (offset, size) -> those bytes. What was fetched is handed out once.
+
+    Any number of threads may use one: what another thread has taken or dropped is read again.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entry : SegmentEntry
+        The segment as listed.
+    """
+
+    def __init__(self, storage: Storage, entry: SegmentEntry) -> None:
+        self._storage = storage
+        self._entry = entry
+        self._held: dict[ByteRange, bytes] = {}
+        self._ending = b""
+
+    def __call__(self, offset: int, size: int) -> bytes:
+        """Return bytes that were fetched, or read them."""
+        wanted = ByteRange(offset, size)
+        held = self._held.pop(wanted, None) or self._from_ending(wanted)
+        return read_listed(self._storage, self._entry, offset, size) if held is None else held
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read is a request to an object store."""
+        return self._storage.is_remote
+
+    def hold_ending(self, ending: bytes) -> None:
+        """Keep the file's last bytes, which were read to open it, and hold parts too."""
+        self._ending = ending
+
+    def fetch(self, ranges: Iterable[ByteRange]) -> None:
+        """Read ranges that will be asked for one by one."""
+        wanted = [one for one in ranges if one not in self._held and self._from_ending(one) is None]
+        if wanted:
+            contents = read_listed_ranges(self._storage, self._entry, wanted)
+            self._held |= dict(zip(wanted, contents, strict=True))
+
+    def forget(self) -> None:
+        """Drop what was fetched and never asked for."""
+        self._held = {}
+        self._ending = b""
+
+    def _from_ending(self, wanted: ByteRange) -> bytes | None:
+        ending = self._ending
+        start = wanted.offset - (self._entry.byte_count - len(ending))
+        is_within = 0 <= start <= start + wanted.size <= len(ending)
+        return ending[start : start + wanted.size] if is_within and ending else None

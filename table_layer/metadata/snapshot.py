@@ -17,22 +17,24 @@ import msgspec
 from projseg.errors import CorruptTableError, InvalidInputError, without_secrets
 from projseg.memory.forks import cached_property
 from projseg.segment_format.footer import has_zone_rules, is_definition_of_rows
-from projseg.table_layer.metadata.change import ChangeKind
+from projseg.table_layer.metadata.change import COMMIT_INFO, ChangeKind, CommitInfo
 from projseg.table_layer.metadata.checksummed_json import SealedFile, read_sealed, seal, unseal
-from projseg.table_layer.metadata.commit_info import COMMIT_INFO, CommitInfo
 from projseg.table_layer.metadata.index_declaration import (
     INDEXES,
     StoredIndexes,
     declared_indexes,
     indexes_problem,
 )
-from projseg.table_layer.metadata.manifest import Manifest, ManifestReference
-from projseg.table_layer.metadata.manifest_cache import MANIFESTS
+from projseg.table_layer.metadata.manifest import MANIFESTS, Manifest, ManifestReference
 from projseg.table_layer.metadata.segment_entry import BloomReference, Count, Micros, SegmentEntry
 from projseg.table_layer.metadata.stored_columns import STORED_COLUMNS
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
-from projseg.table_layer.metadata.tags import tags_problem
-from projseg.table_layer.metadata.versions import holds_table, latest_version, list_versions
+from projseg.table_layer.metadata.versions_and_tags import (
+    holds_table,
+    latest_version,
+    list_versions,
+    tags_problem,
+)
 from projseg.table_layer.storage.paths import kept_name, snapshot_name
 from projseg.table_layer.storage.storage_contract import Storage
 

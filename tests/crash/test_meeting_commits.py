@@ -7,7 +7,7 @@ from fault_storage import FaultStorage
 from small_tables import HOUR_US, HOURLY, files_of, new_table, new_write_id, put_segment
 
 from projseg.errors import CommitConflictError
-from projseg.table_layer.columns.column_changes import ColumnChanges
+from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commits.commit import append, commit
 from projseg.table_layer.metadata.change import (
     Append,

@@ -17,11 +17,11 @@ import projseg
 from projseg.algebra.projection.parse import parse_projection
 from projseg.errors import CommitConflictError
 from projseg.maintenance.compaction.compact import Compaction, compact
-from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges
-from projseg.table_layer.columns.projection_names import stored_declaration
-from projseg.table_layer.commits.adopted_layout import Adopted, adopted_by
+from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges
 from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.commits.rebase_declarations import Adopted, adopted_by
 from projseg.table_layer.metadata.change import AdoptLayout, Append, ChangeColumns
+from projseg.table_layer.renamed_columns import stored_declaration
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.writer.table_writer import is_coarser, segment_granularity, write_segments
 

@@ -12,7 +12,7 @@ from scale import tries
 import projseg
 from projseg.algebra.expressions.sql_words import hide_literals
 from projseg.segment_format.footer import BASE_TABLE
-from projseg.table_layer.retention.dead_parts import LiveParts
+from projseg.table_layer.still_stored import LiveParts
 from projseg.table_layer.storage.paths import new_write_id, segment_name, snapshot_name
 
 COARSE = {"name": "coarse", "sql": "SELECT robot, min(page) AS p, count(*) AS n GROUP BY ALL"}

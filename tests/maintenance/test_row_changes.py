@@ -28,7 +28,7 @@ from projseg.errors import (
 from projseg.maintenance.row_changes.delete_and_update import delete_rows, update_rows
 from projseg.maintenance.row_changes.matching_rows import Condition
 from projseg.memory.cache import KEPT
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import open_storage
 

@@ -16,7 +16,7 @@ from projseg.maintenance.rewrite.stored_groups import build_from_segment
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
-from projseg.table_layer.metadata.footer_match import open_checked
+from projseg.table_layer.commits.footer_match import open_checked
 from projseg.table_layer.metadata.table_schema import stored_schema
 
 TABLES = 1_000 if IS_NIGHTLY else 12

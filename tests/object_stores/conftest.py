@@ -3,14 +3,14 @@
 import pytest
 from leaks import no_open_files, no_threads
 
-from projseg.table_layer.storage import object_sink
+from projseg.table_layer.storage import object_storage
 
 __all__ = ["no_open_files", "no_threads"]
 
 
 @pytest.fixture(autouse=True)
 def quick_repetitions(monkeypatch):
-    monkeypatch.setattr(object_sink, "_FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(object_storage, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
 @pytest.fixture

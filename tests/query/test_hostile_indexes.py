@@ -18,7 +18,7 @@ from projseg.segment_format.checksum_and_compression import file_seed, part_chec
 from projseg.segment_format.footer import TAIL_LAYOUT, Tail
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.contents.index_coverage import open_bloom
+from projseg.table_layer.coverage import open_bloom
 from projseg.table_layer.metadata.change import ListBloomFiles
 from projseg.table_layer.storage.paths import new_bloom_name, new_write_id
 

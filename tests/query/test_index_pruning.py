@@ -40,8 +40,8 @@ from projseg.segment_format.indexes.bloom_file import SegmentFilter, write_filte
 from projseg.segment_format.indexes.text_keys import grams_of
 from projseg.segment_format.page_directory import PAGE_DTYPE
 from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.commits.footer_match import open_uncached
 from projseg.table_layer.metadata.change import ListBloomFiles
-from projseg.table_layer.metadata.footer_match import open_uncached
 from projseg.table_layer.storage.paths import new_bloom_name, new_write_id
 from projseg.writer.segment_filters import write_bloom_file
 

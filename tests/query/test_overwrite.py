@@ -12,7 +12,7 @@ from scale import tries
 import projseg
 from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.table.writes import overwrite
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote
 
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.float64())])
 DAY = 86_400_000_000

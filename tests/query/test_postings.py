@@ -22,7 +22,7 @@ from projseg.evaluation import by_postings
 from projseg.memory.cache import KEPT
 from projseg.segment_format.file.postings import StoredPostings
 from projseg.segment_format.page_directory import PAGE_DTYPE
-from projseg.table_layer.metadata.footer_match import open_uncached
+from projseg.table_layer.commits.footer_match import open_uncached
 
 TOKEN = projseg.Index("words", "page", kind="token")
 NGRAM = projseg.Index("parts", "page", kind="ngram")

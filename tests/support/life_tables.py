@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import projseg
 from projseg.segment_format.footer import BASE_TABLE
-from projseg.table_layer.metadata.footer_match import open_uncached
+from projseg.table_layer.commits.footer_match import open_uncached
 
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 SCHEMA = pa.schema(

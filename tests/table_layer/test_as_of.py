@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.table_layer.commits import commit, next_version
+from projseg.table_layer.commits import commit, publish
 
 NOON = datetime(2020, 2, 1, 12, tzinfo=UTC)
 
@@ -20,7 +20,7 @@ def table_of(monkeypatch, location, moments):
     micros = [(moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
               for moment in moments]  # fmt: skip
     for number, now in enumerate(micros):
-        monkeypatch.setattr(next_version, "now_us", lambda now=now: now)
+        monkeypatch.setattr(publish, "now_us", lambda now=now: now)
         monkeypatch.setattr(commit, "now_us", lambda now=now: now)
         if number == 0:
             table = projseg.Table.create(location, {"n": "int"})

@@ -24,7 +24,7 @@ from projseg.errors import (
 )
 from projseg.maintenance.verification.findings import later_manifests
 from projseg.memory.cache import ENTRY_BYTES, Cache
-from projseg.table_layer.columns.column_changes import ColumnChanges
+from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commits.commit import commit, create_table
 from projseg.table_layer.commits.verify_entries import listed_ending
 from projseg.table_layer.metadata.change import (
@@ -34,8 +34,7 @@ from projseg.table_layer.metadata.change import (
     Replace,
     SetProperties,
 )
-from projseg.table_layer.metadata.manifest import write_manifests
-from projseg.table_layer.metadata.manifest_cache import ManifestCache
+from projseg.table_layer.metadata.manifest import ManifestCache, write_manifests
 from projseg.table_layer.metadata.metadata_limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
 from projseg.table_layer.metadata.segment_entry import ColumnZone
 from projseg.table_layer.metadata.snapshot import (

@@ -18,8 +18,7 @@ from projseg.maintenance.row_changes.delete_and_update import delete_rows
 from projseg.maintenance.row_changes.matching_rows import Condition
 from projseg.memory.cache import KEPT
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.change import Replace
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote, Replace
 from projseg.table_layer.metadata.deleted_rows import with_deleted_rows
 from projseg.table_layer.storage.paths import new_write_id
 

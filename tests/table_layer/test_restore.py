@@ -11,8 +11,7 @@ from projseg.errors import CommitError, InvalidInputError, LimitExceededError
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.restore import restore
 from projseg.table_layer.metadata import checksummed_json
-from projseg.table_layer.metadata.change import Overwrite
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote, Overwrite
 from projseg.table_layer.metadata.metadata_limits import COMMIT_TEXT_BYTES_MAX
 from projseg.table_layer.metadata.snapshot import SnapshotFile, open_snapshot, read_version
 from projseg.table_layer.storage.paths import new_write_id

@@ -18,9 +18,8 @@ from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
 from projseg.reader import row_scan
 from projseg.reader.plan.query_plan import plan_query
+from projseg.table_layer.change_feed import Position, RowStream, effect_of
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.commits.version_diff import effect_of
-from projseg.table_layer.contents.change_feed import Position, RowStream
 from projseg.table_layer.metadata.change import Append, Replace
 from projseg.table_layer.metadata.metadata_limits import SMALL_MANIFESTS_MAX
 from projseg.table_layer.metadata.snapshot import open_snapshot

@@ -25,13 +25,12 @@ from projseg.errors import (
     StorageError,
 )
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.change import Restore
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote, Restore
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.retention.vacuum import vacuum
 from projseg.table_layer.storage import local_storage
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import new_manifest_name, new_write_id, segment_name
+from projseg.table_layer.vacuum import vacuum
 
 LONG_AGO = 1_000_000_000
 
@@ -92,7 +91,7 @@ def test_the_default_keeps_a_week(table):
 def test_what_was_current_within_the_retention_is_kept(table, monkeypatch):
     hour = 3_600_000_000
     committed = open_snapshot(open_storage(table.location), 3).timestamp_us
-    from projseg.table_layer.retention import vacuum as module
+    from projseg.table_layer import vacuum as module
 
     monkeypatch.setattr(module, "now_us", lambda: committed + 48 * hour - 1_000)
     assert table.vacuum(retention_hours=48).versions < 3
@@ -195,7 +194,7 @@ def test_a_restore_begun_before_a_vacuum_is_refused(table):
 
 def test_what_was_restored_while_a_vacuum_began_stays(table, monkeypatch):
     """The restore commits after the vacuum has looked, and before it commits."""
-    from projseg.table_layer.retention import vacuum as module
+    from projseg.table_layer import vacuum as module
 
     other = projseg.Table(table.location)
 

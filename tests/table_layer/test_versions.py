@@ -5,7 +5,7 @@ from fault_storage import FaultStorage
 from small_tables import new_table
 
 from projseg.errors import CorruptTableError
-from projseg.table_layer.commits import next_version
+from projseg.table_layer.commits import publish
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import SetProperties
 from projseg.table_layer.metadata.snapshot import latest_version, list_versions, open_snapshot
@@ -80,7 +80,7 @@ def test_clocks_give_times_and_never_order(tmp_path, monkeypatch):
     storage, snapshot = new_table(tmp_path)
     first = snapshot.timestamp_us
     for clock in (first + 10, first - 10**12, first + 5, first + 20):
-        monkeypatch.setattr(next_version, "now_us", lambda clock=clock: clock)
+        monkeypatch.setattr(publish, "now_us", lambda clock=clock: clock)
         snapshot = grow(storage, snapshot, 1)
     times = [open_snapshot(storage, version).timestamp_us for version in range(5)]
     assert times == [first, first + 10, first + 10, first + 10, first + 20]

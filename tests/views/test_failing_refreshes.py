@@ -14,8 +14,8 @@ from viewed_tables import answer, check_covers, in_duckdb, new_viewed_table, row
 from projseg import Table
 from projseg.errors import CommitError, CorruptTableError, InvalidInputError, ProjsegError
 from projseg.memory.cache import KEPT
+from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.metadata.checksummed_json import seal
-from projseg.table_layer.metadata.commit_info import NO_NOTE
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.refresh_view import refresh_view
 from projseg.views.refresh_work import Work

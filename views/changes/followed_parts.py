@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from projseg.table_layer.commits.version_diff import effect_of
+from projseg.table_layer.change_feed import effect_of
 from projseg.table_layer.metadata.manifest import ManifestReference, time_range
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, read_version

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from projseg.table_layer.metadata.commit_info import now_us
+from projseg.table_layer.metadata.change import now_us
 from projseg.table_layer.metadata.snapshot import Snapshot, read_version
 from projseg.views.choice.nominated_views import listed_views
 from projseg.views.view_records import ViewEntry

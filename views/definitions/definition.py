@@ -35,14 +35,14 @@ from projseg.errors import (
     ProjsegError,
 )
 from projseg.reader.dimensions import TableDimension
-from projseg.table_layer.columns.projection_names import (
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.renamed_columns import (
     named_spec,
     stored_declaration,
     stored_spec,
 )
-from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_properties import TableProperties
-from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.views.definitions.select_checks import bad_view, checked_statement, needs_spark
 from projseg.views.view_dimensions import FOUND, check_keys, dimensions_used, stated
 from projseg.views.view_records import (

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError
 from projseg.reader.dimensions import TableDimension
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.checksummed_json import read_sealed, seal
-from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.local_files import create_unique
 from projseg.table_layer.storage.locate_storage import storage_beside

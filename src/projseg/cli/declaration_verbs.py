@@ -166,7 +166,7 @@ def rename_column(
 def drop_column(location: Location, name: _Column, *, is_preview: IsPreview) -> Found:
     """Take a column out of a table; compaction removes its values from the files."""
     from projseg.table.declaration_commits import dropping
-    from projseg.table_layer.columns.column_changes import with_changes
+    from projseg.table_layer.column_changes import with_changes
 
     table = open_table(location)
     if is_preview:

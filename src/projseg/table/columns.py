@@ -10,7 +10,7 @@ from projseg.table.writable_table import WritableTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from projseg.table_layer.columns.column_changes import ColumnChanges
+    from projseg.table_layer.column_changes import ColumnChanges
 
 
 class TableColumns(WritableTable):

@@ -19,15 +19,14 @@ from projseg.declarations import (
     schema_of,
 )
 from projseg.errors import InvalidInputError, ProjsegError, one_line
-from projseg.table_layer.columns.column_changes import ColumnChanges, find_column
-from projseg.table_layer.columns.projection_names import stored_declaration
+from projseg.table_layer.column_changes import ColumnChanges, find_column
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.change import Change, ChangeColumns, SetProperties
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import Change, ChangeColumns, CommitNote, SetProperties
 from projseg.table_layer.metadata.index_declaration import find_index
-from projseg.table_layer.metadata.projection_scope import declare_scope, scope_keys
+from projseg.table_layer.metadata.known_properties import declare_scope, scope_keys
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties, columns_of
+from projseg.table_layer.renamed_columns import stored_declaration
 from projseg.table_layer.storage.paths import new_write_id
 
 if TYPE_CHECKING:

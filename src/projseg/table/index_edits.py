@@ -172,6 +172,6 @@ class TableIndexes(WritableTable):
             `DISABLED` (the column's type was changed so that its filters cannot be asked).
         """
         # Imported here, so that a process that only asks starts without it.
-        from projseg.table_layer.contents.index_coverage import indexes
+        from projseg.table_layer.coverage import indexes
 
         return indexes(self._snapshot)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from projseg.algebra.query.declared_columns import DeclaredColumns
 from projseg.errors import without_secrets
-from projseg.table_layer.contents import metadata_tables
+from projseg.table_layer import metadata_tables
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.locate_storage import Storage
@@ -171,7 +171,7 @@ class TableInspection:
             were skipped or failed, each once).
         """
         # Imported here, so that a process that only asks starts without it.
-        from projseg.table_layer.contents.projection_coverage import projection_stats
+        from projseg.table_layer.coverage import projection_stats
 
         return projection_stats(self._snapshot)
 

@@ -8,15 +8,14 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError
 from projseg.table.writable_table import WritableTable
+from projseg.table_layer import metadata_tables
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
-from projseg.table_layer.contents import metadata_tables
 from projseg.table_layer.metadata.snapshot import open_snapshot
 
 if TYPE_CHECKING:
     from projseg.table.writes import Commit
-    from projseg.table_layer.metadata.change import Change
-    from projseg.table_layer.metadata.commit_info import CommitNote
-    from projseg.table_layer.retention.vacuum import Vacuumed
+    from projseg.table_layer.metadata.change import Change, CommitNote
+    from projseg.table_layer.vacuum import Vacuumed
 
 
 class TableVersions(WritableTable):
@@ -111,7 +110,7 @@ class TableVersions(WritableTable):
             As of `append`.
         """
         from projseg.table_layer.metadata.change import SetTags
-        from projseg.table_layer.metadata.tags import check_tag
+        from projseg.table_layer.metadata.versions_and_tags import check_tag
 
         check_tag(name)
         tagged = self.version if version is None else open_as_of(self._storage, version).version
@@ -187,7 +186,7 @@ class TableVersions(WritableTable):
         CommitError, StorageError
             As of `append`; what was not removed is found by the next vacuum.
         """
-        from projseg.table_layer.retention.vacuum import vacuum, with_files
+        from projseg.table_layer.vacuum import vacuum, with_files
 
         self._check_newest()
         self.refresh()

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from projseg.errors import InvalidInputError
 from projseg.table.queries import TableVersion
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage
 

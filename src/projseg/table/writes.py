@@ -18,10 +18,9 @@ from projseg.errors import InvalidInputError, StorageError
 from projseg.input_rows import RowsLike, batches_of
 from projseg.maintenance.compaction.auto_compaction import after_commit
 from projseg.maintenance.row_changes.interval_overwrite import with_cut_segments
-from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
-from projseg.table_layer.metadata.change import Append, Change, Overwrite
-from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.commits.publish import removed_on_failure
+from projseg.table_layer.metadata.change import Append, Change, CommitNote, Overwrite
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties

@@ -14,8 +14,7 @@ from projseg.algebra.projection.renamed_projection import mentioned_columns, ren
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
-from projseg.table_layer.columns.indexed_columns import indexes_reading
-from projseg.table_layer.columns.projection_names import stored_spec
+from projseg.table_layer.indexed_columns import indexes_reading
 from projseg.table_layer.metadata.stored_columns import (
     ColumnDeclaration,
     Forms,
@@ -29,6 +28,7 @@ from projseg.table_layer.metadata.table_properties import (
     columns_of,
     schema_of_columns,
 )
+from projseg.table_layer.renamed_columns import stored_spec
 
 WIDENINGS: Final = (
     "an integer to a wider one, to a decimal of scale 0 that holds it or, up to int, to double; "

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, column_text, is_served
-from projseg.table_layer.metadata.projection_scope import ProjectionScope, scope_of
+from projseg.table_layer.metadata.known_properties import ProjectionScope, scope_of
 from projseg.table_layer.metadata.stored_columns import Forms
 from projseg.table_layer.metadata.table_properties import TableProperties
 

@@ -17,12 +17,11 @@ import pyarrow as pa
 from projseg.errors import CommitError, InvalidInputError
 from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.commits.commit import commit
-from projseg.table_layer.metadata.change import Expire
+from projseg.table_layer.metadata.change import CommitNote, Expire, now_us
 from projseg.table_layer.metadata.checksummed_json import read_sealed
-from projseg.table_layer.metadata.commit_info import CommitNote, now_us
 from projseg.table_layer.metadata.manifest import load_manifest
 from projseg.table_layer.metadata.snapshot import Snapshot, list_versions, open_snapshot
-from projseg.table_layer.retention.still_stored import (
+from projseg.table_layer.still_stored import (
     StillStored,
     as_table,
     in_earlier_versions,

@@ -13,10 +13,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from projseg.segment_format.logical_types import TIMESTAMP
-from projseg.table_layer.columns.projection_names import declared_spec
 from projseg.table_layer.metadata.snapshot import Snapshot, kept_versions
 from projseg.table_layer.metadata.table_schema import named_schema
-from projseg.table_layer.retention.still_stored import (
+from projseg.table_layer.renamed_columns import declared_spec
+from projseg.table_layer.still_stored import (
     as_table,
     in_earlier_versions,
     in_own_segments,

@@ -1,4 +1,4 @@
-"""Projections over a table's column names and over stored ones.
+"""Projections, and open segments, by a table's column names instead of the stored ones.
 
 Definitions mention stored names, so that they and their hashes outlive every rename.
 """
@@ -6,6 +6,7 @@ Definitions mention stored names, so that they and their hashes outlive every re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -24,6 +25,9 @@ from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.renamed_projection import mentioned_columns, renamed
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition
 from projseg.errors import CorruptTableError, ProjsegError
+from projseg.segment_format.file.column_view import ColumnView
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.logical_types import INTEGER_DIGITS, parse_type_name
 from projseg.table_layer.metadata.stored_columns import ColumnDeclaration, StoredColumns
 from projseg.table_layer.metadata.table_properties import (
@@ -31,7 +35,7 @@ from projseg.table_layer.metadata.table_properties import (
     TableProperties,
     schema_of_columns,
 )
-from projseg.table_layer.metadata.table_schema import stored_by_name
+from projseg.table_layer.metadata.table_schema import TableSchema, stored_by_name
 
 # The states of these for a column are, converted, those for the column in a wider type.
 _WIDEN: Final = ("count", "min", "max", "sum", "avg")
@@ -193,3 +197,40 @@ def _states(named: ProjectionSpec, kept: ProjectionSpec) -> tuple[tuple[str, str
         for here, there in zip(decompose(one), decompose(other), strict=True)
         for part, _ in there.fields
     )
+
+
+def viewed(segment: SegmentFile, schema: TableSchema) -> SegmentFile | ColumnView:
+    """Return the base table of a segment under the names, and in the types, of a schema."""
+    if not schema.forms:
+        return segment
+
+    def find(role: Role, name: str) -> tuple[str, pa.DataType] | None:
+        del role
+        stored = schema.stored_name(name, _BaseColumns(segment))
+        return None if stored is None else (stored, schema.field(name).type)
+
+    return ColumnView(segment, find)
+
+
+def viewed_projection(segment: SegmentFile, spec: ProjectionSpec) -> SegmentFile | ColumnView:
+    """Return a stored projection under the names, and in the types, of its spec."""
+    if spec.stored is None:
+        return segment
+    grouping, states = dict(spec.stored.grouping), dict(spec.stored.states)
+    names: dict[tuple[Role, str], tuple[str, pa.DataType]] = {}
+    for named in spec.grouping:
+        column = stored_column(named.expression)
+        names["grouping", column.name] = (grouping[column.name], column.type)
+    for name, arrow_type in spec.state_columns:
+        names["state", name] = (states[name], arrow_type)
+    return ColumnView(segment, lambda role, name: names.get((role, name)))
+
+
+@dataclass(frozen=True, slots=True)
+class _BaseColumns:
+    """The names of a segment's base columns."""
+
+    segment: SegmentFile
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.segment.has_column(BASE_TABLE, "base", name)

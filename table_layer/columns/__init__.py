@@ -1,1 +1,0 @@
-"""Columns of a table over time: changed, renamed, widened."""

@@ -1,1 +1,0 @@
-"""What a table's files hold: changes, projections built, metadata tables."""

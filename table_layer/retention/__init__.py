@@ -1,1 +1,0 @@
-"""Which files are still needed: vacuum, removed values, versions that hold a file."""
