@@ -1,8 +1,11 @@
-"""What a forked child must not inherit: locks held by threads of its parent.
+"""Forks: a child inherits no held lock, and starts its own threads for requests.
 
 A fork copies the memory of the process and only the thread that forks. A lock that another thread
 holds at that moment stays locked in the child for ever, and what it guards may be half changed. So
 the locks of process-wide state are taken before a fork and given back on both sides.
+
+The threads that wait for requests are apart from the threads that compute, which would otherwise
+stand idle while these wait.
 """
 
 from __future__ import annotations
@@ -12,6 +15,9 @@ import functools
 import logging  # noqa: F401
 import os
 import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Protocol, Self, TypeVar, overload
 
 # Modules that take locks of their own before a fork are imported first, though not used here:
@@ -87,3 +93,52 @@ class cached_property(functools.cached_property[Value]):
             return self
         assert self.attrname is not None, "set when the class is made"
         return instance.__dict__.setdefault(self.attrname, self.func(instance))
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+IN_FLIGHT_MAX: Final = 32
+
+
+def _new_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(IN_FLIGHT_MAX, thread_name_prefix="projseg-requests")
+
+
+_pool = _new_pool()
+
+
+def _leave_pool_behind() -> None:
+    """Start with a new pool in a forked child, which has none of its parent's threads."""
+    global _pool
+    _pool = _new_pool()
+
+
+os.register_at_fork(after_in_child=_leave_pool_behind)
+
+
+def side_by_side(
+    function: Callable[[Item], Result], items: Iterable[Item], ahead: int = IN_FLIGHT_MAX
+) -> Generator[Result]:
+    """Yield `function` of each item in order, with some calls under way; closing it stops.
+
+    Parameters
+    ----------
+    function : callable
+        Makes requests, and does not call this.
+    items : iterable
+        Asked for as they are needed.
+    ahead : int
+        Calls under way, or done, beyond the one that is asked for, at most.
+    """
+    pending: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            pending.append(_pool.submit(function, item))
+            if len(pending) > ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()

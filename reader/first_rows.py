@@ -30,7 +30,7 @@ from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows, selection_of
 from projseg.kernels.sorting import distinct
 from projseg.memory.deadline import check_deadline
-from projseg.memory.request_pool import side_by_side
+from projseg.memory.forks import side_by_side
 from projseg.reader.open_sources import open_source, rows_to_read
 from projseg.reader.order_ranks import (
     Bound,

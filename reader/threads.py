@@ -20,7 +20,7 @@ from projseg.algebra.planning.source_plan import SourcePlan, columns_read
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.context import THREADS_MAX
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, under
-from projseg.memory.request_pool import IN_FLIGHT_MAX, side_by_side
+from projseg.memory.forks import IN_FLIGHT_MAX, side_by_side
 from projseg.reader.open_sources import open_source
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.table_layer.commits.verify_entries import FetchedRanges

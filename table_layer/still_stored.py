@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from projseg.errors import CorruptionError
-from projseg.memory.request_pool import side_by_side
+from projseg.memory.forks import side_by_side
 from projseg.table_layer.metadata.manifest import ManifestReference
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version

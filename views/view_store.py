@@ -12,7 +12,7 @@ import msgspec
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import CorruptTableError, InvalidInputError, did_you_mean
 from projseg.memory.cache import KEPT
-from projseg.memory.request_pool import side_by_side
+from projseg.memory.forks import side_by_side
 from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.metadata.checksummed_json import (
     SealedFile,

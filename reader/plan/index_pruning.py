@@ -27,7 +27,7 @@ from projseg.algebra.proofs.index_keys import (
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
-from projseg.memory.request_pool import side_by_side
+from projseg.memory.forks import side_by_side
 from projseg.reader.plan.bloom_answers import BandFilters, affordable_keys, holders_of
 from projseg.segment_format.indexes.bloom_file import BloomFile
 from projseg.segment_format.indexes.index_kinds import IndexDefinition

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from projseg.errors import CommitError, CorruptionError, CorruptTableError
-from projseg.memory.request_pool import side_by_side
+from projseg.memory.forks import side_by_side
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.footer_match import open_checked
 from projseg.table_layer.metadata.change import CommitNote, Restore

@@ -19,7 +19,7 @@ from projseg.errors import (
     InvalidInputError,
     ProjsegError,
 )
-from projseg.memory.request_pool import side_by_side
+from projseg.memory.forks import side_by_side
 from projseg.segment_format.footer import TAIL_LAYOUT, parse_tail
 from projseg.segment_format.footer_checks import ENDING_BYTES
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC

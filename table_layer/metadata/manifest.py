@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import CorruptTableError
 from projseg.memory.cache import KEPT, Cache, Owner
-from projseg.memory.request_pool import side_by_side
+from projseg.memory.forks import side_by_side
 from projseg.table_layer.metadata.checksummed_json import (
     SealedFile,
     checksum_of,
