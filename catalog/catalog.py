@@ -23,7 +23,7 @@ from typing import Final, Self
 
 from projseg.catalog.catalog_maintenance import Upkeep
 from projseg.catalog.definition_files import DefinitionFiles
-from projseg.catalog.definition_verbs import DefinitionVerbs
+from projseg.catalog.definition_verbs import DefinitionVerbs, StatusVerbs
 from projseg.catalog.external.allowed_places import AllowedPlaces
 from projseg.catalog.external_verbs import ExternalVerbs
 from projseg.catalog.information_schema import InformationSchema
@@ -32,7 +32,6 @@ from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
 from projseg.catalog.store.store_contract import CatalogAdmin
 from projseg.catalog.store.table_metadata import Action, NameLike, check_name, parse_name
-from projseg.catalog.table_status import StatusVerbs
 from projseg.errors import CatalogConflictError, InvalidInputError
 from projseg.table_layer.storage.locate_storage import StorageOptionsLike
 

@@ -20,10 +20,10 @@ from projseg.catalog.declared_table import (
     declared_columns,
     new_properties,
 )
+from projseg.catalog.named_writes import check_names
 from projseg.catalog.spec.table_spec import SpecLike
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import NameLike, TableMetadata
-from projseg.catalog.stored_values import check_names
 from projseg.errors import CatalogError, CommitConflictError, InvalidInputError
 from projseg.input_rows import RowsLike, batches_of
 from projseg.table import Table

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.catalog.declared_table import unwritten
+from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.named_table import CatalogTable
 from projseg.catalog.named_writes import Counts, prepared, seen_of, status_of
 from projseg.catalog.store.open_store import open_store
-from projseg.catalog.store.registered_places import check_location
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import Name, NameLike, TableMetadata, parse_name
 from projseg.errors import CatalogError, InvalidInputError, UnsupportedFeatureError

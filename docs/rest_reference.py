@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from projseg.catalog.service import server
+from projseg.catalog import rest_server
 from projseg.catalog.spec.table_spec import SPECS, ColumnSpec
-from projseg.catalog.store.rest_records import Changes, DroppedTables, SeenTable
+from projseg.catalog.store.store_contract import Changes, DroppedTables, SeenTable
 from projseg.catalog.store.table_metadata import _MetadataJson
 
 _REF = "#/components/schemas/{name}"
@@ -88,9 +88,11 @@ _OBJECT = ((200,), {"type": "object"})
 
 def rest_page() -> str:
     """Return the file: each route with what it takes, and what it may answer."""
-    paths: dict[str, Any] = {f"{server.BASE}/health": {"get": _health()}}
-    for verb, path, handler in server._ROUTES:
-        paths.setdefault(server.BASE + path, {})[verb.lower()] = _operation(verb, path, handler)
+    paths: dict[str, Any] = {f"{rest_server.BASE}/health": {"get": _health()}}
+    for verb, path, handler in rest_server._ROUTES:
+        paths.setdefault(rest_server.BASE + path, {})[verb.lower()] = _operation(
+            verb, path, handler
+        )
     found = {
         "openapi": "3.1.0",
         "info": {

@@ -205,8 +205,7 @@ def _plan(catalog: Catalog, request: Request) -> dict[str, Any]:
         declared_columns,
         new_properties,
     )
-    from projseg.catalog.named_writes import prepared, said_of
-    from projseg.catalog.stored_values import check_names, may_assign
+    from projseg.catalog.named_writes import check_names, may_assign, prepared, said_of
 
     definition, statement = table.definition, _statement(request["options"])
     if table.is_unwritten:

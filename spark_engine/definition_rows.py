@@ -41,7 +41,7 @@ def files_of(places: AllowedPlaces, spec: TableSpec, timezone: str) -> dict[str,
     from projseg.catalog.external.source_reader import parts_of, read_source
 
     if spec.type == "spark":
-        from projseg.catalog.external.spark_files import spark_source
+        from projseg.catalog.external.source_reader import spark_source
 
         columns = [(one.name, str(one.sql_type or "string")) for one in spec.columns]
         shown = [{"name": name, "type": text} for name, text in columns]

@@ -252,7 +252,7 @@ def _server(uri: str) -> Iterator[int]:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     code = (
-        "import projseg\nfrom projseg.catalog.service.server import serve\n"
+        "import projseg\nfrom projseg.catalog.rest_server import serve\n"
         f"serve(projseg.Catalog({uri!r}), port={port})"
     )
     process = subprocess.Popen([sys.executable, "-c", code])  # noqa: S603 - this Python

@@ -1,13 +1,15 @@
 """Rows of external definitions: files, web servers and inline data, in their declared types.
 
-Every door reads by this one reader, so quotes, nulls and dates have one meaning.
+Every door reads by this one reader, so quotes, nulls and dates have one meaning. Of definitions of
+type `spark` it names the files, which Spark reads with its own reader.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,13 +19,12 @@ from msgspec.structs import replace
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Expression
-from projseg.catalog.external.allowed_places import AllowedPlaces
+from projseg.catalog.external.allowed_places import AllowedPlaces, fetched
 from projseg.catalog.external.input_columns import BadLines, bad_file
 from projseg.catalog.external.input_files import kind_of, open_parquet
 from projseg.catalog.external.text_files import TextFile, TextForm
-from projseg.catalog.external.web_files import fetched
 from projseg.catalog.spec.spec_rules import column_types
-from projseg.catalog.spec.table_spec import FilesSpec, HttpSpec, InlineSpec, TableSpec
+from projseg.catalog.spec.table_spec import FilesSpec, HttpSpec, InlineSpec, SparkSpec, TableSpec
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 
@@ -303,3 +304,59 @@ def read_part(
 ) -> pa.RecordBatchReader:
     """Return the rows of one of `parts_of`, as JSON text, with what the reader allows."""
     return read_source(TableSpec.of(text), AllowedPlaces(tuple(roots), tuple(hosts)), timezone)
+
+
+FORMATS: Final = ("csv", "json", "orc", "parquet", "text")
+"""Those that read the files of their path, and nothing else that an option may name."""
+_PATTERNS: Final = frozenset("*?[]{}\\")
+
+
+def spark_source(spec: TableSpec, places: AllowedPlaces) -> dict[str, Any]:
+    """Return the format, options and files of a definition, as Spark's reader takes them.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_MISSING_PARAMETER without a path, PROJSEG_OUTSIDE_ROOTS, PROJSEG_BAD_INPUT_FILE.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FEATURE for formats that may read more than files.
+    """
+    properties = spec.properties
+    assert isinstance(properties, SparkSpec), "the caller knows its type"
+    form = str(properties.format or "").lower()
+    if form not in FORMATS:
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FEATURE",
+            f"format '{form[:80]}' of a definition of type spark is none of {', '.join(FORMATS)}",
+        )
+    options = {key.lower(): text for key, text in dict(properties.options or {}).items()}
+    path = options.pop("path", "")
+    if not path or {"paths", "basepath"} & options.keys():
+        raise InvalidInputError(
+            "PROJSEG_MISSING_PARAMETER",
+            "a definition of type spark needs its files as option path, and no paths or basePath",
+        )
+    base, pattern = _parted(path)
+    found = [path for path in places.files(base, None, pattern) if _is_shown(path, base)]
+    if os.path.isdir(path):
+        options["basepath"] = os.path.realpath(path)  # its folders may be values of columns
+    return {"format": form, "options": options, "paths": found}
+
+
+def _parted(path: str) -> tuple[str, str]:
+    """Return the folder above the first pattern of a path, and the pattern below it."""
+    if os.path.isdir(path):
+        return path, "**"
+    parts = PurePath(path).parts
+    plain = next((n for n, part in enumerate(parts) if _PATTERNS & set(part)), len(parts) - 1)
+    return str(PurePath(*parts[:plain])), str(PurePath(*parts[plain:]))
+
+
+def _is_shown(path: str, base: str) -> bool:
+    """Whether Spark reads a file, by its name and those of its folders below a base."""
+    parts = PurePath(os.path.relpath(path, os.path.realpath(base))).parts
+    if _PATTERNS & set(path):
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE", f"{path} holds characters that Spark takes for a pattern"
+        )
+    return not any(part.startswith(("_", ".")) for part in parts)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.access_store import Access
-from projseg.catalog.store.namespace_store import Namespaces
+from projseg.catalog.store.namespaces_and_trash import NamelessDefinitions, Namespaces
 from projseg.catalog.store.table_metadata import (
     ACTIVE,
     Action,
@@ -32,7 +32,6 @@ from projseg.catalog.store.tenant_edits import (
     check_version,
     name_values,
 )
-from projseg.catalog.store.unnamed_definitions import NamelessDefinitions
 from projseg.errors import InvalidInputError
 
 _KEY: Final = (DEFINITIONS.c.folded_namespace, DEFINITIONS.c.folded)

@@ -11,14 +11,14 @@ import msgspec
 
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.rest_access import RestAccess
-from projseg.catalog.store.rest_connection import (
+from projseg.catalog.store.rest_client import (
     Received,
+    RestAccess,
     RestConnection,
     decoded,
     quoted,
 )
-from projseg.catalog.store.rest_records import (
+from projseg.catalog.store.store_contract import (
     Changes,
     DroppedTables,
     SeenTable,

@@ -410,15 +410,15 @@ def test_a_name_is_looked_up_once(open_house, catalog, web, place, monkeypatch):
 
 
 def test_a_server_may_not_send_without_end(web, place, monkeypatch):
-    from projseg.catalog.external import web_files
+    from projseg.catalog.external import allowed_places
     from projseg.catalog.external.allowed_places import AllowedPlaces
 
-    monkeypatch.setattr(web_files, "FETCH_BYTES_MAX", 4)
+    monkeypatch.setattr(allowed_places, "FETCH_BYTES_MAX", 4)
     url = f"{place}/a.csv"
     address = AllowedPlaces(hosts=(place,)).address(url)
     with (
         pytest.raises(InvalidInputError, match="4 bytes"),
-        web_files.fetched(url, address, {}, None),
+        allowed_places.fetched(url, address, {}, None),
     ):
         pass
 

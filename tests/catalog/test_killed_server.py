@@ -21,7 +21,7 @@ SERVER = """
 import os, signal, sys
 import sqlalchemy as sa
 import projseg
-from projseg.catalog.service.server import serve
+from projseg.catalog.rest_server import serve
 from projseg.catalog.store.tenant_edits import Edit, TenantEdits
 
 uri, port, step, left = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])

@@ -382,7 +382,7 @@ def test_the_library_admin(tmp_path):
 
 
 def test_another_host_needs_tls(tmp_path):
-    from projseg.catalog.service.server import serve
+    from projseg.catalog.rest_server import serve
 
     catalog = projseg.Catalog(tmp_path / "house.db")
     with pytest.raises(InvalidInputError, match="insecure"):

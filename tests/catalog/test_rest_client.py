@@ -266,7 +266,7 @@ def test_addresses_and_tokens(doors, monkeypatch):
         ):  # fmt: skip
             with pytest.raises(UnsupportedFeatureError, match="PROJSEG_UNSUPPORTED_STORAGE"):
                 verb()
-        from projseg.catalog.service.server import application
+        from projseg.catalog.rest_server import application
 
         with pytest.raises(UnsupportedFeatureError, match="PROJSEG_UNSUPPORTED_STORAGE"):
             application(catalog)

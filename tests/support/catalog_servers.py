@@ -37,7 +37,7 @@ def started_postgres():
 def started_server(catalog):
     """Serve a catalog at a port of 127.0.0.1, which is yielded."""
     uvicorn = pytest.importorskip("uvicorn")
-    from projseg.catalog.service.server import application
+    from projseg.catalog.rest_server import application
 
     config = uvicorn.Config(
         application(catalog), host="127.0.0.1", port=free_port(), log_level="error", ws="none"

@@ -120,9 +120,9 @@ def serve(
     """Serve all tenants of a catalog over REST, until interrupted."""
     require("starlette", "projseg catalog serve")
     require("uvicorn", "projseg catalog serve")
-    from projseg.catalog.service import server
+    from projseg.catalog import rest_server
 
-    server.serve(opened, host, port, certificate=tls_cert, key=tls_key, is_insecure=insecure)
+    rest_server.serve(opened, host, port, certificate=tls_cert, key=tls_key, is_insecure=insecure)
 
 
 def tenant(

@@ -16,8 +16,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from projseg.catalog.service import access_handlers, handlers
-from projseg.catalog.service.rest_request import RestReply, RestRequest
+from projseg.catalog import rest_handlers, rest_request
+from projseg.catalog.rest_request import RestReply, RestRequest
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX
 from projseg.catalog.store.access_store import Caller, caller_of
 from projseg.catalog.store.databases import Database
@@ -34,6 +34,7 @@ from projseg.errors import (
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
+
 
 LOGGER: Final = logging.getLogger("projseg.catalog")
 BASE: Final = "/v1/catalog"
@@ -55,48 +56,48 @@ _STATUS: Final = {
     "PROJSEG_CATALOG_STATE_UNKNOWN": 503,
 }
 _ROUTES: Final[tuple[tuple[str, str, Callable[[RestRequest], RestReply]], ...]] = (
-    ("POST", "/tables/rename", handlers.rename),
-    ("POST", "/tables/{ns}/{name}", handlers.create),
-    ("PUT", "/tables/{ns}/{name}", handlers.merge),
-    ("GET", "/tables/{ns}/{name}", handlers.spec_of),
-    ("GET", "/tables/{ns}/{name}/sync", handlers.spec_of),
-    ("DELETE", "/tables/{ns}/{name}", handlers.drop),
-    ("POST", "/tables/{ns}/{name}/moveColumn", handlers.move_column),
-    ("POST", "/tables/{ns}/{name}/dropColumn", handlers.drop_columns),
-    ("POST", "/tables/{ns}/{name}/hideColumns", handlers.hide_columns),
-    ("POST", "/tables/{ns}/{name}/register", handlers.register),
-    ("GET", "/tables/{ns}/{name}/history", handlers.history),
-    ("PUT", "/definitions/{id}/seen", handlers.record),
-    ("GET", "/list/schemas/names", handlers.schema_names),
-    ("GET", "/list/tables/names", handlers.table_names),
-    ("GET", "/schemas/{ns}/names", handlers.table_names),
-    ("GET", "/schemas/{ns}/tables", handlers.tables),
-    ("GET", "/schemas/{ns}/sync", handlers.tables),
-    ("GET", "/schemas/{ns}/tables/{name}", handlers.metadata_of),
-    ("GET", "/schemas", handlers.schemas),
-    ("GET", "/schemas/{ns}", handlers.schema_of),
-    ("POST", "/schemas/{ns}", handlers.create_schema),
-    ("DELETE", "/schemas/{ns}", handlers.drop_schema),
-    ("GET", "/information_schema/{view}", handlers.information_schema),
-    ("GET", "/trash", handlers.trash),
-    ("POST", "/trash/{id}/undrop", handlers.undrop),
-    ("POST", "/staged/{id}/publish", handlers.publish),
-    ("POST", "/staged/{ns}/{name}", handlers.stage),
-    ("DELETE", "/staged/{id}", handlers.discard),
-    ("POST", "/trash/{id}/removal", handlers.begin_removal),
-    ("DELETE", "/trash/{id}", handlers.forget),
-    ("GET", "/changes", handlers.changes),
-    ("GET", "/config", handlers.config),
-    ("POST", "/flush", handlers.flush),
-    ("GET", "/principals", access_handlers.listed_access("principals")),
-    ("POST", "/principals", access_handlers.create_principal),
-    ("DELETE", "/principals/{id}", access_handlers.drop_principal),
-    ("GET", "/tokens", access_handlers.listed_access("tokens")),
-    ("POST", "/tokens", access_handlers.create_token),
-    ("DELETE", "/tokens/{id}", access_handlers.revoke),
-    ("GET", "/grants", access_handlers.listed_access("grants")),
-    ("POST", "/grants", access_handlers.create_grant),
-    ("DELETE", "/grants/{id}", access_handlers.revoke),
+    ("POST", "/tables/rename", rest_handlers.rename),
+    ("POST", "/tables/{ns}/{name}", rest_handlers.create),
+    ("PUT", "/tables/{ns}/{name}", rest_handlers.merge),
+    ("GET", "/tables/{ns}/{name}", rest_handlers.spec_of),
+    ("GET", "/tables/{ns}/{name}/sync", rest_handlers.spec_of),
+    ("DELETE", "/tables/{ns}/{name}", rest_handlers.drop),
+    ("POST", "/tables/{ns}/{name}/moveColumn", rest_handlers.move_column),
+    ("POST", "/tables/{ns}/{name}/dropColumn", rest_handlers.drop_columns),
+    ("POST", "/tables/{ns}/{name}/hideColumns", rest_handlers.hide_columns),
+    ("POST", "/tables/{ns}/{name}/register", rest_handlers.register),
+    ("GET", "/tables/{ns}/{name}/history", rest_handlers.history),
+    ("PUT", "/definitions/{id}/seen", rest_handlers.record),
+    ("GET", "/list/schemas/names", rest_handlers.schema_names),
+    ("GET", "/list/tables/names", rest_handlers.table_names),
+    ("GET", "/schemas/{ns}/names", rest_handlers.table_names),
+    ("GET", "/schemas/{ns}/tables", rest_handlers.tables),
+    ("GET", "/schemas/{ns}/sync", rest_handlers.tables),
+    ("GET", "/schemas/{ns}/tables/{name}", rest_handlers.metadata_of),
+    ("GET", "/schemas", rest_handlers.schemas),
+    ("GET", "/schemas/{ns}", rest_handlers.schema_of),
+    ("POST", "/schemas/{ns}", rest_handlers.create_schema),
+    ("DELETE", "/schemas/{ns}", rest_handlers.drop_schema),
+    ("GET", "/information_schema/{view}", rest_handlers.information_schema),
+    ("GET", "/trash", rest_handlers.trash),
+    ("POST", "/trash/{id}/undrop", rest_handlers.undrop),
+    ("POST", "/staged/{id}/publish", rest_handlers.publish),
+    ("POST", "/staged/{ns}/{name}", rest_handlers.stage),
+    ("DELETE", "/staged/{id}", rest_handlers.discard),
+    ("POST", "/trash/{id}/removal", rest_handlers.begin_removal),
+    ("DELETE", "/trash/{id}", rest_handlers.forget),
+    ("GET", "/changes", rest_handlers.changes),
+    ("GET", "/config", rest_handlers.config),
+    ("POST", "/flush", rest_handlers.flush),
+    ("GET", "/principals", rest_request.listed_access("principals")),
+    ("POST", "/principals", rest_request.create_principal),
+    ("DELETE", "/principals/{id}", rest_request.drop_principal),
+    ("GET", "/tokens", rest_request.listed_access("tokens")),
+    ("POST", "/tokens", rest_request.create_token),
+    ("DELETE", "/tokens/{id}", rest_request.revoke),
+    ("GET", "/grants", rest_request.listed_access("grants")),
+    ("POST", "/grants", rest_request.create_grant),
+    ("DELETE", "/grants/{id}", rest_request.revoke),
 )
 _KEY_CHARACTERS_MAX: Final = 200
 _THREADS: Final = 12

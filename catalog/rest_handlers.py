@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from projseg.catalog.catalog_maintenance import DATA, DAY_US, TRASH_DAYS
+from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.information_schema import view_of, view_rows
-from projseg.catalog.service.rest_request import (
+from projseg.catalog.rest_request import (
     RestReply,
     RestRequest,
     definitions_of,
@@ -22,8 +23,7 @@ from projseg.catalog.service.rest_request import (
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.registered_places import check_location
-from projseg.catalog.store.rest_records import (
+from projseg.catalog.store.store_contract import (
     Change,
     Changes,
     DroppedTable,

@@ -1,12 +1,14 @@
-"""Definitions without a name: those being made with their first rows, and those in the trash.
+"""The namespaces of a tenant, and its definitions without a name: staged ones and the trash.
 
-A dropped definition waits until it is due, may be brought back, and then goes.
+Namespaces are one level of names; `default` is always there. A definition is staged while it is
+made with its first rows. A dropped one waits until it is due, may be brought back, and then goes.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +16,7 @@ import sqlalchemy as sa
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.table_metadata import (
     ACTIVE,
+    DEFAULT_NAMESPACE,
     DELETED,
     DELETING,
     STAGED,
@@ -24,6 +27,8 @@ from projseg.catalog.store.table_metadata import (
 from projseg.catalog.store.tenant_edits import (
     CHANGES,
     DEFINITIONS,
+    IS_ACTIVE,
+    NAMESPACES,
     ROW,
     TENANTS,
     Edit,
@@ -31,6 +36,101 @@ from projseg.catalog.store.tenant_edits import (
     check_version,
 )
 from projseg.errors import InvalidInputError
+
+
+class Namespaces(TenantEdits):
+    """The namespaces of a tenant."""
+
+    def namespaces(self) -> list[dict[str, Any]]:
+        """Return the namespaces by name; `default` is always one."""
+        asked = sa.select(NAMESPACES).where(NAMESPACES.c.tenant == self.tenant)
+        with self.database.reading() as connection:
+            rows = [dict(row) for row in connection.execute(asked).mappings()]
+        if all(row["folded"] != DEFAULT_NAMESPACE for row in rows):
+            rows.append(dict.fromkeys(("comment", "properties", "owner"), None))
+            rows[-1]["name"] = DEFAULT_NAMESPACE
+        found = [
+            {
+                "name": row["name"],
+                "comment": row["comment"],
+                "owner": row["owner"],
+                "properties": json.loads(row["properties"] or "{}"),
+            }
+            for row in rows
+        ]
+        return sorted(found, key=lambda row: row["name"].casefold())
+
+    def put_namespace(
+        self, name: str, comment: str | None, properties: Mapping[str, str] | None
+    ) -> int:
+        """Make a namespace.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NAMESPACE_EXISTS.
+        """
+
+        def work(edit: Edit) -> int:
+            present = self._find_namespace(edit.connection, name)
+            if present is not None:
+                raise InvalidInputError(
+                    "PROJSEG_NAMESPACE_EXISTS", f"namespace '{present}' exists already; use it"
+                )
+            version = edit.note("create namespace", name, None, None)
+            edit.connection.execute(
+                NAMESPACES.insert().values(
+                    tenant=self.tenant,
+                    folded=name.casefold(),
+                    name=name,
+                    comment=comment,
+                    properties=json.dumps(dict(properties or {})),
+                    owner=self.user,
+                    version=version,
+                )
+            )
+            return version
+
+        return self.edit(work)
+
+    def remove_namespace(self, name: str, due_us: int, *, cascade: bool) -> int:
+        """Remove a namespace; with `cascade` its definitions go to the trash, their data stays.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_NAMESPACE_NOT_EMPTY.
+        """
+        table, folded = DEFINITIONS.c, name.casefold()
+
+        def work(edit: Edit) -> int:
+            present = self._namespace(edit.connection, name)
+            inside = sa.and_(
+                table.tenant == self.tenant,
+                IS_ACTIVE,
+                table.folded_namespace == folded,
+            )
+            rows = edit.connection.execute(sa.select(*ROW).where(inside)).all()
+            if rows and not cascade:
+                raise InvalidInputError(
+                    "PROJSEG_NAMESPACE_NOT_EMPTY",
+                    f"namespace '{present}' holds {len(rows)} definitions, such as "
+                    f"'{metadata_of(rows[0]).name}'; drop them first, or drop it with cascade",
+                )
+            version = edit.note("drop namespace", present, None, None)
+            edit.connection.execute(
+                DEFINITIONS.update()
+                .where(inside)
+                .values(state=DELETED, due_us=due_us, removes_files=0, version=version)
+            )
+            edit.connection.execute(
+                NAMESPACES.delete().where(
+                    NAMESPACES.c.tenant == self.tenant, NAMESPACES.c.folded == folded
+                )
+            )
+            return version
+
+        return self.edit(work)
 
 
 class NamelessDefinitions(TenantEdits):
