@@ -22,7 +22,7 @@ from projseg.spark_engine.replies import Reply
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import result_folder
 from projseg.views.definitions.result_definition import ResultDefinition, place_of
-from projseg.views.results.result_answers import AskedSelect, answering_results, nominations
+from projseg.views.stored_results import AskedSelect, answering_results, nominations
 from projseg.views.view_store import no_store, open_store, store_of
 
 LOGGER: Final = logging.getLogger("projseg.views")

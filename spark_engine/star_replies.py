@@ -100,7 +100,7 @@ def _star_query(
 def _refused(versions: Sequence[ViewedVersion], error: ProjsegError) -> Reply:
     """Return the reply of joins that are no star, with the reason against each view of them."""
     # Imported here: most tables have no views.
-    from projseg.views.choice.refused_stars import reasons_of_views
+    from projseg.views.choose_view import reasons_of_views
 
     found = reasons_of_views((one.snapshot for one in versions), error)
     reasons = {name: str(reason) for name, reason in found.items()}

@@ -327,7 +327,7 @@ def apply_column_changes(table: Table, changes: Sequence[Mapping[str, Any]]) -> 
     values = {one["add"]: one["value"] for one in changes if "value" in one}
     changed = change_columns(table.snapshot, asked, CommitNote(), values)
     if values:
-        from projseg.views.on_commit import refresh_after_commit
+        from projseg.views.refresh_on_commit import refresh_after_commit
 
         refresh_after_commit(changed)
     table.refresh()
@@ -347,7 +347,7 @@ def _written(version: int) -> Reply:
 
 def _refresh_views(snapshot: Snapshot) -> None:
     if snapshot.properties.is_in_views:
-        from projseg.views.on_commit import refresh_after_commit
+        from projseg.views.refresh_on_commit import refresh_after_commit
 
         refresh_after_commit(snapshot)
 

@@ -29,7 +29,7 @@ from projseg.table.star_statements import bound_statement
 from projseg.table.view_object import View
 from projseg.views.definitions.definition import Definition
 from projseg.views.definitions.result_definition import define_result
-from projseg.views.definitions.select_checks import bad_view, checked_statement
+from projseg.views.definitions.view_checks import bad_view, checked_statement
 
 if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob

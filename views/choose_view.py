@@ -1,9 +1,4 @@
-"""Answer a query from the parts of a view, and from the segments that it does not stand for.
-
-One view at most answers a query, and its parts share no segment, so nothing is counted twice. An
-interval that cuts parts is answered by whole buckets of them; the rows of its edges are read from
-the segments that hold such times.
-"""
+"""Answer a query from the parts of a view, and from the segments that it does not stand for."""
 
 from __future__ import annotations
 
@@ -19,6 +14,7 @@ from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.join import refused_join
 from projseg.algebra.time.interval import Interval
 from projseg.errors import (
     CorruptionError,
@@ -31,8 +27,6 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, WiderVerdict,
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.views.choice.nominated_views import listed_views, nominated_views
-from projseg.views.choice.specs_of_parts import SpecsOfParts
 from projseg.views.cover_test import (
     Coverage,
     among,
@@ -42,6 +36,7 @@ from projseg.views.cover_test import (
     times_of_parts,
 )
 from projseg.views.definitions.definition import view_spec
+from projseg.views.nominated_views import SpecsOfParts, listed_views, nominated_views
 from projseg.views.part_files import readable
 from projseg.views.view_records import GROUPS, ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion, check_names, has_views, open_store
@@ -356,3 +351,38 @@ def _warn(store: StoreVersion, error: Exception) -> None:
         without_secrets(store.storage.location),
         error,
     )
+
+
+_CODES: Final = {
+    "PROJSEG_NOT_A_STAR": ReasonCode.NOT_A_STAR,
+    "PROJSEG_JOIN_KEY_NOT_UNIQUE": ReasonCode.KEY_NOT_UNIQUE,
+}
+
+
+def reasons_of_views(tables: Iterable[Snapshot], error: ProjsegError) -> dict[str, Reason]:
+    """Return why views do not answer a statement over several tables that was refused.
+
+    Parameters
+    ----------
+    tables : iterable of Snapshot
+        The tables of the statement, at the versions that it reads.
+    error : ProjsegError
+        Why it was refused.
+
+    Returns
+    -------
+    dict of str to Reason
+        By name, of each view that joins two of the tables or more; none for another error.
+    """
+    why = refused_join(error)
+    if error.code not in _CODES or why is None:
+        return {}
+    by_id = {table.properties.table_id: table for table in tables}
+    found: dict[str, Reason] = {}
+    for table_id, fact in by_id.items():
+        sources = sources_of(fact)
+        for view in () if sources is None else listed_views(sources.store).views:
+            joined = {one.table_id for one in view.dimensions}
+            if view.fact.table_id == table_id and not joined.isdisjoint(by_id):
+                found[view.name] = Reason(_CODES[error.code], why)
+    return found

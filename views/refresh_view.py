@@ -22,15 +22,23 @@ from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
-from projseg.views.changes.classify_parts import PartFates, RewrittenParts, fates_of_parts
-from projseg.views.changes.subtracted_parts import rewritten_part
-from projseg.views.chunk_work import Chunk, ChunkWork, by_chunk, rewritten_counts, settled
+from projseg.views.classify_parts import PartFates, RewrittenParts, fates_of_parts
 from projseg.views.cover_test import listed_segments
 from projseg.views.definitions.definition import mentioned, renewed, stored_groups_spec
-from projseg.views.definitions.select_checks import bad_view
+from projseg.views.definitions.view_checks import CoveredSegments, bad_view
+from projseg.views.followed_parts import rewritten_part
 from projseg.views.part_files import Folder, NewPart, forms_of
-from projseg.views.refresh_work import Refresh, Work, costs_of_changes
-from projseg.views.results.result_refresh import ResultRefresher
+from projseg.views.refresh_work import (
+    Chunk,
+    ChunkWork,
+    Refresh,
+    Work,
+    by_chunk,
+    costs_of_changes,
+    rewritten_counts,
+    settled,
+)
+from projseg.views.stored_results import ResultRefresher
 from projseg.views.view_commits import StoreWrite, commit_refresh, conflict, with_parts
 from projseg.views.view_dimensions import (
     check_keys,
@@ -38,7 +46,6 @@ from projseg.views.view_dimensions import (
     paths_of,
     with_tables_at_their_places,
 )
-from projseg.views.view_options import CoveredSegments
 from projseg.views.view_records import (
     Refreshed,
     RefreshFigures,

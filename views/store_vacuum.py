@@ -21,7 +21,7 @@ from projseg.table_layer.storage.storage_contract import StoredFile
 from projseg.table_layer.vacuum import expired_before, retention_us
 from projseg.views.refresh_view import refresh_view
 from projseg.views.refresh_work import Work
-from projseg.views.results.result_refresh import files_of_result
+from projseg.views.stored_results import files_of_result
 from projseg.views.view_commits import edited, store_write
 from projseg.views.view_records import ViewEntry
 from projseg.views.view_store import StoreVersion, open_store, read_store

@@ -20,7 +20,7 @@ from projseg.table_layer.storage.paths import VIEWS
 from projseg.views.cover_test import among, listed_segments
 from projseg.views.definitions.definition import stored_groups_spec
 from projseg.views.part_files import Folder, readable, stored_groups_of
-from projseg.views.results.result_refresh import table_of_result
+from projseg.views.stored_results import table_of_result
 from projseg.views.view_dimensions import built_with, newest_dimensions
 from projseg.views.view_records import ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion

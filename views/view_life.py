@@ -15,13 +15,18 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.views.definitions.definition import Definition, mentioned
-from projseg.views.definitions.select_checks import bad_view
+from projseg.views.definitions.view_checks import (
+    bad_view,
+    check_result_options,
+    default_chunk,
+    read_options,
+    scope_of,
+)
+from projseg.views.refresh_on_commit import mark_dimensions
 from projseg.views.refresh_view import refresher_of
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.view_commits import Views, edited, store_write, with_store
-from projseg.views.view_dependencies import mark_dimensions
 from projseg.views.view_dimensions import FACT
-from projseg.views.view_options import check_result_options, default_chunk, read_options, scope_of
 from projseg.views.view_records import TableReference, ViewEntry
 from projseg.views.view_store import StoreVersion, newest_store, no_store, store_of, unknown_view
 

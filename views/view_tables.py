@@ -14,7 +14,7 @@ from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.cover_test import Coverage, coverage
 from projseg.views.definitions.definition import stored_groups_spec, view_spec
-from projseg.views.results.result_refresh import holds_rows, table_of_result, tables_of
+from projseg.views.stored_results import holds_rows, table_of_result, tables_of
 from projseg.views.view_dimensions import is_built_with, newest_dimensions
 from projseg.views.view_records import ViewEntry
 from projseg.views.view_store import StoreVersion

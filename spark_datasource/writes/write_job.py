@@ -253,7 +253,7 @@ def refresh_views(snapshot: Snapshot) -> None:
     """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
     if snapshot.properties.is_in_views:
         # Imported here: most tables have no views, and each write would pay.
-        from projseg.views.on_commit import refresh_after_commit
+        from projseg.views.refresh_on_commit import refresh_after_commit
 
         refresh_after_commit(snapshot)
 

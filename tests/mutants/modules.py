@@ -69,8 +69,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/matching/test_projection_match.py",
     ),
     "views/cover_test.py": _VIEWS,
-    "views/changes/followed_parts.py": ("tests/views/test_followed_parts.py",),
-    "views/changes/dimension_changes.py": ("tests/views/test_changing_dimensions.py",),
+    "views/followed_parts.py": ("tests/views/test_followed_parts.py",),
+    "views/classify_parts.py": ("tests/views/test_changing_dimensions.py",),
     "evaluation/masks.py": (
         "tests/aggregation/test_number_ranges.py",
         "tests/aggregation/test_filter_rows.py",

@@ -5,8 +5,7 @@ import hashlib
 import projseg
 from projseg.algebra.query.context import QueryContext
 from projseg.views.definitions.result_definition import ResultDefinition, define_result
-from projseg.views.results.result_answers import AskedSelect, answering_results
-from projseg.views.results.result_refresh import table_of_result
+from projseg.views.stored_results import AskedSelect, answering_results, table_of_result
 
 SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 

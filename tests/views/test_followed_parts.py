@@ -9,8 +9,8 @@ from viewed_tables import SCHEMA, answer, check_covers, in_duckdb, new_viewed_ta
 
 from projseg import Table
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.views.changes.followed_parts import connected
 from projseg.views.cover_test import listed_segments
+from projseg.views.followed_parts import connected
 
 SUMS = (
     "SELECT k, g, sum(n) AS n, count(*) AS c, sum(price) AS p, bit_xor(n) AS x FROM t GROUP BY k, g"

@@ -78,7 +78,7 @@ def test_rows_that_went_are_not_counted(table, what, is_refreshed):
         store = table._view_store()
         table._store = store  # parts of before, views in use
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("projseg.views.on_commit.refresh_after_commit", lambda *_: None)
+            patch.setattr("projseg.views.refresh_on_commit.refresh_after_commit", lambda *_: None)
             table.view("hourly").enable()
     for question in (BY_K, TOTAL):
         content = table.sql("SELECT * FROM t", context={"noViews": True})
@@ -134,7 +134,7 @@ def test_null_keys_are_in_the_union(table):
     table.view("hourly").disable()
     table.append(rows([row(2, 1, None, None, 5, None)]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("projseg.views.on_commit.refresh_after_commit", lambda *_: None)
+        patch.setattr("projseg.views.refresh_on_commit.refresh_after_commit", lambda *_: None)
         table.view("hourly").enable()
     check(table, BY_K, "SELECT k, count(*) AS c FROM t WHERE k IS NULL GROUP BY k")
 

@@ -59,7 +59,7 @@ def test_a_version_that_was_replaced_too_long_ago_does_not_answer(behind, monkey
     now = table.snapshot.timestamp_us
     for seconds, wanted in ((59, before), (61, after)):
         at = now + seconds * 1_000_000
-        monkeypatch.setattr("projseg.views.choice.earlier_states.now_us", lambda at=at: at)
+        monkeypatch.setattr("projseg.views.nominated_views.now_us", lambda at=at: at)
         found = table.sql(ASKED, context={"maxStaleness": "1 minute"})
         assert as_rows(found) == in_duckdb(ASKED, wanted), seconds
 

@@ -43,7 +43,7 @@ from projseg.table_layer.renamed_columns import (
     stored_declaration,
     stored_spec,
 )
-from projseg.views.definitions.select_checks import bad_view, checked_statement, needs_spark
+from projseg.views.definitions.view_checks import bad_view, checked_statement, needs_spark
 from projseg.views.view_dimensions import FOUND, check_keys, dimensions_used, stated
 from projseg.views.view_records import (
     GROUPS,

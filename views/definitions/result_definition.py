@@ -16,7 +16,7 @@ from projseg.maintenance.rewrite.spark_errors import error_in
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import VIEWS
 from projseg.views.definitions.definition import Definition
-from projseg.views.definitions.select_checks import checked_text, needs_spark
+from projseg.views.definitions.view_checks import checked_text, needs_spark
 from projseg.views.view_dimensions import seen_from, stored_type_of
 from projseg.views.view_records import ViewDimension, ViewEntry, digest_of
 

@@ -16,7 +16,7 @@ from projseg.algebra.query.request import Query
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.views.definitions.definition import Definition, defined
-from projseg.views.definitions.select_checks import bad_view, require_steady
+from projseg.views.definitions.view_checks import bad_view, require_steady
 from projseg.views.view_records import GROUPS
 
 

@@ -101,7 +101,7 @@ def change_columns(
 
         return add_columns(base, changes, values, operation, note)
     if changes.drop:
-        from projseg.views.view_dependencies import check_unused
+        from projseg.views.refresh_on_commit import check_unused
 
         check_unused(base, changes.drop)
     return commit(

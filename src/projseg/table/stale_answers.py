@@ -36,7 +36,7 @@ def earlier_versions(fact: ViewedVersion, tables: Versions, seconds: float) -> I
         As of `earlier_states`.
     """
     # Imported here, so that a process that asks tables without views starts without it.
-    from projseg.views.choice.earlier_states import earlier_states
+    from projseg.views.nominated_views import earlier_states
 
     store = fact._view_store()
     if store is None:

@@ -36,7 +36,7 @@ def telling_why_no_view(tables: Iterable[Snapshot]) -> Iterator[None]:
     except ProjsegError as error:
         # Imported here: statements that can be answered need it not.
         with late_import:
-            from projseg.views.choice.refused_stars import reasons_of_views
+            from projseg.views.choose_view import reasons_of_views
 
         found = reasons_of_views(tables, error)
         if not found:

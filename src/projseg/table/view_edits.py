@@ -207,7 +207,7 @@ class TableViews(WritableTable):
     ) -> Definition:
         from projseg.views.definitions.definition import define
         from projseg.views.definitions.rollup_definition import define_rollup, derived_form
-        from projseg.views.definitions.select_checks import bad_view
+        from projseg.views.definitions.view_checks import bad_view
 
         self._check_reads_no_view(sql, tables or {})
         given = {"sql": sql, "dimensions": dimensions, "derived": derived}
@@ -231,7 +231,7 @@ class TableViews(WritableTable):
 
     def _check_reads_no_view(self, sql: str | None, tables: Mapping[str, TableVersion]) -> None:
         """Refuse a SELECT over a view of this table, whose rows are groups and not rows."""
-        from projseg.views.definitions.select_checks import bad_view, checked_statement
+        from projseg.views.definitions.view_checks import bad_view, checked_statement
 
         store = self._view_store()
         if store is None or sql is None:
@@ -252,7 +252,7 @@ class TableViews(WritableTable):
         from projseg.reader.dimensions import TableDimension
         from projseg.table.star_statements import bound_statement
         from projseg.views.definitions.definition import define, define_star
-        from projseg.views.definitions.select_checks import bad_view, checked_statement
+        from projseg.views.definitions.view_checks import bad_view, checked_statement
 
         statement = checked_statement(sql, with_joins=True)
         if not statement.joins:

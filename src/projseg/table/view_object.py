@@ -11,14 +11,18 @@ from msgspec.structs import replace
 from projseg.table.projection_edits import OnProgress, interval_of
 from projseg.table.queries import TableVersion
 from projseg.table.writable_table import WritableTable
-from projseg.views.definitions.select_checks import bad_view, needs_spark
+from projseg.views.definitions.view_checks import (
+    bad_view,
+    check_result_options,
+    needs_spark,
+    read_options,
+)
 from projseg.views.refresh_view import check_enabled, refresh_view
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.verify_views import verify_views
 from projseg.views.view_commits import edited, store_write
 from projseg.views.view_dimensions import FACT, newest_dimensions
 from projseg.views.view_life import alter_view, drop_view
-from projseg.views.view_options import check_result_options, read_options
 from projseg.views.view_records import ViewEntry
 from projseg.views.view_store import StoreVersion, unknown_view
 from projseg.views.view_tables import parts_table, view_detail

@@ -91,7 +91,7 @@ class WritableTable(TableVersion):
         """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
         if self._snapshot.properties.is_in_views:
             # Imported here: most tables have no views, and each write would pay.
-            from projseg.views.on_commit import refresh_after_commit
+            from projseg.views.refresh_on_commit import refresh_after_commit
 
             self._store = refresh_after_commit(self._snapshot, self._note, written) or UNSET
 

@@ -1,1 +1,0 @@
-"""Views that are kept as the rows of their SELECT, which Spark computes."""
