@@ -208,7 +208,7 @@ class NamedRows(Table):
                 rows, interval, filter=filter, args=args, timezone=timezone, on_segment=on_segment
             )
 
-        from projseg.maintenance.row_changes.interval_overwrite import with_cut_segments
+        from projseg.maintenance.row_changes.replace_rows import with_cut_segments
 
         base = self._snapshot
         bounds = None if interval is None else bounds_of(interval)
@@ -302,7 +302,7 @@ class NamedRows(Table):
         on_segment: OnSegment | None,
         txn: tuple[str, int] | None,
     ) -> Commit:
-        from projseg.maintenance.compaction.auto_compaction import after_commit
+        from projseg.maintenance.auto_compaction import after_commit
 
         base, storage, write_id = self._snapshot, self._storage, new_write_id()
         plan = prepared(self._named, base.properties)

@@ -13,9 +13,9 @@ from regions import KEPT_SPACE, WIDTH, code, wrapped
 import projseg
 from projseg import errors
 from projseg.errors import ProjsegError
+from projseg.maintenance.findings import Finding
 from projseg.maintenance.row_changes.delete_and_update import Corrected
 from projseg.maintenance.row_changes.erase import Erased
-from projseg.maintenance.verification.findings import Finding
 from projseg.memory.cache import CacheStatistics
 from projseg.table_layer.vacuum import Vacuumed
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from projseg import __version__
 from projseg.errors import InvalidInputError
-from projseg.maintenance.compaction.compact import Compaction
-from projseg.maintenance.projections.materialize import Materialization
-from projseg.maintenance.rewrite.tasks import NewFile, Rewrite, Target, WorkOrder, Written, written
+from projseg.maintenance.compact import Compaction
+from projseg.maintenance.materialize_projections import Materialization
+from projseg.maintenance.rewrite_tasks import NewFile, Rewrite, Target, WorkOrder, Written, written
 from projseg.table_layer.commits.publish import remove
 from projseg.table_layer.metadata.segment_entry import (
     LOGGER,

@@ -24,7 +24,7 @@ from projseg.algebra.query.query_parts import QueryParts, query_of, with_query_p
 from projseg.algebra.query.request import Expressions, Query, arguments_of, with_named_parameters
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
-from projseg.maintenance.rewrite.spark_errors import error_in
+from projseg.maintenance.spark_errors import error_in
 from projseg.projection import Index, Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import STORAGE_PREFIX

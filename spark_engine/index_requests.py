@@ -123,8 +123,8 @@ def _materialize_index(request: Mapping[str, Any], run_job: RunJob | None) -> Re
 
 def _built(table: Table, request: Mapping[str, Any], run_job: RunJob | None) -> tuple[int, int]:
     # Imported here: a process that only asks starts without the modules that write.
-    from projseg.maintenance.indexes.materialize_index import materialize_index
-    from projseg.maintenance.projections.materialize import IN_THREADS
+    from projseg.maintenance.materialize_index import materialize_index
+    from projseg.maintenance.materialize_projections import IN_THREADS
 
     interval = request.get("interval")
     bounds = None if interval is None else bounds_of(interval)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from projseg.errors import ProjsegError
-from projseg.maintenance.rewrite.spark_errors import error_in
-from projseg.maintenance.rewrite.tasks import TaskRunner, WorkOrder, Written
+from projseg.maintenance.rewrite_tasks import TaskRunner, WorkOrder, Written
+from projseg.maintenance.spark_errors import error_in
 from projseg.maintenance.task_messages import ShippedWork, abandon, collected, pieces_of
 
 RunJob: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
-from projseg.maintenance.compaction.auto_compaction import after_commit
+from projseg.maintenance.auto_compaction import after_commit
 from projseg.spark_engine.replies import (
     PROPERTIES,
     VERSION,
@@ -53,7 +53,7 @@ from projseg.table_layer.renamed_columns import declared_spec
 from projseg.table_layer.storage.locate_storage import open_storage
 
 if TYPE_CHECKING:
-    from projseg.maintenance.rewrite.tasks import TaskRunner
+    from projseg.maintenance.rewrite_tasks import TaskRunner
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
     from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
@@ -137,7 +137,7 @@ def materialized(
 ) -> tuple[Snapshot, Sequence[SegmentEntry]]:
     """Build a projection where it is missing; return the version and the segments written."""
     # Imported here and below: a process that only asks starts without the modules that write.
-    from projseg.maintenance.projections.materialize import IN_THREADS, Materialization, materialize
+    from projseg.maintenance.materialize_projections import IN_THREADS, Materialization, materialize
 
     materialization = Materialization(request["name"], _bounds(request))
     runner = runner_of(request, run_job, IN_THREADS)
@@ -152,7 +152,7 @@ def _restore(request: Mapping[str, Any]) -> Reply:
 
 def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Merge small segments, or tell what would be merged; tell what was written."""
-    from projseg.maintenance.compaction.compact import IN_THREADS, Compaction, compact
+    from projseg.maintenance.compact import IN_THREADS, Compaction, compact
 
     table, purge = table_of(request), request.get("purge", False)
     if request["dry_run"]:
@@ -172,7 +172,7 @@ def _policy(request: Mapping[str, Any]) -> Reply:
 
 def _compact_by_policy(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Do what follows the commits since a version; tell the version written, or the newest."""
-    from projseg.maintenance.compaction.compact import IN_THREADS
+    from projseg.maintenance.compact import IN_THREADS
 
     snapshot = table_of(request).snapshot
     added = [

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from projseg.aggregation.partial import Partial, in_key_order, key_arrow
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import ProjsegError
-from projseg.maintenance.verification.findings import Finding
+from projseg.maintenance.findings import Finding
 from projseg.reader.dimensions import TableDimension
 from projseg.segment_format.file.verify_file import verify_segment
 from projseg.table_layer.commits.footer_match import open_uncached

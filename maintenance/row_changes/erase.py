@@ -20,7 +20,7 @@ from projseg.algebra.expressions.sql_parameters import Arguments
 from projseg.algebra.expressions.sql_words import text_literals
 from projseg.algebra.expressions.tree import Literal
 from projseg.errors import CorruptionError, InvalidInputError, ProjsegError
-from projseg.maintenance.compaction.compact import Compaction, compact
+from projseg.maintenance.compact import Compaction, compact
 from projseg.maintenance.row_changes.affected_segments import affected_segments
 from projseg.maintenance.row_changes.delete_and_update import delete_rows
 from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_batches, scanned

@@ -1,12 +1,14 @@
-"""Replace exactly the rows that a condition means by others that fulfil it."""
+"""Replace exactly the rows of a condition or an interval, also where it cuts through segments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.time.interval import Interval
 from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.evaluation.arrow_vectors import vector_of_array
 from projseg.evaluation.masks import filter_rows
@@ -23,7 +25,8 @@ from projseg.maintenance.row_changes.matching_rows import Condition, scanned
 from projseg.reader.selection import rows_in_interval
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.publish import remove, removed_on_failure
-from projseg.table_layer.metadata.change import CommitNote
+from projseg.table_layer.commits.rebase import lies_inside
+from projseg.table_layer.metadata.change import CommitNote, Overwrite
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
@@ -176,3 +179,46 @@ def _require_matching(batch: pa.RecordBatch, query: QuerySpec, condition: Condit
             f"{outside} rows do not fulfil {condition}, the condition of the rows that they were "
             "to replace; nothing was replaced: keep the rows to it",
         )
+
+
+def with_cut_segments(
+    base: Snapshot, change: Overwrite, write_id: str, files: list[str]
+) -> Overwrite:
+    """Return an overwrite that takes the interval's rows out of the segments that it cuts.
+
+    Rows outside the interval stay: few replaced rows are hidden by deletion vectors, of more the
+    rows that are left are written anew. Segments that lie inside the interval are not read.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The version that is overwritten.
+    change : Overwrite
+        New segments, written under `write_id`, and their interval.
+    write_id : str
+        Names the commit.
+    files : list of str
+        Gets the files that are written for it.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        If a segment cannot be read, or a file not written.
+    """
+    interval, properties = change.interval, base.properties
+    if interval is None or properties.time_column is None:
+        return change
+    found = base.segments_between(*interval)
+    if all(lies_inside(entry, interval, properties) for entry in found):
+        return change
+    names = (parse_segment_name(entry.file) for entry in change.entries)
+    done = Rewriting(write_id, files)
+    survivors = write_segments(
+        surviving_rows(base, Condition(interval=Interval(*interval)), done),
+        building_all(properties),
+        base.storage,
+        write_id=write_id,
+        partition=max((name.partition for name in names if name is not None), default=-1) + 1,
+    )
+    files += written_files(survivors)
+    return replace(change, cut=done.replacing(tuple(survivors), depends_on_all=False))

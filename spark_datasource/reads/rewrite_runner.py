@@ -17,8 +17,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
 from projseg.errors import InvalidInputError, without_secrets
-from projseg.maintenance.rewrite.spark_errors import error_in
-from projseg.maintenance.rewrite.tasks import WorkOrder, Written
+from projseg.maintenance.rewrite_tasks import WorkOrder, Written
+from projseg.maintenance.spark_errors import error_in
 from projseg.maintenance.task_messages import ShippedWork, abandon, collected, pieces_of
 from projseg.spark_datasource.option_record import WORK_OPTION
 from projseg.spark_datasource.options import Options

@@ -17,9 +17,12 @@ from pyspark.sql.types import StructType
 from projseg import __version__
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, without_secrets
-from projseg.maintenance.compaction.auto_compaction import after_commit
-from projseg.maintenance.row_changes.interval_overwrite import with_cut_segments
-from projseg.maintenance.row_changes.replace_rows import fulfilling, replace_by_written
+from projseg.maintenance.auto_compaction import after_commit
+from projseg.maintenance.row_changes.replace_rows import (
+    fulfilling,
+    replace_by_written,
+    with_cut_segments,
+)
 from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.writes.write_request import WriteRequest

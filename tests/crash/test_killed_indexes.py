@@ -10,7 +10,7 @@ from recorded_os import DyingOs
 from scale import IS_NIGHTLY
 
 import projseg
-from projseg.maintenance.indexes import gather_blooms
+from projseg.maintenance import gather_blooms
 from projseg.memory.cache import KEPT
 from projseg.table_layer.storage import local_storage
 

@@ -10,7 +10,7 @@ from plain_reader import PlainSegment
 from plain_words import runs_of, words_of
 
 import projseg
-from projseg.maintenance.indexes.gather_blooms import gather_all
+from projseg.maintenance.gather_blooms import gather_all
 
 COLUMNS = {
     "visit": ("string", lambda n: f"visit {n}"),

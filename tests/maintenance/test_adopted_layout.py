@@ -16,7 +16,7 @@ from scale import tries
 import projseg
 from projseg.algebra.projection.parse import parse_projection
 from projseg.errors import CommitConflictError
-from projseg.maintenance.compaction.compact import Compaction, compact
+from projseg.maintenance.compact import Compaction, compact
 from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.rebase_declarations import Adopted, adopted_by
@@ -202,7 +202,7 @@ def test_compaction_cuts_what_is_coarser_and_joins_what_is_finer(tmp_path):
 
 
 def test_a_cut_that_fails_leaves_no_file(tmp_path, monkeypatch):
-    from projseg.maintenance.rewrite import merged_segment
+    from projseg.maintenance import merged_segment
 
     table = new_table(tmp_path / "t", segment_granularity="month")
     table.append(pa.concat_tables([rows(0), rows(1), rows(2)]))

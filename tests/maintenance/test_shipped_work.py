@@ -10,8 +10,8 @@ import pytest
 from life_tables import HOURLY, new_table, rows, stored_rows
 
 from projseg.errors import CorruptSegmentError, InvalidInputError, ProjsegError
-from projseg.maintenance.compaction.compact import Compaction, compact
-from projseg.maintenance.projections.materialize import Materialization
+from projseg.maintenance.compact import Compaction, compact
+from projseg.maintenance.materialize_projections import Materialization
 from projseg.maintenance.task_messages import ShippedWork, abandon, collected, pieces_of
 from projseg.table_layer.storage.paths import is_own_name, temporary_name
 

@@ -12,8 +12,7 @@ from query_cases import PROJECTION, ROW, SCHEMA
 from scale import IS_NIGHTLY
 
 import projseg
-from projseg.maintenance.rewrite.stored_groups import build_from_segment
-from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
+from projseg.maintenance.uncached_segment import UncachedColumns, build_from_segment
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.commits.footer_match import open_checked

@@ -7,7 +7,7 @@ from life_tables import HOURLY, new_table, rows
 
 import projseg
 from projseg.errors import CommitError, CorruptTableError
-from projseg.maintenance.verification.verify import kept_version_numbers, verify_kept_versions
+from projseg.maintenance.verify import kept_version_numbers, verify_kept_versions
 from projseg.table_layer.storage.paths import kept_name, snapshot_name
 
 

@@ -31,7 +31,7 @@ from projseg.algebra.proofs.index_keys import (
 from projseg.errors import ProjsegError
 from projseg.evaluation import by_postings
 from projseg.kernels.bloom_blocks import bloom_blocks
-from projseg.maintenance.indexes import gather_blooms
+from projseg.maintenance import gather_blooms
 from projseg.maintenance.row_changes import affected_segments, merge_rows
 from projseg.memory.cache import KEPT
 from projseg.reader.plan import index_pruning

@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import projseg
-from projseg.maintenance.compaction.compact import Compaction
-from projseg.maintenance.projections.materialize import Materialization
-from projseg.maintenance.rewrite.replacement import Replacement
+from projseg.maintenance.compact import Compaction
+from projseg.maintenance.materialize_projections import Materialization
+from projseg.maintenance.replace_segments import Replacement
 from projseg.spark_datasource.reads.rewrite_runner import SparkRunner
 
 DAYS = 3

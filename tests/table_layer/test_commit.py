@@ -22,7 +22,7 @@ from projseg.errors import (
     CorruptTableError,
     InvalidInputError,
 )
-from projseg.maintenance.verification.findings import later_manifests
+from projseg.maintenance.findings import later_manifests
 from projseg.memory.cache import ENTRY_BYTES, Cache
 from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commits.commit import commit, create_table

@@ -25,10 +25,9 @@ from small_tables import describe_segment, new_write_id
 import projseg
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import CorruptSegmentError, InvalidInputError
-from projseg.maintenance.compaction.compact import Compaction
-from projseg.maintenance.compaction.compact import compact as replace_small
-from projseg.maintenance.compaction.compaction_plan import plan_groups
-from projseg.maintenance.rewrite.tasks import ThreadRunner
+from projseg.maintenance.compact import Compaction, plan_groups
+from projseg.maintenance.compact import compact as replace_small
+from projseg.maintenance.rewrite_tasks import ThreadRunner
 from projseg.segment_format.format_limits import SEGMENT_BYTES_MAX
 from projseg.segment_format.vectors import Ids, Opaque
 

@@ -15,7 +15,7 @@ from projseg.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from projseg.maintenance.indexes import gather_blooms
+from projseg.maintenance import gather_blooms
 from projseg.segment_format.footer import parse_tail
 from projseg.segment_format.indexes import index_kinds
 from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC, BloomFile

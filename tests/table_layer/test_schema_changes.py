@@ -486,7 +486,7 @@ def test_a_compaction_meets_a_change_of_columns(table):
     table.rename_column("added", "lines")
     table.widen_column("price", "decimal(20,2)")
     stale._snapshot = open_snapshot(table.snapshot.storage, 2)
-    from projseg.maintenance.compaction.compact import Compaction, compact
+    from projseg.maintenance.compact import Compaction, compact
 
     compact(stale.snapshot, Compaction())
     table.refresh()

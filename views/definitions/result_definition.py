@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from projseg.errors import CODES, InvalidInputError, ProjsegError
-from projseg.maintenance.rewrite.spark_errors import error_in
+from projseg.maintenance.spark_errors import error_in
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import VIEWS
 from projseg.views.definitions.definition import Definition

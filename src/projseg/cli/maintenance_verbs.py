@@ -20,8 +20,8 @@ from projseg.cli.shared_arguments import (
     open_table,
 )
 from projseg.errors import InvalidInputError
-from projseg.maintenance.verification.findings import later_manifests
-from projseg.maintenance.verification.verify import (
+from projseg.maintenance.findings import later_manifests
+from projseg.maintenance.verify import (
     kept_version_numbers,
 )
 

@@ -149,7 +149,7 @@ class TableIndexes(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.maintenance.indexes.materialize_index import materialize_index
+        from projseg.maintenance.materialize_index import materialize_index
         from projseg.table.writes import commit_of
 
         self._check_newest()

@@ -15,7 +15,7 @@ from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.locate_storage import Storage
 
 if TYPE_CHECKING:
-    from projseg.maintenance.verification.verify import Finding, OnSegment
+    from projseg.maintenance.verify import Finding, OnSegment
 
 
 ColumnsOf: TypeAlias = Callable[[TableProperties], DeclaredColumns]
@@ -211,7 +211,7 @@ class TableInspection:
             One for each fault found; empty if there is none.
         """
         # Imported here, so that a process that only asks starts without it.
-        from projseg.maintenance.verification.verify import verify_kept_versions, verify_table
+        from projseg.maintenance.verify import verify_kept_versions, verify_table
 
         verify = verify_kept_versions if all_versions else verify_table
         snapshot = open_snapshot(self._storage) if all_versions else self._snapshot

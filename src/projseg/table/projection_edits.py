@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike
-    from projseg.maintenance.rewrite.tasks import TaskRunner
+    from projseg.maintenance.rewrite_tasks import TaskRunner
     from projseg.table.writes import Commit, OnSegment
 
 OnProgress: TypeAlias = Callable[[int, int], object]
@@ -162,8 +162,8 @@ class TableProjections(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.maintenance.projections.materialize import Materialization, materialize
-        from projseg.maintenance.rewrite.replacement import Watchers
+        from projseg.maintenance.materialize_projections import Materialization, materialize
+        from projseg.maintenance.replace_segments import Watchers
         from projseg.table.writes import commit_of
 
         self._check_newest()

@@ -95,9 +95,8 @@ class TableSegments(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.maintenance.compaction.compact import Compaction, compact
-        from projseg.maintenance.compaction.compaction_plan import plan_rows
-        from projseg.maintenance.rewrite.replacement import Watchers
+        from projseg.maintenance.compact import Compaction, compact, plan_rows
+        from projseg.maintenance.replace_segments import Watchers
         from projseg.table.writes import commit_of
 
         self._check_newest()

@@ -23,7 +23,7 @@ from projseg.table_layer.storage.locate_storage import Storage
 
 # A process that asks tables without views starts without the modules of views.
 if TYPE_CHECKING:
-    from projseg.maintenance.verification.findings import Finding
+    from projseg.maintenance.findings import Finding
     from projseg.views.choose_view import ViewSources
     from projseg.views.view_store import StoreVersion
 
@@ -95,7 +95,7 @@ class ViewedVersion(TableInspection):
         if not self._has_views:
             return []
         with late_import:
-            from projseg.maintenance.verification.findings import Finding
+            from projseg.maintenance.findings import Finding
             from projseg.views.verify_views import verify_views
 
         try:

@@ -16,8 +16,8 @@ from projseg.declarations import (
 )
 from projseg.errors import InvalidInputError, StorageError
 from projseg.input_rows import RowsLike, batches_of
-from projseg.maintenance.compaction.auto_compaction import after_commit
-from projseg.maintenance.row_changes.interval_overwrite import with_cut_segments
+from projseg.maintenance.auto_compaction import after_commit
+from projseg.maintenance.row_changes.replace_rows import with_cut_segments
 from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
 from projseg.table_layer.commits.publish import removed_on_failure
 from projseg.table_layer.metadata.change import Append, Change, CommitNote, Overwrite

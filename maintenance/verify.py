@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 import xxhash
 from msgspec.structs import replace
 
-from projseg.maintenance.verification.findings import (
+from projseg.maintenance.findings import (
     Finding,
     definition_mismatches,
     findings,
     read_manifest,
     reference_mismatches,
 )
-from projseg.maintenance.verification.verify_columns import column_mismatches, order_mismatches
-from projseg.maintenance.verification.verify_indexes import bloom_mismatches, postings_mismatches
-from projseg.maintenance.verification.verify_projections import verify_projection
+from projseg.maintenance.verify_base_table import (
+    bloom_mismatches,
+    column_mismatches,
+    order_mismatches,
+    postings_mismatches,
+)
+from projseg.maintenance.verify_projections import verify_projection
 from projseg.segment_format.byte_reader import padding
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.file.verify_file import verify_segment

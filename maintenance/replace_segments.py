@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from projseg.errors import CommitConflictError, InvalidInputError, StorageError
-from projseg.maintenance.rewrite.tasks import Rewrite, Target, Task, TaskRunner, WorkOrder
+from projseg.maintenance.rewrite_tasks import Rewrite, Target, Task, TaskRunner, WorkOrder
 from projseg.table_layer.commits.commit import commit, not_committed
 from projseg.table_layer.commits.publish import remove, removed_on_failure
 from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, Replace

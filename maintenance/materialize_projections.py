@@ -21,12 +21,15 @@ from msgspec.structs import replace
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.maintenance.rewrite.merged_segment import Merging
-from projseg.maintenance.rewrite.replacement import NOBODY, Replacement, Watchers
-from projseg.maintenance.rewrite.stored_groups import build_from_segment
-from projseg.maintenance.rewrite.stored_keys import column_keys, stored_filter
-from projseg.maintenance.rewrite.tasks import NewFile, Target, TaskRunner, ThreadRunner
-from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
+from projseg.maintenance.merged_segment import Merging
+from projseg.maintenance.replace_segments import NOBODY, Replacement, Watchers
+from projseg.maintenance.rewrite_tasks import NewFile, Target, TaskRunner, ThreadRunner
+from projseg.maintenance.uncached_segment import (
+    UncachedColumns,
+    build_from_segment,
+    column_keys,
+    stored_filter,
+)
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.file.postings import BuiltPostings
 from projseg.segment_format.file.segment_file import SegmentFile

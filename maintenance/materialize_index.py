@@ -14,11 +14,11 @@ from typing import Final
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjsegError, StorageError
-from projseg.maintenance.indexes.gather_blooms import gather_all
-from projseg.maintenance.projections.materialize import IN_THREADS, Materialization, segments_in
-from projseg.maintenance.rewrite.replacement import Replacement, Watchers
-from projseg.maintenance.rewrite.stored_keys import stored_filter
-from projseg.maintenance.rewrite.tasks import TaskRunner
+from projseg.maintenance.gather_blooms import gather_all
+from projseg.maintenance.materialize_projections import IN_THREADS, Materialization, segments_in
+from projseg.maintenance.replace_segments import Replacement, Watchers
+from projseg.maintenance.rewrite_tasks import TaskRunner
+from projseg.maintenance.uncached_segment import stored_filter
 from projseg.memory.deadline import check_deadline
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
 from projseg.table_layer.commits.commit import commit, not_committed

@@ -25,9 +25,8 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import MemorySource, RowIds, Rows, all_rows
-from projseg.maintenance.rewrite.stored_groups import stored_groups
-from projseg.maintenance.rewrite.tasks import NewFile, Target
-from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
+from projseg.maintenance.rewrite_tasks import NewFile, Target
+from projseg.maintenance.uncached_segment import UncachedColumns, stored_groups
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.vectors import Vector

@@ -16,7 +16,7 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from projseg.maintenance.rewrite.tasks import TaskRunner
+    from projseg.maintenance.rewrite_tasks import TaskRunner
 
 LOGGER: Final = logging.getLogger("projseg.table")
 
@@ -43,7 +43,7 @@ def after_commit(
         snapshot = _with_gathered_indexes(snapshot)
         if entries and is_auto_compacted(snapshot.properties.properties):
             # Imported here: most tables do not ask for it, and each task of a write would pay.
-            from projseg.maintenance.compaction.compact import Compaction, compact
+            from projseg.maintenance.compact import Compaction, compact
 
             compaction = Compaction(_span(entries), is_policy=True)
             return compact(snapshot, compaction, runner=runner)[0]
@@ -64,7 +64,7 @@ def _with_gathered_indexes(snapshot: Snapshot) -> Snapshot:
     if len(snapshot.bloom_files) <= SMALL_BLOOM_FILES_MAX:
         return snapshot
     # Imported here: most tables have no index.
-    from projseg.maintenance.indexes.gather_blooms import gather_small
+    from projseg.maintenance.gather_blooms import gather_small
 
     return gather_small(snapshot)
 

@@ -1,1 +1,0 @@
-"""Compaction: small segments of a time chunk become larger ones."""

@@ -1,1 +1,0 @@
-"""Indexes of segments that are there: filters made from stored hashes, and files gathered."""

@@ -1,1 +1,0 @@
-"""Projections built in segments that lack them."""

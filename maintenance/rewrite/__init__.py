@@ -1,1 +1,0 @@
-"""Segments written anew, by threads or by the tasks of a cluster."""

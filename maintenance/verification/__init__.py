@@ -1,1 +1,0 @@
-"""Verify everything a reader trusts, past every cache."""
