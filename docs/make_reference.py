@@ -11,7 +11,7 @@ from rest_reference import rest_page
 
 from projseg import errors
 from projseg.errors import CODES
-from projseg.spark_datasource.reads.stream_options import OF_STREAMS, OPTIONS
+from projseg.spark_datasource.option_table import OF_STREAMS, OPTIONS
 
 HERE = Path(__file__).parent
 

@@ -29,8 +29,8 @@ LOGGER: Final = logging.getLogger("projseg.spark")
 _MODULES: Final = (
     "projseg.aggregation.hash_sketches",
     "projseg.algebra.expressions.patterns.java_regex",
-    "projseg.spark_datasource.reads.batch_reader",
-    "projseg.spark_datasource.writes.write_job",
+    "projseg.spark_datasource.batch_reader",
+    "projseg.spark_datasource.write_job",
     "projseg.writer.table_writer",
     "pyspark.worker",
     "pyspark.sql.worker.plan_data_source_read",

@@ -1,7 +1,10 @@
-"""Every option of `format("projseg")`, declared once, read without regard to case.
+"""The options that a read or write is given, without regard to case, and the table they name.
 
-Spark hands options over as text under lower-cased names and accepts any name at all, so this table
-is what turns a misspelt `groupby` into an error instead of a different answer.
+Spark hands options over as text under lower-cased names and accepts any name at all, so the table
+of options is what turns a misspelt `groupby` into an error instead of a different answer.
+
+Spark gives a Python source neither the location nor the options of a catalog table. A source could
+hide them in the schema, but every DataFrame made of it would carry them on.
 """
 
 from __future__ import annotations
@@ -12,8 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.spark_datasource.option_record import ADDED_BY_EXTENSION
-from projseg.spark_datasource.reads.stream_options import OPTIONS
+from projseg.spark_datasource.option_table import ADDED_BY_EXTENSION, OPTIONS
 from projseg.table_layer.storage.locate_storage import StorageOptions
 
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
@@ -182,3 +184,60 @@ def bad_value(name: str, text: str, expected: str) -> InvalidInputError:
     return InvalidInputError(
         "PROJSEG_BAD_OPTION", f"option '{documented}' is '{text}'; it must be {expected}"
     )
+
+
+_WHY: Final = "names no table location, and Spark hands none of a catalog table's over"
+_READ_REMEDIES: Final = (
+    "use SELECT ... FROM t WITH (path = '/path'), spark.read.format('projseg').load('/path'), or "
+    "CREATE TEMPORARY VIEW v USING projseg OPTIONS (path '/path'), which keeps the version that "
+    "it was made at"
+)
+_WRITE_REMEDIES: Final = (
+    "use INSERT INTO t WITH (path = '/path') ..., or "
+    "df.write.format('projseg').mode('append').save('/path')"
+)
+
+
+def read_location(options: Options) -> str:
+    """Return the table that a read is of, with its metadata suffix if it has one.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_PATH_MISSING, or PROJSEG_BAD_OPTION for several locations.
+    """
+    return _location(options, f"the read {_WHY}; {_READ_REMEDIES}")
+
+
+def write_location(options: Options) -> str:
+    """Return the table that a write goes to.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_PATH_MISSING, or PROJSEG_BAD_OPTION for several locations.
+    """
+    return _location(options, f"the write {_WHY}; {_WRITE_REMEDIES}")
+
+
+def _location(options: Options, missing: str) -> str:
+    path, paths = options.text("path"), options.text("paths")
+    if paths is not None:
+        path = _only(paths)
+    if path is None:
+        raise InvalidInputError("PROJSEG_PATH_MISSING", missing)
+    return path
+
+
+def _only(paths: str) -> str:
+    try:
+        locations = json.loads(paths)
+    except (ValueError, RecursionError):
+        locations = None
+    if not isinstance(locations, list) or len(locations) != 1:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"load() was given the locations {paths}; projseg reads one table at a time, so load "
+            "each and union them",
+        )
+    return str(locations[0])

@@ -27,8 +27,8 @@ from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.maintenance.spark_errors import error_in
 from projseg.projection import Index, Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
+from projseg.spark_datasource.option_table import OPTIONS
 from projseg.spark_datasource.options import STORAGE_PREFIX
-from projseg.spark_datasource.reads.stream_options import OPTIONS
 from projseg.spark_datasource.schemas import SESSION_ZONE, stored_schema
 from projseg.table_layer.storage.locate_storage import StorageOptions, StorageOptionsLike
 

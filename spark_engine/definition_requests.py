@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.spark_datasource.options import parse_list
-from projseg.spark_datasource.writes.write_plan import StatementLayout, WritePlan
+from projseg.spark_datasource.write_plan import StatementLayout, WritePlan
 from projseg.spark_engine.definition_changes import alter
 from projseg.spark_engine.definition_rows import (
     INFORMATION_SCHEMA,

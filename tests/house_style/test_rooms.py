@@ -29,7 +29,7 @@ SEAMS = {
     "projseg.catalog.store.migrations.versions.replies_third": "alembic runs it by its place",
     "projseg.catalog.store.migrations.versions.status_fourth": "alembic runs it by its place",
     "projseg.catalog.store.open_store": "the seam where other packages offer stores",
-    "projseg.spark_datasource.reads.external_reader": "only reads of files from outside load it",
+    "projseg.spark_datasource.batch_reader": "only reads of files from outside load it",
     "projseg.__main__": "Python runs it by this name",
 }
 

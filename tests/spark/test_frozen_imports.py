@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from projseg.spark_datasource.gc_freeze import freeze_imports
+from projseg.spark_datasource.python_workers import freeze_imports
 
 pytestmark = pytest.mark.spark
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 AS_DAEMON = """
 import gc, importlib.machinery, sys
 sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec({name!r}, None)
-from projseg.spark_datasource.gc_freeze import freeze_imports
+from projseg.spark_datasource.python_workers import freeze_imports
 freeze_imports()
 frozen = gc.get_freeze_count()
 held = [[] for _ in range(1000)]

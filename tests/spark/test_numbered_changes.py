@@ -14,11 +14,10 @@ from scale import tries
 
 import projseg
 from projseg.errors import CommitConflictError, InvalidInputError
-from projseg.spark_datasource.option_record import ROW_NUMBER, ROW_NUMBERS
-from projseg.spark_datasource.reads.numbered_reader import NumberedReader
-from projseg.spark_datasource.reads.read_request import parse_read_request
-from projseg.spark_datasource.writes.change_writer import ChangeWriter
-from projseg.spark_datasource.writes.write_request import parse_write_request
+from projseg.spark_datasource.option_table import ROW_NUMBER, ROW_NUMBERS
+from projseg.spark_datasource.read_request import parse_read_request
+from projseg.spark_datasource.row_level_changes import ChangeWriter, NumberedReader
+from projseg.spark_datasource.write_request import parse_write_request
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
+from projseg.spark_datasource.option_table import OF_STREAMS, OPTIONS
 from projseg.spark_datasource.options import Options
-from projseg.spark_datasource.reads.read_request import parse_read_request
-from projseg.spark_datasource.reads.stream_options import OF_STREAMS, OPTIONS
-from projseg.spark_datasource.writes.write_request import parse_write_request
+from projseg.spark_datasource.read_request import parse_read_request
+from projseg.spark_datasource.write_request import parse_write_request
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="`"), min_size=1, max_size=12)
 

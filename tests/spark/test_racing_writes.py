@@ -12,8 +12,8 @@ from pyspark.sql import types as t
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.writes.write_job import ProjsegWriter
-from projseg.spark_datasource.writes.write_request import parse_write_request
+from projseg.spark_datasource.write_job import ProjsegWriter
+from projseg.spark_datasource.write_request import parse_write_request
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,13 @@ import pytest
 from pyspark.sql import types as t
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.spark_datasource.reads.column_pruning import check_wanted, shape_batch
-from projseg.spark_datasource.schemas import spark_schema, stored_schema, transfer_schema
+from projseg.spark_datasource.schemas import (
+    check_wanted,
+    shape_batch,
+    spark_schema,
+    stored_schema,
+    transfer_schema,
+)
 
 STORED = pa.schema(
     [

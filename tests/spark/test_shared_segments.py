@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.reads.read_request import parse_read_request
+from projseg.spark_datasource.read_request import parse_read_request
 
 pytestmark = pytest.mark.spark
 

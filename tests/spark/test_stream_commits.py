@@ -12,8 +12,8 @@ from pyspark.sql import types as t
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.writes.stream_writer import ProjsegStreamWriter
-from projseg.spark_datasource.writes.write_request import parse_stream_write_request
+from projseg.spark_datasource.streaming import ProjsegStreamWriter
+from projseg.spark_datasource.write_request import parse_stream_write_request
 from projseg.spark_engine.warehouse import set_properties
 
 pytestmark = pytest.mark.spark

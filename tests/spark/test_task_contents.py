@@ -14,11 +14,11 @@ from msgspec.structs import replace
 import projseg
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, LimitExceededError
-from projseg.spark_datasource.reads import batch_reader
-from projseg.spark_datasource.reads.batch_reader import ProjsegReader, QueryPartition
-from projseg.spark_datasource.reads.read_request import ReadRequest
-from projseg.spark_datasource.reads.scan import Scan
-from projseg.spark_datasource.writes.write_job import SegmentsWritten
+from projseg.spark_datasource import batch_reader
+from projseg.spark_datasource.batch_reader import ProjsegReader, QueryPartition
+from projseg.spark_datasource.read_request import ReadRequest
+from projseg.spark_datasource.scan import Scan
+from projseg.spark_datasource.write_job import SegmentsWritten
 from projseg.table_layer.metadata.metadata_limits import METADATA_BYTES_MAX
 
 DAY_US = 86_400_000_000

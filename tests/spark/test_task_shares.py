@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
-from projseg.spark_datasource.reads.task_split import (
+from projseg.spark_datasource.task_split import (
     ROWS_WORK_MAX,
     ROWS_WORK_MIN,
     Piece,

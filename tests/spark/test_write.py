@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.writes.write_job import ProjsegWriter, SegmentsWritten
-from projseg.spark_datasource.writes.write_request import parse_write_request
+from projseg.spark_datasource.write_job import ProjsegWriter, SegmentsWritten
+from projseg.spark_datasource.write_request import parse_write_request
 from projseg.writer.table_writer import write_segments
 
 pytestmark = pytest.mark.spark

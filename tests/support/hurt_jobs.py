@@ -25,7 +25,7 @@ import projseg
 from projseg.maintenance.compact import Compaction
 from projseg.maintenance.materialize_projections import Materialization
 from projseg.maintenance.replace_segments import Replacement
-from projseg.spark_datasource.reads.rewrite_runner import SparkRunner
+from projseg.spark_datasource.rewrite_runner import SparkRunner
 
 DAYS = 3
 TASKS = 4

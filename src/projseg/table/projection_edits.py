@@ -195,6 +195,6 @@ def runner_of(spark: SparkSession | None) -> TaskRunner | None:
     """Return the tasks of a session; None stays None."""
     if spark is None:
         return None
-    from projseg.spark_datasource.reads.rewrite_runner import SparkRunner
+    from projseg.spark_datasource.rewrite_runner import SparkRunner
 
     return SparkRunner.of(spark)

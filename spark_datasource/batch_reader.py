@@ -1,7 +1,8 @@
-"""Reads a table in Spark: plans in the driver if it can, answers in tasks, yields Arrow batches.
+"""Reads in Spark: a table, planned in the driver and answered in tasks; and files from outside.
 
 Spark sends the reader to every task and each partition to one, so the reader holds only what was
-asked, and a partition only its own segments.
+asked, and a partition only its own segments. The reader of files stands above the sources, in the
+room of catalogs, and is found by its name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Final
 
 import pyarrow as pa
@@ -24,12 +26,17 @@ from projseg.errors import without_secrets
 from projseg.reader import row_scan
 from projseg.reader.answer import answer_without_views
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
-from projseg.spark_datasource.gc_freeze import freeze_imports
-from projseg.spark_datasource.plain_errors import in_one_line
-from projseg.spark_datasource.reads.column_pruning import check_wanted, shape_batch
-from projseg.spark_datasource.reads.read_request import ReadRequest
-from projseg.spark_datasource.reads.scan import Scan
-from projseg.spark_datasource.reads.task_split import (
+from projseg.spark_datasource.option_table import EXTERNAL_FILES
+from projseg.spark_datasource.python_workers import freeze_imports, in_one_line
+from projseg.spark_datasource.read_request import ReadRequest
+from projseg.spark_datasource.scan import Scan
+from projseg.spark_datasource.schemas import (
+    check_wanted,
+    shape_batch,
+    transfer_schema,
+    zone_of_task,
+)
+from projseg.spark_datasource.task_split import (
     GROUPS_WORK,
     SegmentWork,
     shares_of,
@@ -38,7 +45,6 @@ from projseg.spark_datasource.reads.task_split import (
     work_of_groups,
     work_of_scan,
 )
-from projseg.spark_datasource.schemas import transfer_schema, zone_of_task
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage
@@ -272,3 +278,38 @@ def _since(started: float) -> float:
 def _log(event: str, **fields: object) -> None:
     """Log a structured record; Spark can gather those of all workers into one table."""
     LOGGER.info(json.dumps({"event": event, **fields}))
+
+
+_READER = "projseg.catalog.external.source_reader"
+
+
+class ExternalReader(DataSourceReader):
+    """One read of the files that the engine has named.
+
+    Parameters
+    ----------
+    options : mapping of str to str
+        With `EXTERNAL_FILES`: JSON of `parts` (a whole spec for each file), `roots` and `hosts`
+        that the reader allows, and `timezone`.
+    schema : StructType
+        The columns that Spark wants.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._given = json.loads(options[EXTERNAL_FILES])
+        self._schema = transfer_schema(schema)
+
+    @in_one_line
+    def partitions(self) -> list[InputPartition]:
+        """Return a partition for each file."""
+        return [InputPartition(number) for number in range(len(self._given["parts"]))]
+
+    @in_one_line
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file in batches of exactly the schema that Spark asked for."""
+        given = self._given
+        rows = import_module(_READER).read_part(
+            given["parts"][partition.value], given["roots"], given["hosts"], given["timezone"]
+        )
+        for batch in rows:
+            yield shape_batch(batch, self._schema)

@@ -23,10 +23,10 @@ from projseg.maintenance.row_changes.replace_rows import (
     replace_by_written,
     with_cut_segments,
 )
-from projseg.spark_datasource.plain_errors import in_one_line
+from projseg.spark_datasource.python_workers import in_one_line
 from projseg.spark_datasource.schemas import stored_schema
-from projseg.spark_datasource.writes.write_request import WriteRequest
-from projseg.spark_datasource.writes.write_target import WriteTarget, find_target, overtaken_target
+from projseg.spark_datasource.write_request import WriteRequest
+from projseg.spark_datasource.write_target import WriteTarget, find_target, overtaken_target
 from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commits.commit import commit, create_table
 from projseg.table_layer.commits.publish import remove, removed_on_failure

@@ -12,8 +12,8 @@ from projseg.declarations import check_declared, declare_properties
 from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.maintenance.row_changes.matching_rows import Condition, scanned
 from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
-from projseg.spark_datasource.writes.write_plan import WritePlan
-from projseg.spark_datasource.writes.write_request import WriteRequest
+from projseg.spark_datasource.write_plan import WritePlan
+from projseg.spark_datasource.write_request import WriteRequest
 from projseg.table_layer.column_changes import (
     NO_CHANGES,
     ColumnChanges,

@@ -1,7 +1,8 @@
-"""Writes a change of rows in one commit: the extension has Spark compute which, and their values.
+"""Changes of rows by Spark: rows read with their numbers, and changes of them in one commit.
 
-Each row that comes says what is done: a row is deleted, updated or inserted. Its number says which
-row of the table that is, and the other columns are the new values.
+The extension has Spark compute which rows change, and their values. Each row that comes says what
+is done: a row is deleted, updated or inserted. Its number says which row of the table that is, and
+the other columns are the new values.
 """
 
 from __future__ import annotations
@@ -15,19 +16,104 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import LongType, StructField, StructType
 
+from projseg.errors import InvalidInputError
 from projseg.maintenance.row_changes.delete_and_update import building_all
-from projseg.maintenance.row_changes.numbered_rows import NumberedChange, Numbers, commit_numbered
-from projseg.spark_datasource.plain_errors import in_one_line
-from projseg.spark_datasource.schemas import stored_schema
-from projseg.spark_datasource.writes.write_job import SegmentsWritten, WriteJob, refresh_views
-from projseg.spark_datasource.writes.write_request import WriteRequest
-from projseg.spark_datasource.writes.write_target import WriteTarget, find_target
+from projseg.maintenance.row_changes.numbered_rows import (
+    NumberedChange,
+    Numbers,
+    commit_numbered,
+    numbered_batches,
+)
+from projseg.spark_datasource.batch_reader import ProjsegReader, QueryPartition
+from projseg.spark_datasource.option_table import ROW_NUMBER, ROW_NUMBERS
+from projseg.spark_datasource.python_workers import freeze_imports, in_one_line
+from projseg.spark_datasource.read_request import ReadRequest
+from projseg.spark_datasource.scan import Scan
+from projseg.spark_datasource.schemas import shape_batch, stored_schema, transfer_schema
+from projseg.spark_datasource.write_job import SegmentsWritten, WriteJob, refresh_views
+from projseg.spark_datasource.write_request import WriteRequest
+from projseg.spark_datasource.write_target import WriteTarget, find_target
 from projseg.table_layer.metadata.segment_entry import warn_of_releases
 from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.writer.checked_rows import check_schema
+
+_NUMBER = StructField(ROW_NUMBER, LongType(), nullable=False)
+
+
+@dataclass
+class _NumberedPartition(InputPartition):
+    """The rows of a task, and where its segments stand among all that the version lists."""
+
+    rows: QueryPartition
+    positions: tuple[int, ...]
+
+
+class NumberedReader(DataSourceReader):
+    """One scan of base rows.
+
+    Parameters
+    ----------
+    request : ReadRequest
+        What to read.
+    schema : StructType
+        The columns that Spark wants, the numbers among them or not.
+    """
+
+    def __init__(self, request: ReadRequest, schema: StructType) -> None:
+        stored = [field for field in schema if field.name != ROW_NUMBER]
+        self._request = request
+        self._reader = ProjsegReader(request, StructType(stored))
+        self._schema = transfer_schema(schema)
+
+    @staticmethod
+    def schema(scan: Scan) -> StructType:
+        """Return the columns of a scan, with the numbers."""
+        return StructType([*scan.spark_schema(), _NUMBER])
+
+    @in_one_line
+    def partitions(self) -> list[InputPartition]:
+        """Return a partition for each task.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_OPTION if what is asked for is not base rows.
+        """
+        scan = Scan(self._request)
+        places = {entry.file: place for place, entry in enumerate(scan.snapshot.segments)}
+        found = [self._numbered(part, places) for part in self._reader.partitions_of(scan)]
+        freeze_imports()
+        return found
+
+    def _numbered(self, part: InputPartition, places: dict[str, int]) -> InputPartition:
+        if not isinstance(part, QueryPartition) or not all(
+            plan.is_base for segment in part.plan.segments for plan in segment.choice.plans
+        ):
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION", f"option '{ROW_NUMBERS}' is for reads of a table's own rows"
+            )
+        positions = tuple(places[segment.entry.file] for segment in part.plan.segments)
+        return _NumberedPartition(part, positions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows in batches of exactly the schema that Spark asked for."""
+        assert isinstance(partition, _NumberedPartition)
+        storage, plan = partition.rows.storage, partition.rows.plan
+        for segment, position in zip(plan.segments, partition.positions, strict=True):
+            for batch, numbers in numbered_batches(storage, plan, segment, position):
+                columns = [*batch.columns, pa.array(numbers)]
+                names = [*batch.schema.names, ROW_NUMBER]
+                yield shape_batch(pa.RecordBatch.from_arrays(columns, names), self._schema)
+        freeze_imports()
+
 
 # As Spark's RowDeltaUtils has them.
 _DELETE: Final = 1

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.option_record import COMPACT_SINCE, WRITE_PLAN
-from projseg.spark_datasource.options import Options
+from projseg.spark_datasource.option_table import COMPACT_SINCE, WRITE_PLAN
+from projseg.spark_datasource.options import Options, write_location
 from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
-from projseg.spark_datasource.table_location import write_location
-from projseg.spark_datasource.writes.write_plan import WritePlan
+from projseg.spark_datasource.write_plan import WritePlan
 from projseg.table_layer.metadata.change import NO_NOTE, CommitNote
 from projseg.table_layer.storage.locate_storage import (
     NO_OPTIONS,

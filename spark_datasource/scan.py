@@ -19,7 +19,7 @@ from projseg.errors import InvalidInputError
 from projseg.memory.forks import cached_property
 from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_query
 from projseg.spark_datasource.options import bad_value
-from projseg.spark_datasource.reads.read_request import ReadRequest
+from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import depends_on_zone, spark_schema, zone_missing
 from projseg.table_layer import metadata_tables
 from projseg.table_layer.commits.open_version import (

@@ -20,9 +20,8 @@ from projseg.errors import InvalidInputError, without_secrets
 from projseg.maintenance.rewrite_tasks import WorkOrder, Written
 from projseg.maintenance.spark_errors import error_in
 from projseg.maintenance.task_messages import ShippedWork, abandon, collected, pieces_of
-from projseg.spark_datasource.option_record import WORK_OPTION
-from projseg.spark_datasource.options import Options
-from projseg.spark_datasource.table_location import read_location
+from projseg.spark_datasource.option_table import WORK_OPTION
+from projseg.spark_datasource.options import Options, read_location
 from projseg.table_layer.metadata.segment_entry import LOGGER
 from projseg.table_layer.storage.locate_storage import open_storage
 

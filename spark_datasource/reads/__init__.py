@@ -1,1 +1,0 @@
-"""Reads of Spark's data source, batch and streaming."""

@@ -1,1 +1,0 @@
-"""Writes of Spark's data source, batch and streaming."""
