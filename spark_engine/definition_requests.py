@@ -18,7 +18,6 @@ from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureEr
 from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.spark_datasource.options import parse_list
 from projseg.spark_datasource.write_plan import StatementLayout, WritePlan
-from projseg.spark_engine.definition_changes import alter
 from projseg.spark_engine.definition_rows import (
     INFORMATION_SCHEMA,
     described_view,
@@ -29,7 +28,7 @@ from projseg.spark_engine.definition_rows import (
     view_names,
     view_page,
 )
-from projseg.spark_engine.definition_specs import field_of, shown, spec_of
+from projseg.spark_engine.definition_specs import alter, field_of, shown, spec_of
 from projseg.spark_engine.replies import Reply
 from projseg.table_layer.commits.open_version import version_at
 

@@ -17,21 +17,25 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from projseg.algebra.time.time_zones import zone_name, zone_rules
 from projseg.errors import ProjsegError
-from projseg.spark_engine.catalog_tables import TABLES
 from projseg.spark_engine.definition_requests import DEFINITIONS
+from projseg.spark_engine.group_replies import (
+    answered,
+    nominations_of,
+    results_of,
+    star_answered,
+    stored_rows,
+)
 from projseg.spark_engine.index_requests import INDEX_BUILDS, INDEXES
-from projseg.spark_engine.query_replies import (
+from projseg.spark_engine.replies import (
+    Reply,
     scanned,
     snapshot_of,
     states_to_join,
     storage_of,
 )
-from projseg.spark_engine.replies import Reply
-from projseg.spark_engine.result_replies import nominations_of, results_of, stored_rows
-from projseg.spark_engine.stale_replies import answered
-from projseg.spark_engine.star_replies import star_answered
 from projseg.spark_engine.statement_requests import REWRITES, STATEMENTS
 from projseg.spark_engine.view_requests import VIEW_BUILDS, VIEWS
+from projseg.spark_engine.warehouse import TABLES
 from projseg.table_layer.commits.open_version import version_at
 
 if TYPE_CHECKING:

@@ -1,14 +1,38 @@
-"""What all replies of the engine process are made of."""
+"""Replies of the engine process: what all are made of; and those about queries and their plans.
+
+A query's reply is an answer, or what tasks have to read and why.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.request import Query
+from projseg.errors import (
+    InvalidInputError,
+    ProjsegError,
+    UnsupportedFeatureError,
+)
+from projseg.reader.answer import answer_without_views, segments_instead
+from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_asked, plan_query
+from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads
+from projseg.segment_format.logical_types import type_name
 from projseg.table import Table
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage.locate_storage import Storage, open_storage
 
 Reply = tuple[dict[str, Any], bytes]
 """JSON, and the bytes of an Arrow stream of rows, or none."""
@@ -50,3 +74,265 @@ def properties_of(row: Mapping[str, Any]) -> list[dict[str, str]]:
 def table_of(request: Mapping[str, Any]) -> Table:
     """Return the newest version of the table that a request names."""
     return Table(request["location"], storage_options=request.get("storage_options"))
+
+
+_REFUSALS_SHOWN: Final = 8
+
+
+def answered_groups(
+    request: Mapping[str, Any],
+    snapshot: Snapshot,
+    query: Query,
+    bound_of: Callable[[Query], QuerySpec],
+) -> Reply:
+    """Answer a query of groups if it is small enough, and else say how tasks share it.
+
+    Parameters
+    ----------
+    request : mapping
+        `max_bytes` and `max_rows`.
+    snapshot : Snapshot
+        The table whose rows are grouped.
+    query : Query
+        The query.
+    bound_of : callable
+        From a query to it bound to the table's columns.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        As of `answered`.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever binding, planning and answering raise.
+    """
+    bound = bound_of(query)
+    plan = plan_query(snapshot, bound, wider=_views(snapshot))
+    summary = _summary(snapshot, plan)
+    summary["types"] = [type_name(field.type) for field in bound.output_schema]
+    rows = (
+        answered_rows(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
+    )
+    reply, content = with_rows(summary, rows, request)
+    if not reply["answered"]:
+        reply["merging"] = _merging(query, bound, bound_of)
+    return reply, content
+
+
+def states_to_join(request: Mapping[str, Any]) -> Reply:
+    """Give the states of groups that Spark is to join, if these are few against their rows.
+
+    Parameters
+    ----------
+    request : mapping
+        As of `answered`; the query is partial.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        `reducing`, and if that is true: what is read (`_summary`), `types` of the columns,
+        `states`, the names of those after the keys, `merging` as of `answered`, and `answered`,
+        whether the rows come with it.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever opening, binding, planning and answering raise; PROJSEG_NOT_MERGEABLE if Spark
+        cannot merge the states.
+    """
+    snapshot = snapshot_of(request)
+    bound = bound_alone(snapshot, query_of(request))
+    merging = [{"name": one.name, "value": one.value} for one in bound.mergeable]
+    plan = plan_query(snapshot, bound, wider=_views(snapshot))
+    if not is_reducing(plan):
+        return {"reducing": False}, b""
+    summary = {"reducing": True, **_summary(snapshot, plan)}
+    summary["types"] = [type_name(field.type) for field in bound.output_schema]
+    summary["states"] = bound.output_schema.names[len(bound.keys) :]
+    summary["merging"] = merging
+    rows = (
+        answered_rows(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
+    )
+    if rows is not None and len(rows) > GROUPS_SHARE_MAX * plan.row_count:
+        return {"reducing": False}, b""
+    return with_rows(summary, rows, request)
+
+
+def scanned(request: Mapping[str, Any]) -> Reply:
+    """Return how rows are scanned: which conditions are applied, and what is read.
+
+    If the query has a limit and all conditions are applied, a small answer comes with it.
+
+    Parameters
+    ----------
+    request : mapping
+        `location`, `version`, a `query` without filter and columns, names of `columns`, and
+        `conditions`: each a `text` and the `columns` that it needs if it is not applied;
+        `max_bytes` and `max_rows` as of `answered`.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        What is read (`_summary`), `accepted` conditions by position, the `query`, and `answered`.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever opening, binding and planning raise.
+    """
+    snapshot = snapshot_of(request)
+    query = query_of(request)
+    conditions = request["conditions"]
+    accepted = [
+        position
+        for position, condition in enumerate(conditions)
+        if _is_condition(condition["text"], snapshot, query)
+    ]
+    needed = set(request["columns"])
+    for position, condition in enumerate(conditions):
+        needed |= set() if position in accepted else set(condition["columns"])
+    fields = [field.name for field in snapshot.properties.schema]
+    columns = [name for name in fields if name in needed] or fields[:1]
+    query = replace(
+        query,
+        filter=" AND ".join(conditions[position]["text"] for position in accepted) or None,
+        columns=[backquoted(name) for name in columns],
+    )
+    plan = plan_asked(snapshot, query)
+    summary = _summary(snapshot, plan)
+    summary |= {"accepted": accepted, "query": json.loads(query.to_json())}
+    is_whole = len(accepted) == len(conditions)
+    # The first rows in stored order are found without reading the rest.
+    is_cheap = not (conditions or query.order_by) or summary["bytes"] <= request["max_bytes"]
+    is_answered = query.limit is not None and is_whole and is_cheap
+    return with_rows(
+        summary, answered_rows(snapshot, plan, summary) if is_answered else None, request
+    )
+
+
+def _views(snapshot: Snapshot) -> WiderSources | None:
+    """Return a table's views, which answer groups."""
+    if not snapshot.properties.has_views:
+        return None
+    # Imported here: most tables have no views.
+    from projseg.views.choose_view import sources_of
+
+    return sources_of(snapshot)
+
+
+def answered_rows(snapshot: Snapshot, plan: QueryPlan, summary: dict[str, Any]) -> pa.Table:
+    """Return a plan's rows, of segments where a view cannot be read; note how long that took."""
+    started = time.perf_counter()
+    rows = answer_without_views(snapshot.storage, plan, partial(segments_instead, snapshot, plan))
+    summary["milliseconds"] = (time.perf_counter() - started) * 1000
+    return rows
+
+
+def with_rows(summary: dict[str, Any], rows: pa.Table | None, request: Mapping[str, Any]) -> Reply:
+    """Return a summary, and rows if the driver should hold them: they may be more than was read."""
+    is_small = (
+        rows is not None
+        and len(rows) <= request["max_rows"]
+        and rows.nbytes <= request["max_bytes"]
+    )
+    content = arrow_stream(rows) if rows is not None and is_small else b""
+    return {**summary, "answered": is_small}, content
+
+
+def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
+    """Return the version of a table that a request names, or the newest."""
+    return open_snapshot(storage_of(request), request.get("version"))
+
+
+def storage_of(request: Mapping[str, Any]) -> Storage:
+    """Return the storage of the table that a request names, with its `storage_options` if any."""
+    return open_storage(request["location"], request.get("storage_options"))
+
+
+def query_of(request: Mapping[str, Any]) -> Query:
+    """Return the query of a request.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY.
+    """
+    query = Query.from_json(json.dumps(request["query"]))
+    if query.query_context.timezone is None:
+        raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
+    return query
+
+
+def bound_alone(snapshot: Snapshot, query: Query) -> QuerySpec:
+    """Return a query of one table, bound to a version's columns."""
+    properties = snapshot.properties
+    return bind_query(properties.schema, properties.time_column, query)
+
+
+def _is_condition(text: str, snapshot: Snapshot, query: Query) -> bool:
+    try:
+        bound = bind(text, snapshot.properties.schema, timezone=query.query_context.zone)
+    except ProjsegError:
+        return False
+    return bool(pa.types.is_boolean(bound.type))
+
+
+def _merging(
+    query: Query, bound: QuerySpec, bound_of: Callable[[Query], QuerySpec]
+) -> list[dict[str, Any]] | None:
+    try:
+        found = bound.mergeable
+        bound_of(replace(query, aggregation="partial"))
+    except (UnsupportedFeatureError, InvalidInputError):
+        return None
+    return [{"name": one.name, "value": one.value} for one in found]
+
+
+def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
+    """Return what a plan reads: in a line, and as figures; and the table's columns.
+
+    The line may hold literals of the query; `sources`, reads by name, and `refused`, codes of
+    reasons by projections, never do.
+    """
+    reads = list(planned_reads(plan))
+    figures = plan_figures(plan, reads)
+    sources = Counter(read.source or "base rows" for read in reads)
+    used = {f"view:{one.name}": one for one in plan.wider if one.reason is None}
+    reasons = {
+        name: reason
+        for read in reads
+        if read.source is None
+        for name, reason in read.rejected.items()
+    }
+    views = [
+        f"view {one.name}: {one.parts} parts for {one.segments:,} segments" for one in used.values()
+    ]
+    others = [f"{count} x {name}" for name, count in sources.items() if name not in used]
+    line = ", ".join([*views, *others]) or "no segment"
+    against = reasons | {one.name: one.reason for one in plan.wider if one.reason is not None}
+    refusals = [f"not {name}: {reason}" for name, reason in list(against.items())[:_REFUSALS_SHOWN]]
+    return {
+        "plan": "; ".join([line, _pruned(plan), *refusals]),
+        "sources": dict(sources),
+        "refused": {name: str(reason.code) for name, reason in against.items()},
+        "rows": figures.rows,
+        "bytes": figures.bytes,
+        "columns": stored_types(snapshot),
+    }
+
+
+def stored_types(snapshot: Snapshot) -> dict[str, str]:
+    """Return the types of a table's columns, as their texts have them, by name."""
+    return {field.name: type_name(field.type) for field in snapshot.properties.schema}
+
+
+def _pruned(plan: QueryPlan) -> str:
+    """Return how many segments a plan leaves out, and how many of them by indexes."""
+    names = dict.fromkeys(use.index for use in plan.indexes if use.used)
+    if not plan.index_pruned_count:
+        return f"{plan.pruned_count} pruned"
+    plural = "es" * (len(names) > 1)
+    by = f"{plan.index_pruned_count} by index{plural} {', '.join(names)}"
+    return f"{plan.pruned_count} pruned ({by})"
