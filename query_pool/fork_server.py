@@ -1,9 +1,12 @@
-"""The process that workers are forked from: a copy of the one that made the pool, or a new one.
+"""The process that workers are forked from, a copy of the pool's or a new one; a worker's life.
 
 It does nothing but fork workers and wait for their end. So a worker can be replaced at any time,
 whatever the threads of the pool's process are doing then. Workers of a copy share the memory of the
 caches that were warm when the pool was made. A new process is for tables of object stores, whose
 connections do not survive a fork, and for systems whose libraries do not.
+
+A thread of a worker waits for the other end of its channel to close, so that the worker ends at
+once with the process that it works for, also in the middle of a question.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import select
 import signal
 import stat
 import subprocess
@@ -23,11 +27,68 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, Final, NoReturn, TypeAlias
 
+from projseg.errors import InvalidInputError
 from projseg.memory.cache import BUDGET_SETTING, KEPT
-from projseg.query_pool.messages import Channel, VersionsOf
-from projseg.query_pool.worker import work
+from projseg.query_pool.messages import (
+    Channel,
+    TableQuestion,
+    VersionsOf,
+    error_to_bytes,
+    send_rows,
+)
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import open_storage
+
+
+def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
+    """Answer the questions of a channel until its other end is closed.
+
+    Parameters
+    ----------
+    channel : Channel
+        Brings questions and takes replies.
+    tables : mapping of str to VersionsOf
+        By their names in the pool.
+    threads : int
+        For a question that does not name a number.
+    """
+    threading.Thread(target=_end_with, args=(channel.fileno(),), daemon=True).start()
+    with suppress(EOFError):
+        while True:
+            _answer(channel, tables, threads)
+
+
+def _answer(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
+    content = channel.receive()
+    try:
+        question = _question(content)
+        version = tables[question.version.table].named(question.version)
+        send_rows(channel, question.answer(version, threads))
+    except EOFError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the worker outlives a question that it cannot answer
+        channel.send(error_to_bytes(error))
+
+
+def _question(content: bytes) -> TableQuestion:
+    try:
+        question: TableQuestion = pickle.loads(content)  # noqa: S301 - of our own pool
+    except (AttributeError, ImportError) as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"a value of the query has a class that the pool's workers cannot import ({error}); "
+            "give plain numbers, texts and times",
+        ) from error
+    return question
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process when the other end of a connection is closed."""
+    closing = select.poll()
+    closing.register(descriptor, 0)  # which reports nothing but the end
+    closing.poll()
+    os._exit(0)
+
 
 Life: TypeAlias = Callable[[Channel], None]
 """All that a process does with the channel to the one that started it."""
