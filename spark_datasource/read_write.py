@@ -22,10 +22,9 @@ from projseg.algebra.expressions.sql_parameters import bound_to
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.query.query_parts import QueryParts, query_of, with_query_parts
 from projseg.algebra.query.request import Expressions, Query, arguments_of, with_named_parameters
-from projseg.declarations import ProjectionLike, declaration_of
+from projseg.declarations import Index, Projection, ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.maintenance.spark_errors import error_in
-from projseg.projection import Index, Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.option_table import OPTIONS
 from projseg.spark_datasource.options import STORAGE_PREFIX

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from projseg.declarations import Index
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.projection import Index
 from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import runner_of
 from projseg.table import Table

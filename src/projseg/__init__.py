@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from projseg.algebra.query.join import Join
     from projseg.algebra.query.request import Query
     from projseg.catalog.catalog import Catalog
+    from projseg.declarations import Index, Projection
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
-    from projseg.projection import Index, Projection
     from projseg.query_pool.pool import QueryPool
     from projseg.spark_datasource.extension import configure, query_log
     from projseg.spark_datasource.read_write import read, register, write
@@ -57,9 +57,9 @@ _HOMES: Final = {
     "Catalog": "projseg.catalog.catalog",
     "Commit": "projseg.table.writes",
     "Explain": "projseg.explain",
-    "Index": "projseg.projection",
+    "Index": "projseg.declarations",
     "Join": "projseg.algebra.query.join",
-    "Projection": "projseg.projection",
+    "Projection": "projseg.declarations",
     "ProjsegError": "projseg.errors",
     "Query": "projseg.algebra.query.request",
     "QueryPool": "projseg.query_pool.pool",

@@ -1,9 +1,10 @@
-"""Turn a user's declarations of tables and projections into the table layer's form."""
+"""`Projection` and `Index` as a caller writes them, and declarations in the table layer's form."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -13,7 +14,6 @@ from msgspec.structs import replace
 from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.projection.parse import parse_projection, parse_projections
 from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable
-from projseg.projection import Index, Projection
 from projseg.segment_format.format_limits import check_new_name
 from projseg.segment_format.indexes.index_kinds import (
     FPP_DEFAULT,
@@ -41,6 +41,68 @@ from projseg.table_layer.metadata.table_properties import (
 )
 from projseg.table_layer.metadata.table_schema import stored_by_name
 from projseg.table_layer.renamed_columns import stored_declaration
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A pre-grouped or differently sorted table that every segment written from now on embeds.
+
+    Nothing is checked here: that takes the table's schema. Give `group_by` and `aggregators` for
+    groups, `columns` and `order_by` for rows.
+
+    Parameters
+    ----------
+    name : str
+        Its name, for people and for `useProjection`.
+    group_by : sequence of str
+        Grouping columns as Spark SQL, `"date_trunc('HOUR', time) AS hour"`, in sort order.
+    aggregators : sequence of str
+        Such as `"sum(added) AS added"`.
+    where : str or None
+        Only rows where it is true are in the projection.
+    columns : sequence of str
+        What is kept of every row: Spark SQL, `"*"` for all columns of the table.
+    order_by : sequence of str
+        What these rows are sorted by, ascending with nulls first: some of `columns`, by their
+        aliases or as expressions.
+    """
+
+    name: str
+    group_by: Sequence[str] = ()
+    aggregators: Sequence[str] = ()
+    where: str | None = None
+    columns: Sequence[str] = ()
+    order_by: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index: it says which segments may hold a value, and never changes an answer.
+
+    Nothing is checked here: that takes the table's schema.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the table, in any case.
+    columns : str or sequence of str
+        One to eight columns, each indexed by itself.
+    kind : str
+        `bloom`: equality with values, for columns of many values; `token`: words of texts, for
+        `text_match`; `ngram`: parts of texts, for LIKE, ILIKE, `contains` and their like.
+    fpp : float
+        The share of segments without a value that may be read for it all the same, 0.00001 to 0.1.
+    postings : bool or None
+        Whether segments store which values hold a word or a part, for `token` and `ngram`; None:
+        they do. `bloom` has none.
+    """
+
+    name: str
+    columns: str | Sequence[str]
+    kind: str = "bloom"
+    fpp: float = 0.001
+    postings: bool | None = None
+
 
 SchemaLike: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 ProjectionLike = Projection | Mapping[str, Any] | str

@@ -1,10 +1,12 @@
-"""`Explain`: which source each segment answers from, and why the others were not used."""
+"""`Explain`: the source that each segment answers from, why no other; and HTML for notebooks."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -26,6 +28,7 @@ from projseg.table_layer.storage.locate_storage import Storage
 
 if TYPE_CHECKING:
     from rich.tree import Tree
+
 
 SEGMENTS_SCHEMA: Final = pa.schema(
     [
@@ -201,7 +204,6 @@ class Explain:
     def _repr_html_(self) -> str:
         """Return the explanation as a notebook shows it: a line for each source and its reasons."""
         # Imported here, so that a process that only asks starts without it.
-        from projseg import html
 
         lines = [
             (source, f"{len(group):,}", f"{rows:,}", f"{size:,}", "; ".join(_not_used(group)))
@@ -210,8 +212,8 @@ class Explain:
         ]
         header = ("source", "segments", "rows", "bytes", "not used")
         query, _, reads = self._headline().rpartition("\n")
-        asked = [html.line(_index_line(use)) for use in self.indexes.to_pylist()]
-        return html.titled(query, html.rows(header, lines), *asked, html.line(reads))
+        asked = [line(_index_line(use)) for use in self.indexes.to_pylist()]
+        return titled(query, rows(header, lines), *asked, line(reads))
 
     def _groups(self) -> list[list[dict[str, Any]]]:
         """Return the reads, those of one source for the same reasons together."""
@@ -345,3 +347,42 @@ def _sizes(rows: list[dict[str, Any]]) -> str:
         )
         took = f", {measured:.2f} ms (estimated {estimated:.2f})"
     return f"{row_count:,} rows, {byte_count:,} bytes{took}"
+
+
+_SHOWN_MAX: Final = 20  # names in a list, and rows of a table
+
+
+def titled(title: str, *parts: str) -> str:
+    """Return a block under a title; the parts are HTML already."""
+    return f"<div><strong>{escape(title)}</strong>{''.join(parts)}</div>"
+
+
+def line(text: str) -> str:
+    """Return a line of plain text."""
+    return f"<div>{escape(text)}</div>"
+
+
+def fields(named: Iterable[tuple[str, str]]) -> str:
+    """Return one line for each name and its text."""
+    return _table(f"<th>{escape(name)}</th><td>{escape(text)}</td>" for name, text in named)
+
+
+def rows(header: Sequence[str], texts: Sequence[Sequence[str]]) -> str:
+    """Return a table of texts, cut after its first rows."""
+    lines = [_cells("th", header), *(_cells("td", row) for row in texts[:_SHOWN_MAX])]
+    left = len(texts) - _SHOWN_MAX
+    return _table(lines) + (line(f"... {left:,} more") if left > 0 else "")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in one line, cut after the first; plain text, not HTML."""
+    left = len(names) - _SHOWN_MAX
+    return ", ".join(names[:_SHOWN_MAX]) + (f" ... {left:,} more" if left > 0 else "")
+
+
+def _cells(kind: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{kind}>{escape(text)}</{kind}>" for text in texts)
+
+
+def _table(lines: Iterable[str]) -> str:
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

@@ -5,7 +5,7 @@ import pytest
 from matching_cases import SCHEMA, spec
 from msgspec.structs import replace
 
-import projseg.projection
+import projseg.declarations
 from projseg.algebra.projection.parse import parse_projection, parse_projections
 from projseg.algebra.projection.spec import from_definition
 from projseg.algebra.time.zoned_buckets import Granularity
@@ -52,7 +52,7 @@ def test_the_three_forms_are_one_projection():
     first = parse(KEYWORDS)
     assert parse(SQL) == first
     assert parse(DRUID) == first
-    declared = projseg.projection.Projection(**KEYWORDS)
+    declared = projseg.declarations.Projection(**KEYWORDS)
     assert parse(declared) == first
     assert first.time_grouping.granularity == Granularity.parse("PT1H")
     assert [p.text for p in first.primitives] == ["sum(added)", "count(*)"]
@@ -266,7 +266,7 @@ def test_the_forms_of_a_projection_of_rows_are_one():
         {"name": "sorted", "sql": "SELECT channel, added, time ORDER BY channel ASC, added"},
         {"name": "sorted", "columns": list(map(str.strip, ROWS["columns"].split(","))),
          "orderBy": ["channel", "added NULLS FIRST"]},
-        projseg.projection.Projection("sorted", columns=["channel", "added", "time"],
+        projseg.declarations.Projection("sorted", columns=["channel", "added", "time"],
                                       order_by=["channel", "added"]),
     ]  # fmt: skip
     assert [parse(other) for other in others] == [first] * 3

@@ -25,7 +25,6 @@ from projseg.cli import (
     declaration_verbs,
     demo,
     doctor,
-    load,
     maintenance_verbs,
     query_verbs,
     row_verbs,
@@ -86,7 +85,7 @@ def _options(
 
 _VERBS: Final[dict[str, Callable[..., object]]] = {
     "demo": demo.demo,
-    "import": load.load,
+    "import": row_verbs.load,
     "query": query_verbs.query,
     "sql": query_verbs.sql,
     "explain": query_verbs.explain,

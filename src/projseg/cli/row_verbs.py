@@ -1,20 +1,225 @@
-"""Verbs that change rows which are in a table: delete, truncate, update, merge and erase."""
+"""Verbs that bring rows in or change them: import, delete, truncate, update, merge and erase."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields
-from typing import Annotated, Final, Literal
+from itertools import islice
+from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
 import typer
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
-from projseg.catalog.external.input_columns import BadLines
+import projseg
+from projseg.catalog.external.input_columns import FAIL, SKIP, BadLines, check_types, table_schema
 from projseg.catalog.external.input_files import Sources
 from projseg.catalog.external.text_files import TextForm
-from projseg.cli.output import Ended, Found, previewed
-from projseg.cli.shared_arguments import Condition, Filter, IsPreview, Location, open_table
+from projseg.cli.declaration_verbs import parse_declarations
+from projseg.cli.output import (
+    Ended,
+    Found,
+    OutputFormat,
+    previewed,
+    print_fields,
+    print_rows,
+    shown_progress,
+)
+from projseg.cli.shared_arguments import (
+    Condition,
+    Filter,
+    IsPreview,
+    Location,
+    Output,
+    given_options,
+    open_table,
+    sql_list,
+)
+from projseg.declarations import check_declared
 from projseg.errors import InvalidInputError
 from projseg.maintenance.row_changes.delete_and_update import Corrected
+from projseg.segment_format.logical_types import type_name
+
+Format = Literal["parquet", "csv", "json"]
+_ASCII_MAX: Final = 127
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        help="Parquet, CSV, JSON lines or arrays; text also as .gz, .bz2 or .zst; - is standard "
+        "input."
+    ),
+]
+
+
+def load(
+    location: Location,
+    files: Files,
+    *,
+    time_column: Annotated[str | None, "The column that intervals and segments go by."] = None,
+    segment_granularity: Annotated[
+        str | None, "A segment lies within one such chunk: hour, day, P10D; default: all."
+    ] = None,
+    cluster_by: Annotated[
+        list[str] | None, "Columns that a segment is sorted by, before time."
+    ] = None,
+    target_segment_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--target-segment-rows",
+            min=1,
+            help="Rows at which a segment is full; default: 3,000,000.",
+        ),
+    ] = None,
+    projection: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--projection", "-p", help="JSON, or NAME=SELECT columns, aggregates GROUP BY ALL."
+        ),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", help="COLUMN=TYPE, a type of Spark SQL; default: as found."),
+    ] = None,
+    format: Annotated[Format | None, "What the files hold; default: their endings."] = None,
+    delimiter: Annotated[str, "Between the values of a line of CSV."] = ",",
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
+    ] = True,
+    null: Annotated[
+        list[str] | None, "A text of CSV that means null; default: empty, NULL, N/A ..."
+    ] = None,
+    quote: Annotated[str, "Around values of CSV."] = '"',
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", min=1, help="Show the columns and so many rows; write nothing."),
+    ] = None,
+    on_error: Annotated[
+        str, "fail; skip; or a file that gets bad lines, with their numbers and the reasons."
+    ] = FAIL,
+    max_errors: Annotated[
+        int | None, typer.Option("--max-errors", min=0, help="The most lines to skip.")
+    ] = None,
+    merge_schema: Annotated[bool, "Add columns that the table lacks."] = False,
+    commit_as: Annotated[
+        str | None, "A name for this import; repeated, it changes nothing."
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Append files to a table; a table that is not there is made from the first file's columns.
+
+    A new table appears with its rows or not at all. For a table that is there, an option that
+    contradicts what it declares is an error, and nothing is appended.
+    """
+    form = TextForm(
+        delimiter=_one_character("--delimiter", delimiter),
+        quote=_one_character("--quote", quote) if quote else "",
+        has_header=header,
+        nulls=tuple(null) if null else None,
+    )
+    sources = Sources(files, format, form)
+    if sample is not None:
+        _show_sample(sources, types or [], time_column, sample, output)
+        return
+    started = time.perf_counter()
+    properties = {
+        "time_column": time_column,
+        "segment_granularity": segment_granularity,
+        "cluster_by": sql_list(cluster_by) or None,
+        "target_segment_rows": target_segment_rows,
+        "projections": parse_declarations(projection) or None,
+    }
+    given: dict[str, Any] = {name: v for name, v in properties.items() if v is not None}
+    with BadLines(on_error, max_errors) as bad:
+        if projseg.is_table(location, given_options()):
+            table = open_table(location)
+            check_declared(table.properties, **given)
+            if merge_schema:
+                _add_columns(table, sources, time_column)
+            check_types(types or [], table.schema)
+            before = table.version
+            with _reading(sources, table.schema, bad) as rows:
+                table.append(rows, commit_as=commit_as)
+            is_repeated = table.version == before and commit_as is not None
+        else:
+            schema = table_schema(sources.schema, types or [], time_column)
+            with _reading(sources, schema, bad) as rows:
+                table = projseg.Table.create(
+                    location,
+                    schema,
+                    data=rows,
+                    commit_as=commit_as,
+                    storage_options=given_options(),
+                    **given,
+                )
+            is_repeated = False
+    seconds = time.perf_counter() - started
+    nothing = {"added_segments": 0, "added_rows": 0}
+    added = nothing if is_repeated else table.snapshot.metrics
+    done = {
+        "location": location,
+        "version": table.version,
+        "segments": added["added_segments"],
+        "rows": added["added_rows"],
+        "bad_lines": bad.count,
+        "seconds": round(seconds, 2),
+        "rows_per_second": round(added["added_rows"] / seconds),
+    }
+    print_fields(done, output)
+
+
+def _show_sample(
+    sources: Sources,
+    types: Sequence[str],
+    time_column: str | None,
+    count: int,
+    output: OutputFormat | None,
+) -> None:
+    """Print the columns that a table would have, and its first rows."""
+    schema = table_schema(sources.schema, types, time_column)
+    print_rows([{"column": field.name, "type": type_name(field.type)} for field in schema], output)
+    rows = sources.rows(schema, BadLines(SKIP), lambda _: None)
+    found = pa.Table.from_batches(islice(rows, 1), schema)
+    print_rows(found.slice(0, count), output)
+
+
+def _one_character(option: str, text: str) -> str:
+    """Return a separator; a tab may be written as in C."""
+    found = "\t" if text == "\\t" else text
+    if len(found) != 1 or ord(found) > _ASCII_MAX:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"{option} is {text!r}; give one character of ASCII"
+        )
+    return found
+
+
+def _add_columns(table: projseg.Table, sources: Sources, time_column: str | None) -> None:
+    known = {name.casefold() for name in table.schema.names}
+    for field in table_schema(sources.schema, [], time_column):
+        if field.name.casefold() not in known:
+            table.add_column(field.name, field.type)
+
+
+@contextmanager
+def _reading(sources: Sources, schema: pa.Schema, bad: BadLines) -> Iterator[pa.RecordBatchReader]:
+    """Yield all files' rows in a table's columns, and show how far they are read."""
+    columns = (
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with shown_progress(*columns) as progress:
+        task = progress.add_task("importing", total=sources.byte_count)
+
+        def advance(byte_count: int) -> None:
+            progress.advance(task, byte_count)
+
+        rows = sources.rows(schema, bad, advance)
+        yield pa.RecordBatchReader.from_batches(schema, rows)
+
 
 EXIT_STILL_STORED: Final = 3
 

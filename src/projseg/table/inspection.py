@@ -58,22 +58,22 @@ class TableInspection:
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it."""
         # Imported here, so that a process that only asks starts without it.
-        from projseg import html
+        from projseg import explain
         from projseg.segment_format.logical_types import type_name
 
         location = without_secrets(self.location)
         name = location.rstrip("/").rpartition("/")[2]
         columns = [f"{field.name} {type_name(field.type)}" for field in self.schema]
-        return html.titled(
+        return explain.titled(
             name or location,
-            html.fields(
+            explain.fields(
                 [
                     ("location", location),
                     ("version", f"{self.version:,}"),
                     ("rows", f"{self._snapshot.row_count:,}"),
                     ("segments", f"{len(self._snapshot.segments):,}"),
-                    ("columns", html.listed(columns)),
-                    ("projections", html.listed([p.name for p in self.properties.projections])),
+                    ("columns", explain.listed(columns)),
+                    ("projections", explain.listed([p.name for p in self.properties.projections])),
                 ]
             ),
         )
