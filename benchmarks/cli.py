@@ -9,10 +9,16 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from projseg.benchmarks.comparison import SLOWER_BY_MORE_THAN, compare_results
-from projseg.benchmarks.results import ScenarioResults, load_results, render_results, save_results
-from projseg.benchmarks.runner.machine import checkout
-from projseg.benchmarks.runner.scenario import run_scenario
+from projseg.benchmarks.bench import run_scenario
+from projseg.benchmarks.measuring import checkout
+from projseg.benchmarks.results import (
+    SLOWER_BY_MORE_THAN,
+    ScenarioResults,
+    compare_results,
+    load_results,
+    render_results,
+    save_results,
+)
 from projseg.benchmarks.scenarios import SCENARIOS, scenario_named
 
 EXIT_WORSE: Final = 3

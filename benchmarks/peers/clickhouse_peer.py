@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import Client, Engine
 from projseg.benchmarks.peers.statements import clickhouse_text, statement
-from projseg.benchmarks.runner.staging import Source
-from projseg.benchmarks.workloads.question import Question, Rollup, Workload
+from projseg.benchmarks.workload import Question, Rollup, Source, Workload
 
 _COLUMNS = {
     "edits": (

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import Client, Engine
 from projseg.benchmarks.peers.statements import statement
-from projseg.benchmarks.runner.staging import Source, write_parquet
-from projseg.benchmarks.workloads.question import Question, Workload
+from projseg.benchmarks.workload import Question, Source, Workload, write_parquet
 
 
 class DuckDbNative(Engine):

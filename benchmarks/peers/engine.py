@@ -11,10 +11,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import pyarrow as pa
 
-from projseg.benchmarks.runner.machine import processor_seconds
-from projseg.benchmarks.runner.staging import Source
-from projseg.benchmarks.runner.turn import TurnTime, ask_at_once, take_turn
-from projseg.benchmarks.workloads.question import Question, Rollup, Workload
+from projseg.benchmarks.measuring import TurnTime, ask_at_once, processor_seconds, take_turn
+from projseg.benchmarks.workload import Question, Rollup, Source, Workload
 
 Client: TypeAlias = Callable[[Question], object]
 _WARM_UP_SECONDS: Final = 0.2

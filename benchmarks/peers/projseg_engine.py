@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import Client, Engine
-from projseg.benchmarks.runner.staging import Source
-from projseg.benchmarks.workloads.question import Question, Rollup, Workload
+from projseg.benchmarks.workload import Question, Rollup, Source, Workload
 
 
 class ProjsegProjections(Engine):

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from projseg.benchmarks.peers.spark_peer import SparkEngine, SparkParquet
-from projseg.benchmarks.runner.staging import Source
-from projseg.benchmarks.workloads.question import Question, Workload
+from projseg.benchmarks.workload import Question, Source, Workload
 
 
 class SparkParquetExtended(SparkParquet):

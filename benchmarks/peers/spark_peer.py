@@ -17,8 +17,7 @@ from projseg.benchmarks.peers.statements import (
     rollup_statement,
     spark_statement,
 )
-from projseg.benchmarks.runner.staging import Source
-from projseg.benchmarks.workloads.question import Question, Workload
+from projseg.benchmarks.workload import Question, Source, Workload
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",

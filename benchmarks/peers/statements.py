@@ -8,7 +8,7 @@ from functools import cache
 import sqlglot
 from sqlglot import expressions as sql
 
-from projseg.benchmarks.workloads.question import Question, Rollup
+from projseg.benchmarks.workload import Question, Rollup
 
 # How an aggregate over edits reads over a rollup: what a person would write by hand.
 _OVER_ROLLUP = (

@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from projseg.benchmarks.runner.scenario import Scenario
-from projseg.benchmarks.workloads.question import require_known
+from projseg.benchmarks.bench import Scenario
+from projseg.benchmarks.workload import require_known
 
 
 def _scenario(name: str, measures: str, run: str, arguments: str, small: str = "") -> Scenario:

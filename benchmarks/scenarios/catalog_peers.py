@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench
+from projseg.benchmarks.bench import Bench
 
 ICEBERG: Final = "pyiceberg's SqlCatalog"
 FOLDERS: Final = "folders"

@@ -6,18 +6,16 @@ import statistics
 from functools import partial
 from typing import Final
 
+from projseg.benchmarks.bench import Bench
+from projseg.benchmarks.engine_comparison import EngineComparison
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.peers.projseg_engine import ProjsegBase
 from projseg.benchmarks.peers.statements import spark_statement
 from projseg.benchmarks.results import Figure
-from projseg.benchmarks.runner.engine_comparison import EngineComparison
-from projseg.benchmarks.runner.scenario import Bench
 from projseg.benchmarks.scenarios.profiling import dearest_functions
-from projseg.benchmarks.workloads.lineitem_rows import LineitemRows
-from projseg.benchmarks.workloads.question import Question, Workload
-from projseg.benchmarks.workloads.sweep_questions import KINDS, sweep_questions
-from projseg.benchmarks.workloads.sweep_tables import SweepTable
-from projseg.benchmarks.workloads.written import EDITS, HOURLY_EDITS, LINEITEM
+from projseg.benchmarks.sweep import KINDS, SweepTable, sweep_questions
+from projseg.benchmarks.workload import Question, Workload
+from projseg.benchmarks.written_workloads import EDITS, HOURLY_EDITS, LINEITEM, LineitemRows
 
 _HOUR_US: Final = 3_600_000_000
 _MEMORY: Final = "peak memory"

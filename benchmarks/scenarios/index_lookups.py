@@ -11,9 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.peers.lookup_peers import ClickHouseTable, ParquetFiles
-from projseg.benchmarks.runner.scenario import Bench, measured
-from projseg.benchmarks.scenarios.text_lookups import add_answers, add_texts
+from projseg.benchmarks.bench import Bench, measured
+from projseg.benchmarks.scenarios.text_lookups import (
+    ClickHouseTable,
+    ParquetFiles,
+    add_answers,
+    add_texts,
+)
 
 _HOUR_US: Final = 3_600_000_000
 _PIECE_HOURS: Final = 100

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 import projseg
+from projseg.benchmarks.bench import Bench, measured
 from projseg.benchmarks.generator import DAY_US, SCHEMA, EditStream
-from projseg.benchmarks.runner.scenario import Bench, measured
 from projseg.benchmarks.store_server import StoreServer, store_server
 from projseg.memory.cache import KEPT
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import projseg
+from projseg.benchmarks.bench import Bench, cpu_ms
 from projseg.benchmarks.peers.spark_peer import local_session
-from projseg.benchmarks.runner.scenario import Bench, cpu_ms
-from projseg.benchmarks.workloads.lineitem_rows import generate_tpch
+from projseg.benchmarks.written_workloads import generate_tpch
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

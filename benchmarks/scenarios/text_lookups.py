@@ -1,24 +1,94 @@
 """What indexes of words and of runs of characters spare: conditions on texts, beside other engines.
 
-Titles repeat, so that they have dictionaries and postings; messages like a server's log nearly all
-differ, so that they have filters alone.
+The other engines, DuckDB over Parquet and ClickHouse, take rows that come in pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import projseg
-from projseg.benchmarks import vocabulary
-from projseg.benchmarks.peers.lookup_peers import ClickHouseTable, ParquetFiles
-from projseg.benchmarks.runner.scenario import Bench, measured
+from projseg.benchmarks import generator
+from projseg.benchmarks.bench import Bench, measured
 from projseg.memory.cache import KEPT
+
+
+class ParquetFiles:
+    """DuckDB over Parquet files that it writes, one for each piece.
+
+    Parameters
+    ----------
+    folder : Path
+        A new folder.
+    pieces : iterable of pa.Table
+        The rows.
+    options : str
+        Of COPY, each with a comma before it.
+    """
+
+    def __init__(self, folder: Path, pieces: Iterable[pa.Table], options: str = "") -> None:
+        import duckdb  # optional: extra [bench]
+
+        self.connection = duckdb.connect()
+        self.connection.execute("SET threads = 2")
+        self._files = f"'{folder}/*.parquet'"
+        folder.mkdir()
+        for number, piece in enumerate(pieces):
+            self.connection.register("piece", piece)
+            copy = f"COPY piece TO '{folder}/{number}.parquet' (FORMAT parquet{options})"
+            self.connection.execute(copy)
+
+    def select(self, outputs: str, condition: str) -> list[tuple[Any, ...]]:
+        """Return the rows that fulfil a condition."""
+        text = f"SELECT {outputs} FROM {self._files} WHERE {condition}"
+        return list(self.connection.execute(text).fetchall())
+
+
+class ClickHouseTable:
+    """A MergeTree table ordered by time, whose parts are merged into one.
+
+    Parameters
+    ----------
+    folder : Path
+        A new folder.
+    pieces : iterable of pa.Table
+        The rows.
+    columns : str
+        Columns and indexes, as of CREATE TABLE.
+    settings : str
+        Of the table.
+    """
+
+    def __init__(
+        self, folder: Path, pieces: Iterable[pa.Table], columns: str, settings: str = ""
+    ) -> None:
+        from chdb import session  # optional and large: installed by hand
+
+        library: Any = session  # chdb has no type hints
+        self._session = library.Session(str(folder))
+        self._session.query("CREATE DATABASE IF NOT EXISTS bench ENGINE = Atomic")
+        self._session.query(
+            f"CREATE TABLE bench.rows ({columns}) ENGINE = MergeTree ORDER BY time {settings}"
+        )
+        arriving = folder.with_suffix(".parquet")
+        for piece in pieces:
+            pq.write_table(piece, arriving)
+            insert = f"INSERT INTO bench.rows SELECT * FROM file('{arriving}', 'Parquet')"
+            self._session.query(insert)
+        self._session.query("OPTIMIZE TABLE bench.rows FINAL")
+
+    def select(self, outputs: str, condition: str) -> list[str]:
+        """Return the rows that fulfil a condition, as lines of CSV."""
+        text = f"SELECT {outputs} FROM bench.rows WHERE {condition}"
+        return str(self._session.query(text, "CSV")).splitlines()
+
 
 _HOUR_US: Final = 3_600_000_000
 _PIECE_SEGMENTS: Final = 10
@@ -139,7 +209,7 @@ def _made(
 
 def _pieces(count: int, rows: int) -> Iterator[pa.Table]:
     """Yield `count` hours of `rows` rows each, some hours at a time."""
-    titles = vocabulary.pages().slice(0, _TITLES)
+    titles = generator.pages().slice(0, _TITLES)
     for first in range(0, count, _PIECE_SEGMENTS):
         end = min(first + _PIECE_SEGMENTS, count)
         numbers = np.arange(first * rows, end * rows)
@@ -177,7 +247,7 @@ def _request(number: int) -> str:
 def _cases(row_count: int) -> list[_Case]:
     """Return the conditions; words and parts are in at most 1 % of the values."""
     titles = sorted(
-        {word for title in vocabulary.pages().slice(0, 400).to_pylist() for word in title.split()}
+        {word for title in generator.pages().slice(0, 400).to_pylist() for word in title.split()}
     )
     plain = [word for word in titles if word.isascii() and word.isalpha() and len(word) >= 6]
     words = plain[:: max(1, len(plain) // _ASKED)][:_ASKED]

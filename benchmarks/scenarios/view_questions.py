@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
-from projseg.benchmarks.runner.scenario import Bench, cpu_ms, measured
+from projseg.benchmarks.bench import Bench, cpu_ms, measured
 from projseg.memory.cache import KEPT
 from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.metadata.snapshot import Snapshot

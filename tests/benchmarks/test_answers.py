@@ -9,8 +9,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from projseg.benchmarks.runner.answers import approximation_error, find_difference, normalised
-from projseg.benchmarks.workloads.question import Question
+from projseg.benchmarks.bench import approximation_error, find_difference, normalised
+from projseg.benchmarks.workload import Question
 
 BY_DAY = Question("q", ("date_trunc('DAY', time) AS day", "channel"), ("sum(added) AS added",))
 

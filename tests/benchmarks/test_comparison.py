@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bench_runs import small_results
 
-from projseg.benchmarks.comparison import compare_results
+from projseg.benchmarks.results import compare_results
 from projseg.errors import InvalidInputError
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
+from projseg.benchmarks.bench import run_scenario
+from projseg.benchmarks.engine_comparison import select_engines
+from projseg.benchmarks.engine_worker import Assignment, EngineWorker
 from projseg.benchmarks.generator import EditStream
-from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.runner.engine_worker import Assignment, EngineWorker
-from projseg.benchmarks.runner.machine import peak_memory, processor_seconds
-from projseg.benchmarks.runner.scenario import run_scenario
-from projseg.benchmarks.runner.staging import stage
+from projseg.benchmarks.measuring import peak_memory, processor_seconds
 from projseg.benchmarks.scenarios import SCENARIOS
-from projseg.benchmarks.workloads.written import EDITS
+from projseg.benchmarks.workload import stage
+from projseg.benchmarks.written_workloads import EDITS
 
 pytest.importorskip("duckdb")
 pytest.importorskip("psutil")

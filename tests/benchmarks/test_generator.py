@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from projseg.benchmarks import vocabulary
+from projseg.benchmarks import generator
 from projseg.benchmarks.generator import (
     LATENESS_US,
     ROWS_PER_BLOCK,
@@ -42,11 +42,11 @@ def test_the_stream_has_the_asked_rows_and_schema(edits):
 @pytest.mark.parametrize(
     ("values", "count"),
     [
-        (vocabulary.channels, 50),
-        (vocabulary.pages, 200_000),
-        (vocabulary.users, 500_000),
-        (vocabulary.countries, 200),
-        (vocabulary.devices, 5),
+        (generator.channels, 50),
+        (generator.pages, 200_000),
+        (generator.users, 500_000),
+        (generator.countries, 200),
+        (generator.devices, 5),
     ],
 )
 def test_vocabularies_are_distinct(values, count):
@@ -55,7 +55,7 @@ def test_vocabularies_are_distinct(values, count):
 
 
 def test_titles_are_about_twenty_characters():
-    assert 18 <= pc.mean(pc.utf8_length(vocabulary.pages())).as_py() <= 23
+    assert 18 <= pc.mean(pc.utf8_length(generator.pages())).as_py() <= 23
 
 
 def test_the_same_seed_gives_the_same_rows_and_another_seed_does_not(edits):

@@ -9,11 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.runner.answers import find_difference, normalised
-from projseg.benchmarks.runner.staging import stage
-from projseg.benchmarks.workloads.lineitem_rows import SCHEMA, LineitemRows
-from projseg.benchmarks.workloads.written import LINEITEM
+from projseg.benchmarks.bench import find_difference, normalised
+from projseg.benchmarks.engine_comparison import select_engines
+from projseg.benchmarks.workload import stage
+from projseg.benchmarks.written_workloads import LINEITEM, SCHEMA, LineitemRows
 from projseg.errors import MissingPackageError
 
 pytest.importorskip("duckdb")

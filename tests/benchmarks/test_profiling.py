@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projseg.benchmarks.runner.scenario import run_scenario
+from projseg.benchmarks.bench import run_scenario
 from projseg.benchmarks.scenarios import SCENARIOS
 
 

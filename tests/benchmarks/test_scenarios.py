@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from projseg.benchmarks.bench import Bench, run_scenario
 from projseg.benchmarks.cli import app
 from projseg.benchmarks.results import load_results
-from projseg.benchmarks.runner.scenario import Bench, run_scenario
 from projseg.benchmarks.scenarios import SCENARIOS, scenario_named
+from projseg.benchmarks.scenarios.choices import random_questions, random_table
 from projseg.benchmarks.scenarios.star_queries import statements_of
-from projseg.benchmarks.workloads.random_questions import random_questions, random_table
-from projseg.benchmarks.workloads.sweep_questions import KINDS, sweep_questions
-from projseg.benchmarks.workloads.sweep_tables import FAMILIES, SweepTable
+from projseg.benchmarks.sweep import FAMILIES, KINDS, SweepTable, sweep_questions
 from projseg.errors import InvalidInputError
 
 pytest.importorskip("duckdb")

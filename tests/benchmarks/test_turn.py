@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projseg.benchmarks.runner.turn import TurnTime, take_turn
+from projseg.benchmarks.measuring import TurnTime, take_turn
 
 
 class _Engine:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from projseg.benchmarks.peers.registry import ENGINES, select_engines
+from projseg.benchmarks.engine_comparison import ENGINES, select_engines
 from projseg.benchmarks.peers.statements import (
     rollup_definition,
     rollup_statement,
     spark_statement,
     statement,
 )
-from projseg.benchmarks.workloads.written import EDITS, HOURLY_EDITS, LINEITEM
+from projseg.benchmarks.written_workloads import EDITS, HOURLY_EDITS, LINEITEM
 from projseg.errors import InvalidInputError
 
 WORKLOADS = [EDITS, LINEITEM, HOURLY_EDITS]

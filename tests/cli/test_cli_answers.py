@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from projseg.benchmarks.runner.answers import same_answer
+from projseg.benchmarks.bench import same_answer
 
 ANSWER = pa.table({"k": ["a", "b", None], "sum": [1, 2, None], "mean": [0.1, 0.2, float("nan")]})
 

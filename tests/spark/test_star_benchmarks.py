@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from projseg.benchmarks.runner.scenario import Bench
+from projseg.benchmarks.bench import Bench
 from projseg.benchmarks.scenarios.star_queries import ask_star_queries
 from projseg.errors import MissingPackageError
 

@@ -9,7 +9,7 @@ from spark_sql import using
 
 import projseg
 from projseg.benchmarks.scenarios.star_queries import statements_of
-from projseg.benchmarks.workloads.lineitem_rows import generate_tpch
+from projseg.benchmarks.written_workloads import generate_tpch
 from projseg.errors import MissingPackageError
 
 SCALE = 0.01

@@ -22,7 +22,7 @@ from rich.console import Console
 
 import projseg
 from projseg.algebra.query.request import Query
-from projseg.benchmarks.runner.answers import same_answer
+from projseg.benchmarks.bench import same_answer
 from projseg.cli.output import print_rows
 from projseg.cli.shared_arguments import Output
 from projseg.extras import require_spark
@@ -116,7 +116,7 @@ def _made(location: str, row_count: int) -> Iterator[Ask]:
 def _made_by_spark(location: str, row_count: int) -> Iterator[Ask]:
     """Make the table through Spark, and yield what answers queries through it."""
     from projseg.benchmarks.generator import EditStream
-    from projseg.benchmarks.runner.staging import write_parquet
+    from projseg.benchmarks.workload import write_parquet
     from projseg.spark_datasource.read_write import read, write
 
     spark = _session()

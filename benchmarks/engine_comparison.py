@@ -1,14 +1,9 @@
-"""Ask several engines the same over the same rows.
-
-Each engine loads in one process and is measured in a second, fresh one. Before the second starts,
-the engine's files leave the page cache, so its first answers are cold. Warm rounds are interleaved:
-in every round each query goes to each engine in turn, and a disturbance of the machine meets all.
-"""
+"""The closed list of engines, and several of them asked the same over the same rows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +11,62 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.benchmarks.peers.engine import Engine
-from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.runner.answers import (
+from projseg.benchmarks.bench import (
     APPROXIMATION_BOUND,
+    Bench,
     approximation_error,
     find_difference,
     normalised,
 )
-from projseg.benchmarks.runner.engine_worker import Assignment, EngineWorker, Reply
-from projseg.benchmarks.runner.machine import read_bandwidth
-from projseg.benchmarks.runner.scenario import Bench
-from projseg.benchmarks.runner.staging import RowsToStage, Source, stage
-from projseg.benchmarks.workloads.question import Question, Workload
+from projseg.benchmarks.engine_worker import Assignment, EngineWorker, Reply
+from projseg.benchmarks.measuring import read_bandwidth
+from projseg.benchmarks.peers.clickhouse_peer import ClickHouse, ClickHouseProjections
+from projseg.benchmarks.peers.duckdb_peer import DuckDbNative, DuckDbParquet
+from projseg.benchmarks.peers.engine import Engine
+from projseg.benchmarks.peers.projseg_engine import ProjsegBase, ProjsegPool, ProjsegProjections
+from projseg.benchmarks.peers.projseg_on_spark import (
+    ProjsegSparkOptions,
+    ProjsegSparkPlain,
+    ProjsegSparkShared,
+    ProjsegSparkSql,
+    SparkParquetExtended,
+)
+from projseg.benchmarks.peers.spark_peer import SparkParquet, SparkPrepared, SparkRollup
+from projseg.benchmarks.workload import (
+    Question,
+    RowsToStage,
+    Source,
+    Workload,
+    require_known,
+    stage,
+)
+
+ENGINES: Final[tuple[type[Engine], ...]] = (
+    ProjsegProjections,
+    ProjsegBase,
+    ProjsegPool,
+    DuckDbNative,
+    DuckDbParquet,
+    ClickHouse,
+    ClickHouseProjections,
+    SparkParquet,
+    SparkParquetExtended,
+    SparkRollup,
+    SparkPrepared,
+    ProjsegSparkSql,
+    ProjsegSparkShared,
+    ProjsegSparkPlain,
+    ProjsegSparkOptions,
+)
+
+
+def select_engines(names: Iterable[str]) -> tuple[type[Engine], ...]:
+    """Return the engines of these names in the list's order; refuse a name that is not in it."""
+    wanted, known = list(names), [engine.name for engine in ENGINES]
+    for name in wanted:
+        require_known(name, known, "an engine")
+    return tuple(engine for engine in ENGINES if engine.name in wanted)
+
 
 _FRESH_RUNS: Final = 3  # after one that leaves compiled modules and kernels behind
 

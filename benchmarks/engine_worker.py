@@ -18,10 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from projseg.benchmarks.measuring import TurnTime, peak_memory
 from projseg.benchmarks.peers.engine import Engine, NotApplicableError
-from projseg.benchmarks.runner.machine import peak_memory
-from projseg.benchmarks.runner.turn import TurnTime
-from projseg.benchmarks.workloads.question import Workload
+from projseg.benchmarks.workload import Workload
 
 
 @dataclass(frozen=True)

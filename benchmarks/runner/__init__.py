@@ -1,1 +1,0 @@
-"""Run a scenario: stage rows, ask engines in processes of their own, time, compare answers."""

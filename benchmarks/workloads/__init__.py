@@ -1,1 +1,0 @@
-"""Rows, queries and projections that engines are compared by."""
