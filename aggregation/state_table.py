@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from projseg.aggregation.count_and_sum import BitsState, CountState, SumState
-from projseg.aggregation.distinct import DistinctState
+from projseg.aggregation.distinct import DistinctState, TuplesState
 from projseg.aggregation.extremum import ByTimeState, ExtremumState
-from projseg.aggregation.moments import MomentsState
+from projseg.aggregation.moments import ComomentsState, MomentsState, ShapeState
 from projseg.aggregation.state import State
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.memory.forks import late_import
@@ -19,18 +19,6 @@ class StateClass(Protocol):
 
     def __call__(self, primitive: Primitive, group_count: int) -> State:
         """Return states of no rows."""
-
-
-def _comoments() -> StateClass:
-    with late_import:
-        from projseg.aggregation.moments import ComomentsState
-    return ComomentsState
-
-
-def _shape() -> StateClass:
-    with late_import:
-        from projseg.aggregation.moments import ShapeState
-    return ShapeState
 
 
 def _hll() -> StateClass:
@@ -51,12 +39,6 @@ def _kll() -> StateClass:
     return KllState
 
 
-def _tuples() -> StateClass:
-    with late_import:
-        from projseg.aggregation.distinct import TuplesState
-    return TuplesState
-
-
 def _values() -> StateClass:
     with late_import:
         from projseg.aggregation.values import ValuesState
@@ -75,15 +57,15 @@ STATES: Final[dict[str, StateClass]] = {
     "bit_or": BitsState,
     "bit_xor": BitsState,
     "distinct": DistinctState,
+    "comoments": ComomentsState,
+    "shape": ShapeState,
+    "tuples": TuplesState,
 }
 SKETCHES: Final[dict[str, Callable[[], StateClass]]] = {
-    "comoments": _comoments,
-    "shape": _shape,
     "hll": _hll,
     "theta": _theta,
     "kll": _kll,
     "values": _values,
-    "tuples": _tuples,
 }
 """Classes that need many modules and few queries use: they are imported at their first use."""
 

@@ -52,7 +52,7 @@ def describe_machine() -> dict[str, Any]:
 
 def checkout() -> Path | None:
     """Return the root of the working tree that this code runs from; None when installed."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[1]
     return root if (root / ".git").exists() else None
 
 

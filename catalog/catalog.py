@@ -33,7 +33,7 @@ from projseg.catalog.spec.table_spec import SpecLike, TableSpec
 from projseg.catalog.store.store_contract import CatalogAdmin
 from projseg.catalog.store.table_metadata import Action, NameLike, check_name, parse_name
 from projseg.errors import CatalogConflictError, InvalidInputError
-from projseg.table_layer.storage.locate_storage import StorageOptionsLike
+from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 ENVIRONMENT: Final = "PROJSEG_CATALOG"
 _RANDOM: Final = random.SystemRandom()

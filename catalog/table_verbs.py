@@ -22,8 +22,9 @@ from projseg.catalog.store.table_metadata import Name, NameLike, TableMetadata, 
 from projseg.errors import CatalogError, InvalidInputError, UnsupportedFeatureError
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.snapshot import open_snapshot
-from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.storage_contract import Storage
+from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 if TYPE_CHECKING:
     from projseg.explain import Explain

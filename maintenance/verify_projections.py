@@ -19,7 +19,7 @@ from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.kll import sketches_apart
 from projseg.aggregation.partial import Partial, merge_partials
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.aggregates.state_columns import ROW_NUMBER, state_column_name, stored_column
+from projseg.algebra.aggregates.state_columns import state_column_name, stored_column
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
@@ -32,7 +32,7 @@ from projseg.maintenance.uncached_segment import BATCH_ROWS, PagedSource
 from projseg.maintenance.verify_base_table import first_descent
 from projseg.segment_format.arrow_arrays import filled_values
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.footer import Role, TableEntry
+from projseg.segment_format.footer import ROW_NUMBER, Role, TableEntry
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen

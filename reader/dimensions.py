@@ -29,7 +29,8 @@ from projseg.reader.plan.query_plan import plan_query
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_by_name
-from projseg.table_layer.storage.locate_storage import NO_OPTIONS, StorageOptions, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions
 
 ROWS_SETTING: Final = "PROJSEG_JOIN_ROWS"
 _ROWS_DEFAULT: Final = 20_000_000

@@ -16,7 +16,7 @@ from typing import Final
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.spark_datasource.option_table import ADDED_BY_EXTENSION, OPTIONS
-from projseg.table_layer.storage.locate_storage import StorageOptions
+from projseg.table_layer.storage.store_location import StorageOptions
 
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 

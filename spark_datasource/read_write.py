@@ -29,7 +29,7 @@ from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.option_table import OPTIONS
 from projseg.spark_datasource.options import STORAGE_PREFIX
 from projseg.spark_datasource.schemas import SESSION_ZONE, stored_schema
-from projseg.table_layer.storage.locate_storage import StorageOptions, StorageOptionsLike
+from projseg.table_layer.storage.store_location import StorageOptions, StorageOptionsLike
 
 LocationLike = str | os.PathLike[str]
 

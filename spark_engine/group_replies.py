@@ -28,8 +28,9 @@ from projseg.spark_engine.replies import (
     stored_types,
     with_rows,
 )
+from projseg.table.stale_answers import Versions, earlier_answer
 from projseg.table.star_statements import oriented
-from projseg.table.view_answers import Versions, ViewedVersion, earlier_answer
+from projseg.table.view_answers import ViewedVersion
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import result_folder
 from projseg.views.definitions.result_definition import ResultDefinition, place_of

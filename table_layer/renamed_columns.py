@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.state_columns import (
-    ROW_NUMBER,
     decompose,
     state_column_name,
     stored_column,
@@ -27,7 +26,7 @@ from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_defin
 from projseg.errors import CorruptTableError, ProjsegError
 from projseg.segment_format.file.column_view import ColumnView
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.footer import BASE_TABLE, Role
+from projseg.segment_format.footer import BASE_TABLE, ROW_NUMBER, Role
 from projseg.segment_format.logical_types import INTEGER_DIGITS, parse_type_name
 from projseg.table_layer.metadata.stored_columns import ColumnDeclaration, StoredColumns
 from projseg.table_layer.metadata.table_properties import (

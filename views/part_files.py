@@ -54,8 +54,6 @@ from projseg.writer.segment_writer import new_segment, stored_projections
 PART_GROUPS_MAX: Final = 8_000_000
 """Groups of one part: beyond them its rows are folded into several."""
 
-_NO_COLUMNS: Final = pa.schema([])
-
 
 class NewPart(msgspec.Struct, frozen=True):
     """Groups that a part is to store, or one stores already.
@@ -217,7 +215,7 @@ class Folder:
         built = BuiltProjection(built.spec, built.row_count, grouping, built.states)
         storage, file = write.store.storage, segment_name(write.write_id, 0, 0, len(write.files))
         write.files.append(file)
-        with new_segment(storage, file, _NO_COLUMNS) as encoder:
+        with new_segment(storage, file, pa.schema([])) as encoder:
             contents = SegmentContents(encoder)
             contents.add_base(MemorySource(0, {}), ())
             result = contents.add_projection(built)

@@ -20,7 +20,7 @@ from projseg.aggregation.final_values import exact_to_arrow
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.partial import Partial
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.aggregates.state_columns import ROW_NUMBER, state_column_name, stored_column
+from projseg.algebra.aggregates.state_columns import state_column_name, stored_column
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.errors import CorruptionError, LimitExceededError, ProjsegError, StorageError
 from projseg.evaluation.arrow_vectors import grouping_vector
@@ -30,7 +30,7 @@ from projseg.evaluation.rows import ColumnSource, MemorySource, RowRange, Rows, 
 from projseg.segment_format.file.encoded_parts import EncodedColumn, encode_column
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.footer import BASE_TABLE, FILE_ID_BYTES, Role
+from projseg.segment_format.footer import BASE_TABLE, FILE_ID_BYTES, ROW_NUMBER, Role
 from projseg.segment_format.logical_types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.metadata.known_properties import ProjectionScope

@@ -35,7 +35,7 @@ class Extreme(Enum):
 
 
 class PrimitiveKind(msgspec.Struct, frozen=True):
-    """What is known of a kind of primitive; `aggregation.states` folds it.
+    """What is known of a kind of primitive; `aggregation` folds it.
 
     Parameters
     ----------

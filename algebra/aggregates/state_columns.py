@@ -24,9 +24,11 @@ from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import UnsupportedFeatureError
-from projseg.segment_format.footer import ROW_NUMBER
 from projseg.segment_format.format_limits import name_problem
 from projseg.segment_format.logical_types import type_name
+
+_READABLE_CHARACTERS: Final = 48
+_NAMES_KEPT: Final = 4096  # each question asks for those of every segment that it reads
 
 
 def decompose(call: AggregateCall) -> tuple[Primitive, ...]:
@@ -129,12 +131,6 @@ def mergeable(call: AggregateCall) -> MergeableAggregate:
     merged = {state.part: state.merged for state in states}
     value = known.finish.sql.format(**merged, type=type_name(final))
     return MergeableAggregate(call.name, final, states, value)
-
-
-__all__ = ["ROW_NUMBER", "state_column_name", "stored_column"]
-
-_READABLE_CHARACTERS: Final = 48
-_NAMES_KEPT: Final = 4096  # each question asks for those of every segment that it reads
 
 
 @lru_cache(maxsize=_NAMES_KEPT)

@@ -16,10 +16,7 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import (
-    Token,  # type: ignore[attr-defined]  # re-exported there
-    TokenType,  # type: ignore[attr-defined]  # not in its __all__
-)
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
 
 from projseg.algebra.expressions.coercion import bad_expression
 from projseg.algebra.expressions.dialect import SparkExpression, parse_sql, sql_of

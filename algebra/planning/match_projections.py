@@ -6,10 +6,9 @@ The result for one segment is kept for all that are alike in what matching depen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from typing import Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -51,6 +50,8 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.bucket_order import always_refines, refines
 from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.zoned_buckets import Granularity
+
+_SHARED_TIME: Final = 32 * DAY
 
 
 class Fitting(msgspec.Struct, frozen=True):
@@ -365,7 +366,7 @@ def _ordered_of_time(
 
 def _refines_here(refinement: Refinement, facts: SegmentFacts, time_column: str | None) -> bool:
     stored, wanted, name = refinement
-    return _holds_around(_refines, facts, name, time_column, stored, wanted)
+    return _holds_around(refines, facts, name, time_column, stored, wanted)
 
 
 def _holds_around(
@@ -396,15 +397,3 @@ def _micros(value: object) -> int | None:
         if (key := order_key(value, arrow_type)) is not None:
             return int(key) * unit
     return None
-
-
-_SHARED_TIME = 32 * DAY
-
-
-@lru_cache(maxsize=65536)
-def _refines(stored: Granularity, wanted: Granularity, low: int, end: int) -> bool:
-    """Whether a granularity refines another, where it may: its ends are tried first."""
-    ends = np.array([low, end - 1])
-    if not np.array_equal(wanted.floor(stored.floor(ends)), wanted.floor(ends)):
-        return False  # `refines` would say the same, but takes much longer
-    return refines(stored, wanted, low, end)

@@ -12,13 +12,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.aggregates.state_columns import ROW_NUMBER, stored_column
+from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
 from projseg.algebra.planning.match_one_projection import Match
 from projseg.algebra.planning.source_cost import BYTE_WORK, ReadShape, selectivity
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
+from projseg.segment_format.footer import ROW_NUMBER
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 
 _SORT_WORK: Final = 16

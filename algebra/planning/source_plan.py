@@ -13,12 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
-from projseg.algebra.aggregates.state_columns import ROW_NUMBER, state_column_name
+from projseg.algebra.aggregates.state_columns import state_column_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.interval import Interval
+from projseg.segment_format.footer import ROW_NUMBER
 
 
 class AddRows(msgspec.Struct, frozen=True):

@@ -14,7 +14,6 @@ from projseg.algebra.aggregates.aggregate_rewrites import with_filter
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, call_text
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import (
-    ROW_NUMBER,
     decompose,
     state_column_name,
     stored_column,
@@ -32,7 +31,7 @@ from projseg.algebra.time.time_zones import zone_rules
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import CorruptTableError
 from projseg.memory.forks import cached_property
-from projseg.segment_format.footer import ORDER_KEY, ZONE_RULES_KEY
+from projseg.segment_format.footer import ORDER_KEY, ROW_NUMBER, ZONE_RULES_KEY
 
 _Texts = tuple[tuple[str, str], ...]
 """Output name and canonical text of each."""

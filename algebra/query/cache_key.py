@@ -338,6 +338,3 @@ def _is_beside_column(parameter: exp.Placeholder) -> bool:
         return False
     other = comparison.this if inner is not comparison.this else comparison.expression
     return isinstance(other, exp.Column)
-
-
-__all__ = ["Lifted", "lifted_literals"]

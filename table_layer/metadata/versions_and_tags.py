@@ -19,7 +19,7 @@ from typing import Final
 from projseg.errors import CommitConflictError, CorruptTableError, InvalidInputError, did_you_mean
 from projseg.memory.cache import KEPT
 from projseg.table_layer.metadata.metadata_limits import TAG_BYTES_MAX, TAGS_MAX
-from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import (
     MANIFEST_PREFIX,
     METADATA_PREFIX,
@@ -29,6 +29,7 @@ from projseg.table_layer.storage.paths import (
     snapshot_name,
 )
 from projseg.table_layer.storage.storage_contract import Storage
+from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 _PROBES_MAX: Final = 64
 _LISTED_AT_ONCE: Final = 1000

@@ -1,15 +1,11 @@
-"""The seam between a table and where it lives: `open_storage(location)`.
-
-Where object stores are and how to reach them: locations, schemes and options.
-"""
+"""The seam between a table and where it lives: `open_storage(location)`."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, TypeAlias
-from urllib.parse import quote, unquote, urlsplit
+from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.table_layer.storage.local_storage import LocalStorage
@@ -22,157 +18,13 @@ from projseg.table_layer.storage.storage_contract import (
     Storage,
     StoredFile,
 )
-
-STORE_SCHEMES: Final = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gs",
-    "gcs": "gs",
-    "az": "az",
-    "azure": "az",
-    "abfs": "abfs",
-    "abfss": "abfss",
-}
-"""Each scheme, and the one that it is another spelling of."""
-
-_DIRECTORY_BUCKET: Final = "--x-s3"
-
-
-class StoreLocation(NamedTuple):
-    """A prefix in a bucket or container.
-
-    Parameters
-    ----------
-    scheme : str
-        A value of `STORE_SCHEMES`.
-    bucket : str
-        The bucket or container; `container@account.host` for `abfs` and `abfss`.
-    prefix : str
-        The path within it, without slashes at its ends; may be empty.
-    """
-
-    scheme: str
-    bucket: str
-    prefix: str
-
-    def __str__(self) -> str:
-        return f"{self.scheme}://{self.bucket}/{self.prefix}".rstrip("/")
-
-    @property
-    def url(self) -> str:
-        """The location as a URL whose path is quoted."""
-        return f"{self.scheme}://{self.bucket}/{quote(self.prefix)}"
-
-
-def parse_store_location(text: str) -> StoreLocation:
-    """Read a location; the path is taken as it is written, `%` included.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOCATION. The message does not repeat a location that may hold a password.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_STORAGE for an S3 directory bucket.
-    """
-    scheme, _, rest = text.partition(":")
-    scheme = STORE_SCHEMES[scheme.lower()]
-    form = f"write {scheme}://bucket/path"
-    if not rest.startswith("//"):
-        raise InvalidInputError("PROJSEG_BAD_LOCATION", f"{text!r} names no bucket; {form}")
-    bucket, _, path = rest[2:].partition("/")
-    allowed = 1 if scheme in ("abfs", "abfss") else 0
-    if bucket.count("@") > allowed or ":" in bucket:
-        raise InvalidInputError(
-            "PROJSEG_BAD_LOCATION",
-            f"a {scheme}: location holds a user, a password or a port; {form}, and give those as "
-            "storage options",
-        )
-    prefix = path.strip("/")
-    odd = [part for part in prefix.split("/") if part in ("", ".", "..")] if prefix else []
-    is_plain = urlsplit(f"s3://{bucket}").netloc == bucket and all(c > " " for c in bucket)
-    if not bucket or not is_plain or odd or any(c < " " or c in "?#\\\x7f" for c in prefix):
-        raise InvalidInputError(
-            "PROJSEG_BAD_LOCATION",
-            f"{text!r} is not a prefix of an object store; {form}, without empty parts, '.', '..', "
-            "'?', '#' and control characters",
-        )
-    if scheme == "s3" and bucket.endswith(_DIRECTORY_BUCKET):
-        raise UnsupportedFeatureError(
-            "PROJSEG_UNSUPPORTED_STORAGE",
-            f"{bucket} is a directory bucket, which lists files in no order; use a general "
-            "purpose bucket",
-        )
-    return StoreLocation(scheme, bucket, prefix)
-
-
-# What a caller says of an object store beside its location: endpoints, regions, credentials.
-#
-# The values never enter a text: `repr` tells the keys alone.
-
-StorageOptionsLike: TypeAlias = Mapping[str, str | int | bool]
-
-
-class StorageOptions(Mapping[str, str]):
-    """Options by obstore's key names; hashable, picklable, and silent about its values.
-
-    Parameters
-    ----------
-    given : mapping of str to (str, int or bool), or None
-        Keys in any case.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_STORAGE_OPTION if a key or a value is of another type.
-    """
-
-    __slots__ = ("_items",)
-
-    def __init__(self, given: StorageOptionsLike | None = None) -> None:
-        if given is not None and not isinstance(given, Mapping):
-            raise InvalidInputError(
-                "PROJSEG_BAD_STORAGE_OPTION",
-                f"storage_options is of type {type(given).__name__}; give a mapping, such as "
-                "{'region': 'eu-central-1'}",
-            )
-        items = {}
-        for key, value in (given or {}).items():
-            if not isinstance(key, str) or not isinstance(value, str | int):
-                raise InvalidInputError(
-                    "PROJSEG_BAD_STORAGE_OPTION",
-                    f"storage option '{str(key)[:80]}' is of type {type(value).__name__}; give "
-                    "texts, numbers or True and False",
-                )
-            items[key.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
-        self._items = tuple(sorted(items.items()))
-
-    def __getitem__(self, key: str) -> str:
-        for known, value in self._items:
-            if known == key:
-                return value
-        raise KeyError(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return (key for key, _ in self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StorageOptions):
-            return NotImplemented
-        return self._items == other._items
-
-    def __hash__(self) -> int:
-        return hash(self._items)
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{key}=..." for key in self)
-        return f"StorageOptions({shown})"
-
-
-NO_OPTIONS: Final = StorageOptions()
-
+from projseg.table_layer.storage.store_location import (
+    NO_OPTIONS,
+    STORE_SCHEMES,
+    StorageOptions,
+    StorageOptionsLike,
+    parse_store_location,
+)
 
 __all__ = [
     "NO_OPTIONS",

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from projseg.errors import CorruptTableError, StorageError
-from projseg.table_layer.storage.locate_storage import NO_OPTIONS, StorageOptions, StoreLocation
 from projseg.table_layer.storage.paths import check_name, check_prefix, is_own_name
 from projseg.table_layer.storage.storage_contract import (
     ByteRange,
@@ -30,6 +29,7 @@ from projseg.table_layer.storage.store_client import (
     store_error,
     was_refused,
 )
+from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions, StoreLocation
 
 if TYPE_CHECKING:
     from obstore import WritableFile

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from projseg.errors import InvalidInputError, StorageError, did_you_mean
 from projseg.extras import require
-from projseg.table_layer.storage.locate_storage import StorageOptions, StoreLocation
+from projseg.table_layer.storage.store_location import StorageOptions, StoreLocation
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig

@@ -37,8 +37,8 @@ FOLDERS = [*sorted(p.name for p in (ROOT / "src/projseg").iterdir() if p.is_syml
 HOMES = {
     "sqlalchemy": ("catalog/store/",),
     "alembic": ("catalog/store/",),
-    "starlette": ("catalog/service/",),
-    "uvicorn": ("catalog/service/",),
+    "starlette": ("catalog/rest_server.py",),
+    "uvicorn": ("catalog/rest_server.py",),
     "urllib3": ("catalog/external/", "catalog/store/", "benchmarks/scenarios/"),
     "numba": ("kernels/",),
     "pyspark": (
@@ -168,8 +168,8 @@ def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
         "from projseg import reader": "projseg.reader",
         "from projseg.reader.run_plan import run_plan as r": "projseg.reader.run_plan",
         "from projseg.reader.run_plan import run_final": "projseg.reader.run_plan",
-        "from . import period": "projseg.algebra.time.duration",
-        "from .period import Period": "projseg.algebra.time.duration",
+        "from . import duration": "projseg.algebra.time.duration",
+        "from .duration import Period": "projseg.algebra.time.duration",
         "from ..planning import planner": "projseg.algebra.planning.planner",
         "from ... import reader": "projseg.reader",
         "def f():\n    from projseg import reader": "projseg.reader",

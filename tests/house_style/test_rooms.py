@@ -10,17 +10,6 @@ from test_layers import ROOT, imported, is_module, module_name, modules
 
 MODULES_MAX = 20
 CROWDED: dict[str, int] = {}
-# Rooms that know each other, with the module of the first that imports from the second: each is
-# a fault of the cut, and none may be added.
-MUTUAL = {
-    ("segment_format.dictionaries", "segment_format.pages"),
-    ("segment_format.dictionaries", "segment_format.vectors"),
-    ("segment_format.layout", "segment_format.vectors"),
-    ("table_layer.columns", "table_layer.metadata"),
-    ("table_layer.commits", "table_layer.metadata"),
-    ("benchmarks.peers", "benchmarks.runner"),
-}
-
 SMALL = 60
 # Small modules that stand apart though at most one module imports them, and why.
 SEAMS = {
@@ -29,7 +18,6 @@ SEAMS = {
     "projseg.catalog.store.migrations.versions.replies_third": "alembic runs it by its place",
     "projseg.catalog.store.migrations.versions.status_fourth": "alembic runs it by its place",
     "projseg.catalog.store.open_store": "the seam where other packages offer stores",
-    "projseg.spark_datasource.batch_reader": "only reads of files from outside load it",
     "projseg.__main__": "Python runs it by this name",
 }
 
@@ -83,7 +71,7 @@ def test_rooms_beside_each_other_import_one_way():
         for a, b in combinations(sorted({room for arrow in arrows for room in arrow}), 2)
         if {(a, b), (b, a)} <= arrows and not b.startswith(f"{a}.") and a and b
     }
-    assert both == MUTUAL
+    assert both == set()
 
 
 def test_lines_stay_within_their_budget():

@@ -81,15 +81,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         *_STATES,
     ),
     **{
-        f"aggregation/states/{name}.py": _STATES
-        for name in (
-            "by_time",
-            "count",
-            "distinct",
-            "extremum",
-            "state",
-            "state_table",
-        )
+        f"aggregation/{name}.py": _STATES
+        for name in ("distinct", "extremum", "state", "state_table")
     },
     "aggregation/final_values.py": (*_STATES, *_EXACT),
     "aggregation/moments.py": ("tests/states/test_moments.py",),
@@ -117,7 +110,5 @@ SETTLED = (
     "aggregation/count_and_sum.py",
     "aggregation/extremum.py",
     "aggregation/distinct.py",
-    "aggregation/extremum.py",
     "aggregation/moments.py",
-    "aggregation/count_and_sum.py",
 )

@@ -16,7 +16,8 @@ from projseg.errors import InvalidInputError, ProjsegError, StorageError, Unsupp
 from projseg.spark_engine.statement_requests import STATEMENTS
 from projseg.spark_engine.warehouse import Warehouse
 from projseg.table_layer.storage import store_client
-from projseg.table_layer.storage.locate_storage import StorageOptions, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.store_location import StorageOptions
 
 SECRET = "planted-5ecret"
 SCHEMA = {"x": "long", "k": "string"}

@@ -33,7 +33,8 @@ from projseg.table.view_edits import TableViews
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
 from projseg.table_layer.metadata.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.metadata.versions_and_tags import holds_table
-from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from projseg.memory.forks import late_import
 from projseg.reader.plan.bind_template import bind_asked
 from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.row_scan import scan
-from projseg.table.view_answers import AgedVersion
+from projseg.table.stale_answers import AgedVersion
 
 if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery

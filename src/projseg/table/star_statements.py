@@ -45,7 +45,8 @@ from projseg.table.sql_statements import (
     tables_by_name,
     unknown_table,
 )
-from projseg.table.view_answers import ViewedVersion, earlier_select, telling_why_no_view
+from projseg.table.stale_answers import earlier_select
+from projseg.table.view_answers import ViewedVersion, telling_why_no_view
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,136 @@
+"""Answers that may be old: from a view as of its last refresh, with all tables as of then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace as replace_fields
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from msgspec.structs import replace
+
+from projseg.algebra.query.request import Query
+from projseg.errors import ProjectionNotUsableError, ProjsegError
+from projseg.reader.plan.query_plan import QueryPlan
+from projseg.table.view_answers import ViewedVersion
+
+if TYPE_CHECKING:
+    from projseg.table.sql_statements import BoundSelect
+
+_Asked = TypeVar("_Asked")
+Versions: TypeAlias = Sequence[ViewedVersion]
+
+
+def earlier_versions(fact: ViewedVersion, tables: Versions, seconds: float) -> Iterator[
+    tuple[str, tuple[ViewedVersion, ...]]
+]:  # fmt: skip
+    """Yield views of a table with the versions of tables at which each was refreshed.
+
+    Parameters
+    ----------
+    fact : ViewedVersion
+        The table that has the views; one of `tables`.
+    tables : sequence of ViewedVersion
+        All tables of a statement, at versions that nobody chose.
+    seconds : float
+        As of `earlier_states`.
+    """
+    # Imported here, so that a process that asks tables without views starts without it.
+    from projseg.views.nominated_views import earlier_states
+
+    store = fact._view_store()
+    if store is None:
+        return
+    snapshots = {one.snapshot.properties.table_id: one.snapshot for one in tables}
+    for view, state in earlier_states(store, fact.snapshot, snapshots, seconds):
+        if view.is_result:
+            continue
+        found = tuple(one._at(state[one.snapshot.properties.table_id]) for one in tables)
+        for older, table in zip(found, tables, strict=True):
+            if table is fact:
+                older._store = store
+        yield view.name, found
+
+
+def earlier_answer(
+    fact: ViewedVersion,
+    tables: Versions,
+    seconds: float,
+    present: Callable[[], QueryPlan],
+    at: Callable[[str, Versions], tuple[_Asked, QueryPlan]],
+) -> _Asked | None:
+    """Return what is asked instead of a statement, of one earlier state; None: the present one.
+
+    Parameters
+    ----------
+    fact, tables, seconds
+        As of `earlier_versions`.
+    present : callable
+        Plans the statement over the present versions.
+    at : callable
+        Binds the statement to a view's name and its versions, and plans it.
+
+    Raises
+    ------
+    ProjsegError
+        Of the statement over the present versions, unless it only lacks a view.
+    """
+    if not fact._has_views or not all(table._may_be_older for table in tables):
+        return None
+    try:
+        if is_whole(present()):
+            return None
+    except ProjectionNotUsableError:
+        pass
+    for name, versions in earlier_versions(fact, tables, seconds):
+        try:
+            asked, plan = at(name, versions)
+        except ProjsegError:  # a column that was added since, a view that does not answer
+            continue
+        if plan.is_wide:
+            return asked
+    return None
+
+
+def is_whole(plan: QueryPlan) -> bool:
+    """Whether a view answers, without a segment."""
+    return plan.is_wide and all(one.entry.file.startswith("views/") for one in plan.segments)
+
+
+class AgedVersion(ViewedVersion):
+    """A table at one version, whose queries may be answered as of an earlier one."""
+
+    def _as_old_as(self, query: Query) -> tuple[ViewedVersion, Query]:
+        """Return the version of which a query is asked, and what: an earlier one if it may be."""
+        seconds = query.query_context.max_staleness
+        tables = [self, *(join.table for join in query.joins)]
+        if seconds is None or not all(isinstance(table, ViewedVersion) for table in tables):
+            return self, query
+
+        def at(name: str, versions: Versions) -> tuple[tuple[ViewedVersion, Query], QueryPlan]:
+            older, *dimensions = versions
+            pairs = zip(query.joins, dimensions, strict=True)
+            joins = tuple(replace_fields(join, table=table) for join, table in pairs)
+            context = {**dict(query.context or {}), "useView": name}
+            asked = replace_fields(query, joins=joins, context=context)
+            return (older, asked), older._plan(asked)
+
+        found = earlier_answer(self, tables, seconds, lambda: self._plan(query), at)
+        return (self, query) if found is None else found
+
+
+def earlier_select(
+    bound: BoundSelect,
+    versions: Versions,
+    seconds: float,
+    bound_at: Callable[[str, Versions], BoundSelect],
+) -> BoundSelect:
+    """Return a SELECT over several tables, bound to them or to one earlier state of all."""
+
+    def at(name: str, versions: Versions) -> tuple[BoundSelect, QueryPlan]:
+        earlier = bound_at(name, versions)
+        return replace(earlier, is_earlier=True), earlier.version._planned(earlier.query)
+
+    present = partial(bound.version._planned, bound.query)
+    found = earlier_answer(bound.version, versions, seconds, present, at)
+    return bound if found is None else found
