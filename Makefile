@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Tests start hundreds of processes: none compiles modules that another has compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Tests wait for Spark and for disks, so three processes are quicker than two processors alone;
 # tests/conftest.py says what stays in one, and what is first.
 SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
