@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-from projseg.kernels.bitmaps.bloom_blocks import bloom_blocks, key_blocks, key_masks, may_hold
-from projseg.segment_format.dictionaries.dictionary_pages import array_hashes
+from projseg.kernels.bloom_blocks import bloom_blocks, key_blocks, key_masks, may_hold
+from projseg.segment_format.dictionary_pages import array_hashes
+from projseg.segment_format.footer import parse_tail
 from projseg.segment_format.indexes.bloom_file import (
     BLOOM_TAIL_MAGIC,
     BUILT,
@@ -19,7 +20,6 @@ from projseg.segment_format.indexes.bloom_file import (
 )
 from projseg.segment_format.indexes.index_kinds import IndexDefinition, block_count_of
 from projseg.segment_format.indexes.text_keys import word_hashes
-from projseg.segment_format.layout.frame import parse_tail
 
 GOLDEN = Path(__file__).with_name("words.pblm")
 TEXTS = {

@@ -10,11 +10,10 @@ from segment_columns import ids_of
 from words import grams, words
 
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
+from projseg.segment_format.file.postings import StoredPostings, build_postings
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
-from projseg.segment_format.file.stored_postings import StoredPostings
 from projseg.segment_format.file.verify_file import verify_segment
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
-from projseg.segment_format.indexes.postings import build_postings
 
 GOLDEN = Path(__file__).parent / "posted" / "titles.pseg"
 TEXTS = [None, *(f"Title {n} of {n * n} für ΣΑΣ{n % 9} {'中文' * (n == 7)}" for n in range(40))]
