@@ -62,11 +62,16 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give a file's tests to one process, and all of Spark's to one, which has one session."""
+    """Give a file's tests to one process, and those of a few folders.
+
+    Spark's have one session; those of the house's style parse all modules once.
+    """
     from xdist.scheduler import LoadFileScheduling
 
     class OneSessionScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+            folder = nodeid.split("/")[1]
+            together = folder in ("spark", "house_style")
+            return folder if together else super()._split_scope(nodeid)
 
     return OneSessionScheduling(config, log)

@@ -83,6 +83,12 @@ def module_name(path):
 
 
 @cache
+def tree_of(path):
+    """Return a module's syntax tree, parsed once for all tests of this folder."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imported(path):
     """Return the dotted names of all that a file imports, in whichever form it says so."""
     return [*_imports(path)]
@@ -92,7 +98,7 @@ def _imports(path):
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -162,8 +168,7 @@ def test_no_module_imports_itself_by_way_of_others():
 
 def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "module_name", lambda path: "projseg.algebra.time.x")
-    file = tmp_path / "x.py"
-    for text, name in {
+    forms = {
         "import projseg.reader.run_plan": "projseg.reader.run_plan",
         "from projseg import reader": "projseg.reader",
         "from projseg.reader.run_plan import run_plan as r": "projseg.reader.run_plan",
@@ -173,7 +178,9 @@ def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
         "from ..planning import planner": "projseg.algebra.planning.planner",
         "from ... import reader": "projseg.reader",
         "def f():\n    from projseg import reader": "projseg.reader",
-    }.items():
+    }
+    for number, (text, name) in enumerate(forms.items()):
+        file = tmp_path / f"{number}.py"
         file.write_text(text)
         assert [*imported.__wrapped__(file)] == [name], text
 
@@ -193,8 +200,8 @@ def test_library_stays_at_home(library):
 def nodes_beside(word):
     """Yield (path, node) for all nodes of the modules whose text has a word."""
     for _, path in modules():
-        if word in (text := path.read_text()):
-            yield from ((path, node) for node in ast.walk(ast.parse(text)))
+        if word in path.read_text():
+            yield from ((path, node) for node in ast.walk(tree_of(path)))
 
 
 def test_kernels_are_compiled_in_one_way():

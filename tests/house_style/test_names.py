@@ -6,6 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from test_layers import tree_of
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [p.name for p in (ROOT / "src/projseg").iterdir() if p.is_symlink()]
@@ -14,7 +15,7 @@ SOURCES = sorted(path for folder in [*FOLDERS, "src"] for path in (ROOT / folder
 
 def defined(path):
     """Yield the names of classes, and of limits that are given a value, in one module."""
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target).endswith("_MAX"):
