@@ -72,18 +72,24 @@ def modules():
     return own | linked
 
 
-def test_distributions_hold_every_module(tmp_path):
-    folder = checkout(tmp_path / "checkout")
-    built = build(folder)  # the wheel is made from the source distribution
-    assert built.returncode == 0, built.stdout + built.stderr
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A checkout with both distributions; the wheel is made from the source distribution."""
+    folder = checkout(tmp_path_factory.mktemp("built") / "checkout")
+    ran = build(folder)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return folder
+
+
+def test_distributions_hold_every_module(built):
     release = f"projseg-{projseg.__version__}"
-    with tarfile.open(folder / "dist" / f"{release}.tar.gz") as archive:
+    with tarfile.open(built / "dist" / f"{release}.tar.gz") as archive:
         files = {member.name for member in archive if member.isreg()}
     assert {f"{release}/src/{path}" for path in modules()} <= files
     told = documents("*.md", "docs/*.md")
     assert {"SPEC.md", "CHANGELOG.md", "SECURITY.md", "docs/sql.md"} <= set(told)
     assert {f"{release}/{path}" for path in ("LICENSE", *told)} <= files
-    with zipfile.ZipFile(next(folder.glob("dist/*.whl"))) as wheel:
+    with zipfile.ZipFile(next(built.glob("dist/*.whl"))) as wheel:
         names = set(wheel.namelist())
         metadata = wheel.read(f"{release}.dist-info/METADATA").decode()
     assert {name for name in names if ".dist-info/" not in name} == modules()
@@ -96,7 +102,6 @@ def test_distributions_hold_every_module(tmp_path):
     ]
     assert any("pyarrow" in line for line in plain)
     assert not any("pyspark" in line for line in plain)
-    assert_nothing_stays(next(folder.glob("dist/*.whl")), tmp_path / "venv")
 
 
 @pytest.mark.slow
@@ -115,8 +120,10 @@ def test_a_wheel_on_a_fresh_machine_compiles_nothing(tmp_path):
     )
 
 
-def assert_nothing_stays(wheel, place):
+@pytest.mark.slow
+def test_nothing_stays_of_an_install(built, tmp_path):
     """Install, use and uninstall: no folder is left that Python would import."""
+    wheel, place = next(built.glob("dist/*.whl")), tmp_path / "venv"
 
     def run(*words, **environment):
         ran = subprocess.run(
@@ -138,6 +145,7 @@ def assert_nothing_stays(wheel, place):
     assert [path for path in place.glob("lib/*/site-packages/**/*") if "projseg" in path.name] == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["text", "dangling"])
 def test_a_checkout_without_links_is_refused(tmp_path, kind):
     folder = checkout(tmp_path / "checkout")

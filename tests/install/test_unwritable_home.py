@@ -52,7 +52,7 @@ print(projseg.read(spark, location, aggregators="sum(id) AS n").first().n)
 """
 _ACCUMULATE = """
 import numpy as np
-from projseg.kernels.rows import gather
+from projseg.kernels.row_selection import gather
 from projseg.kernels.integer_codes import accumulate
 from projseg.kernels.runtime.kernel import interpreter
 
@@ -121,6 +121,7 @@ def test_kernels_are_kept_in_a_private_temporary_folder(container):
     assert list(container.home.iterdir()) == []
 
 
+@pytest.mark.slow  # by day, kernels alone are compiled and loaded there
 def test_rows_are_written_and_read_here_and_in_a_spawned_process(container):
     script = container.temporary / "script.py"
     script.write_text(_SPAWN)

@@ -51,10 +51,10 @@ def require_permissions(folder):
 
 
 def read_only_install(folder):
-    """Copy projseg without its compiled files to a folder that cannot be written; return it."""
+    """Copy projseg without compiled kernels to a folder that cannot be written; return it."""
     for package in ("projseg", "pyspark_projseg"):
         shutil.copytree(
-            ROOT / "src" / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
+            ROOT / "src" / package, folder / package, ignore=shutil.ignore_patterns("*.nb[ci]")
         )
     for path in [*folder.rglob("*"), folder]:
         if path.is_dir():
