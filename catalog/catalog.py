@@ -3,13 +3,12 @@
 | module | methods |
 |---|---|
 | `catalog` | create, register, merge, edit, rename, spec, exists |
-| `definition_verbs` | columns, namespaces, tables, history, changes |
+| `definition_verbs` | columns, namespaces, tables, status, history, changes |
 | `table_verbs` | table, metadata, apply, rebind |
-| `table_status` | status |
 | `information_schema` | sql |
 | `external_verbs` | read, external |
 | `definition_files` | export, load, register_warehouse |
-| `upkeep` | drop, undrop, trash, gc, drop_namespace, backup, restore, migrate, check, expire |
+| `catalog_maintenance` | drop, undrop, trash, gc, drop_namespace, backup, restore, migrate, check, expire |
 """
 
 from __future__ import annotations

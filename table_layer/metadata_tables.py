@@ -1,6 +1,6 @@
 """A table's metadata as rows: segments, projections, columns, history.
 
-How far each projection is built is in `projection_coverage`.
+How far each projection is built is in `coverage`.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class PlanTemplate:
     """What planning found for queries that differ in the values of slots.
 
     A slot's condition depends on a column that nothing else in the query or in a projection
-    depends on (`separable_conditions`). So a value decides only whether its condition is true of
+    depends on (`match_facts`). So a value decides only whether its condition is true of
     all rows of a segment, of none or of some: for each outcome, one choice of a source serves all
     values. Of an interval the same is true where no projection keeps time. Several threads may use
     a template at once.
