@@ -11,7 +11,7 @@ agrees.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
@@ -42,6 +42,7 @@ from projseg.table_layer.storage.local_files import create_unique
 from projseg.table_layer.storage.paths import (
     METADATA_PREFIX,
     check_write_id,
+    is_probe_name,
     new_probe_name,
     snapshot_name,
 )
@@ -363,11 +364,17 @@ def removed_on_failure(
 def remove(storage: Storage, files: Sequence[str]) -> None:
     """Remove files that no table version can list, the last first.
 
-    A file that cannot be removed stays; no version lists it.
+    A file that cannot be removed stays; no version lists it. A probe stays with it: a manifest
+    alone would be the remains of a table.
     """
+    is_left = False
     for file in reversed(files):
-        with suppress(OSError):
+        if is_left and is_probe_name(file):
+            continue
+        try:
             storage.delete(file)
+        except OSError:
+            is_left = True
 
 
 def _may_be_listed(

@@ -88,9 +88,33 @@ def _newest_listed(storage: Storage, hint: int | None) -> int:
 
 def _listed(storage: Storage, named: Iterable[int] | None = None) -> list[int]:
     versions = _without_gaps(storage, _named(storage, 0) if named is None else named)
-    if not versions:
-        raise _no_versions(storage)
-    return versions
+    return versions or _listed_again(storage)
+
+
+def _listed_again(storage: Storage) -> list[int]:
+    """Return the versions published since a listing that had none, or raise what that means."""
+    manifests = _manifest_names(storage)
+    # A creation holds its probe until its snapshot is there, or else its manifests are gone.
+    is_creation = any(is_probe_name(file.name) for file in storage.list_names(METADATA_PREFIX))
+    if manifests and not is_creation:
+        versions = list_versions(storage)
+        if versions:
+            return versions
+        if manifests & _manifest_names(storage):
+            raise CorruptTableError(
+                "PROJSEG_CORRUPT_TABLE",
+                f"{storage.location} has manifests and no snapshot: its log was lost; restore "
+                "_projseg/ from a copy",
+            )
+    raise InvalidInputError(
+        "PROJSEG_NOT_A_TABLE",
+        f"{storage.location} is not a projseg table: it has no _projseg/ log; create one there "
+        "or give the location of one",
+    )
+
+
+def _manifest_names(storage: Storage) -> set[str]:
+    return {file.name for file in storage.list_names(MANIFEST_PREFIX)}
 
 
 def list_versions(storage: Storage, first: int = 0) -> list[int]:
@@ -165,23 +189,6 @@ def _exists(storage: Storage, version: int) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _no_versions(storage: Storage) -> CorruptTableError | InvalidInputError:
-    manifests = list(storage.list_names(MANIFEST_PREFIX))
-    # A creation holds its probe until its snapshot is there.
-    is_creation = any(is_probe_name(file.name) for file in storage.list_names(METADATA_PREFIX))
-    if manifests and not is_creation:
-        return CorruptTableError(
-            "PROJSEG_CORRUPT_TABLE",
-            f"{storage.location} has manifests and no snapshot: its log was lost; restore "
-            "_projseg/ from a copy",
-        )
-    return InvalidInputError(
-        "PROJSEG_NOT_A_TABLE",
-        f"{storage.location} is not a projseg table: it has no _projseg/ log; create one there "
-        "or give the location of one",
-    )
 
 
 _TAG: Final = re.compile(rf"(?=.*[^0-9])[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{TAG_BYTES_MAX - 1}}}")
