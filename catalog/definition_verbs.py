@@ -20,7 +20,7 @@ from projseg.catalog.store.table_metadata import (
     parse_name,
 )
 from projseg.catalog.table_verbs import TableVerbs
-from projseg.errors import ProjsegError
+from projseg.errors import InvalidInputError, ProjsegError
 
 _CHANGES: Final = pa.schema(
     [
@@ -175,11 +175,15 @@ class DefinitionVerbs(TableVerbs):
         Raises
         ------
         InvalidInputError
-            PROJSEG_NAMESPACE_EXISTS, PROJSEG_BAD_NAME.
+            PROJSEG_NAMESPACE_EXISTS, PROJSEG_BAD_NAME, PROJSEG_BAD_ARGUMENT.
         CatalogError
             As of `create`.
         """
         checked_name = parse_name((name, "any")).namespace
+        if not isinstance(comment, str | None) or "\0" in (comment or ""):
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", "a comment is a text without the character U+0000"
+            )
         return self._edited(lambda: self.store.put_namespace(checked_name, comment, properties))
 
     def history(self, name: NameLike) -> pa.Table:

@@ -42,7 +42,7 @@ _ACTIONS: Final[dict[str, Action]] = {action.casefold(): action for action in AC
 
 def create(request: RestRequest) -> RestReply:
     """Write a whole definition."""
-    spec, name = _spec_for(request, request.body), request.name
+    spec, name = _spec_for(request, request.whole_body()), request.name
     action, version = _action(request), request.number("version")
     found = request.catalog.store.find(name)
     if found is not None:
@@ -232,7 +232,7 @@ def undrop(request: RestRequest) -> RestReply:
 
 def stage(request: RestRequest) -> RestReply:
     """Make a definition without a name, whose first rows a client is writing."""
-    spec, name = _spec_for(request, request.body), request.name
+    spec, name = _spec_for(request, request.whole_body()), request.name
     return request.edited(
         lambda catalog: catalog._stage(name, spec),
         lambda found: RestReply(found.to_json(), 201),

@@ -5,7 +5,9 @@ Those for principals, tokens and grants are for admins of a tenant.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -98,17 +100,33 @@ class RestRequest:
             return RestReply(None, 304, tag)
         return RestReply(content(), tag=tag)
 
+    def whole_body(self) -> bytes:
+        """Return the body, in which no object has two fields of one name: one would be ignored.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_ARGUMENT.
+        """
+        repeated = _repeated_field(self.body)
+        if repeated is not None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"an object of the body has the field '{repeated[:80]}' twice; give it once",
+            )
+        return self.body
+
     def json(self) -> Any:
         """Return the body's value."""
         try:
-            return msgspec.json.decode(self.body or b"{}")
+            return msgspec.json.decode(self.whole_body() or b"{}")
         except (msgspec.MsgspecError, RecursionError) as error:
             raise InvalidInputError("PROJSEG_BAD_SPEC", f"$: {str(error)[:200]}") from error
 
     def record(self, form: type[R]) -> R:
         """Return the body as a record of a form."""
         try:
-            return msgspec.json.decode(self.body, type=form)
+            return msgspec.json.decode(self.whole_body(), type=form)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"$: {str(error)[:200]}") from error
 
@@ -205,6 +223,22 @@ class RestReply:
         return KeptContent(self.status, text)
 
 
+def _repeated_field(body: bytes) -> str | None:
+    """Return a name that an object of a JSON text has twice; None also of what is no JSON."""
+    repeated: list[str] = []
+
+    def note(fields: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for name, _ in fields:
+            if name in seen:
+                repeated.append(name)
+            seen.add(name)
+
+    with suppress(ValueError, RecursionError):  # its reader says what is wrong
+        json.loads(body, object_pairs_hook=note)
+    return repeated[0] if repeated else None
+
+
 def unknown(name: Name) -> InvalidInputError:
     """Return the error of a name without a definition, which mentions no other name."""
     return InvalidInputError("PROJSEG_UNKNOWN_TABLE", f"the catalog has no definition '{name}'")
@@ -226,7 +260,10 @@ def definitions_of(request: RestRequest, most: int) -> tuple[list[TableMetadata]
 
 def _page(request: RestRequest, most: int) -> tuple[int, tuple[str, str], str | None]:
     """Return a page's size, the key before it, and the namespace that it is of."""
-    size = max(1, min(request.number("pageSize") or _PAGE, most))
+    size = request.number("pageSize")
+    if size == 0:
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "pageSize is 0; a page has 1 row at least")
+    size = min(size or _PAGE, most)
     after, namespace = key_of_page(request.query.get("pageToken")), request.path.get("ns")
     if namespace is not None:
         known = (one.casefold() for one in request.catalog.namespaces())

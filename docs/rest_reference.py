@@ -28,9 +28,11 @@ _QUERY: dict[str, tuple[str, ...]] = {
     "information_schema": ("pageSize", "pageToken"),
     "listed": ("principal",),
 }
-_TYPES = {"version": _NUMBER, "since": _NUMBER, "pageSize": _NUMBER} | dict.fromkeys(
-    ("ifExists", "cascade", "replace"), _FLAG
-)
+_TYPES = {
+    "version": _NUMBER,
+    "since": _NUMBER,
+    "pageSize": _NUMBER | {"minimum": 1},
+} | dict.fromkeys(("ifExists", "cascade", "replace"), _FLAG)
 _CHOICES = {"action": ["New", "IfNew", "Replace", "Force"], "data": ["keep", "trash", "now"]}
 
 

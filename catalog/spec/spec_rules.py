@@ -24,6 +24,7 @@ from projseg.catalog.spec.table_spec import (
     LayoutSpec,
     SparkSpec,
     TableSpec,
+    Text,
     bad_spec,
 )
 from projseg.declarations import declaration_of
@@ -71,6 +72,7 @@ def _problems(spec: TableSpec) -> Iterator[tuple[str, str]]:
     yield from _of_columns(spec)
     properties = spec.properties
     description = properties.description
+    yield from _of_comment("$.properties.description", description)
     if description is not UNSET and len(description.encode()) > DESCRIPTION_BYTES_MAX:
         size = len(description.encode())
         yield (
@@ -97,6 +99,12 @@ def _of_columns(spec: TableSpec) -> Iterator[tuple[str, str]]:
                 yield f"{path}.sqlType", error.message
         if column.properties is not UNSET:
             yield from of_map(f"{path}.properties", column.properties)
+        yield from _of_comment(f"{path}.comment", column.comment)
+
+
+def _of_comment(path: str, comment: Text) -> Iterator[tuple[str, str]]:
+    if comment is not UNSET and "\0" in comment:
+        yield path, "it has the character U+0000, which not every database and tool takes"
 
 
 def _of_names(names: Iterable[str], paths: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -183,6 +183,31 @@ def test_bad_requests(root, port):
         stranger.pool.close()
 
 
+def test_what_would_be_read_otherwise_than_it_was_written_is_refused(root):
+    root("POST", "/tables/default/t", SPEC, 201)
+    for path, body in {
+        "/tables/default/u": b'{"columns": [{"name": "a"}], "columns": [{"name": "b"}]}',
+        "/tables/default/w": b'{"columns": [{"name": "a", "\\u006eame": "b"}]}',
+        "/tables/default/t/hideColumns": b'{"hide": ["a"], "hide": ["b"]}',
+        "/schemas/s": b'{"comment": "a", "comment": "b"}',
+        "/tables/default/x/register": b'{"spec": {"type": "table", "type": "table"}}',
+    }.items():
+        found = root("POST", path, body, 400)
+        assert found["code"] == "PROJSEG_BAD_ARGUMENT", path
+        assert re.search(r"the field '(columns|name|hide|comment|type)' twice", found["message"])
+    for comment in ("a\0b", 5):
+        refused = root("POST", "/schemas/s", {"comment": comment}, 400)
+        assert "U+0000" in refused["message"]
+    described = {"properties": {"description": "a\0b"}}
+    assert "U+0000" in root("PUT", "/tables/default/t", described, 400)["message"]
+    assert root("GET", "/list/tables/names")["names"] == ["default.t"]
+    assert root("GET", "/list/schemas/names")["names"] == ["default"]
+    for address in ("/list/tables/names", "/schemas/default/tables", "/information_schema/tables"):
+        refused = root("GET", f"{address}?pageSize=0", None, 400)
+        assert (refused["code"], "pageSize" in refused["message"]) == ("PROJSEG_BAD_ARGUMENT", True)
+    assert len(root("GET", "/list/tables/names?pageSize=1")["names"]) == 1
+
+
 def test_registered_locations_lie_below_a_root(root):
     for location in ("/data/ours/t", "s3://bucket/ours/x/y", "file:///data/ours/u"):
         name = "r" + str(len(location))

@@ -81,6 +81,7 @@ BROKEN = {
     "$.columns[1].name": {"columns": [{"name": "a"}, {"name": "A"}]},
     "$.columns[0].sqlType": {"columns": [{"name": "a", "sqlType": "varchr"}]},
     "$.columns[0].name": {"columns": [{"name": ""}]},
+    "$.columns[0].comment": {"columns": [{"name": "a", "comment": "a\0b"}]},
     "$.columns": {"columns": [{"name": f"c{n}"} for n in range(4097)]},
     "$.type": {"type": "tabel"},
     "$.properties.filePattern": {
