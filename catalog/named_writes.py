@@ -143,7 +143,10 @@ def _column(
             f"column '{column.name}' is declared as {column.type}, and a {type_name(found)} is not "
             "assigned to it; cast it before it is written",
         )
-    shown = cast(array, found, wanted)
+    try:
+        shown = cast(array, found, wanted)
+    except EvaluationError as error:
+        raise EvaluationError(error.code, f"column '{column.name}': {error.message}") from error
     if wanted == own:
         return shown
     problem = (

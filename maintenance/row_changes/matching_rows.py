@@ -13,6 +13,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.bind import NamedExpression
+from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.sql_parameters import (
     Arguments,
     ArgumentsLike,
@@ -28,7 +29,7 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.declared_columns import DeclaredColumns, bind_declared
 from projseg.algebra.query.request import IntervalLike, Query, require_text, texts_of
 from projseg.algebra.time.interval import Interval
-from projseg.errors import InvalidInputError
+from projseg.errors import EvaluationError, InvalidInputError
 from projseg.evaluation.rows import RowIds, RowRange, Rows
 from projseg.reader.open_sources import cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
@@ -265,5 +266,21 @@ def rows_as_batches(
     outputs = tuple(named.expression for named in plan.query.columns)
     for start in range(0, len(row_ids), rows_max):
         part = row_ids[start : start + rows_max]
-        # A row of a table without rows would make one empty batch.
-        yield from batches_of(plan, Part(Rows(source, RowIds(part)), outputs))
+        rows = Rows(source, RowIds(part))
+        try:
+            # A row of a table without rows would make one empty batch.
+            yield from batches_of(plan, Part(rows, outputs))
+        except EvaluationError as error:
+            raise _named_error(plan, rows, error) from error
+
+
+def _named_error(plan: QueryPlan, rows: Rows, error: EvaluationError) -> EvaluationError:
+    """Return the error of a value that cannot be computed, with the column that it is of."""
+    for named in plan.query.columns:
+        try:
+            Part(rows, (named.expression,)).vectors()
+        except TextsTooLargeError:
+            continue
+        except EvaluationError as found:
+            return EvaluationError(found.code, f"column '{named.name}': {found.message}")
+    return error

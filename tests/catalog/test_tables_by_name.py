@@ -192,7 +192,7 @@ def test_values_are_assigned_as_sparks_ansi_mode_does(house):
     version = table.version
     with code("PROJSEG_SCHEMA_MISMATCH.*'big' is declared as bigint, and a string"):
         table.append({"big": ["7"]})
-    with code("PROJSEG_EVALUATION_OVERFLOW", EvaluationError):
+    with code("PROJSEG_EVALUATION_OVERFLOW.*column 'small': ", EvaluationError):
         table.append({"small": [128]})
     with code("PROJSEG_SCHEMA_MISMATCH.*did you mean 'text'"):
         table.append({"tex": ["7"]})

@@ -196,8 +196,10 @@ class TestDelete:
         before = sorted((tmp_path / "t" / "data").iterdir())
         with pytest.raises(EvaluationError):
             table.delete("1 / (k - 21) > 5 AND s <> 'z'")
-        with pytest.raises(EvaluationError):
-            table.update({"k": "k + 2147483640"}, "s = 'c'")
+        with pytest.raises(EvaluationError, match="column 'k': "):
+            table.update({"s": "upper(s)", "k": "k + 2147483640"}, "s = 'c'")
+        with pytest.raises(EvaluationError, match=r"column 'k': a bigint value does not fit int$"):
+            table.update({"k": "k + 2147483640L"}, "s = 'c'")
         assert sorted((tmp_path / "t" / "data").iterdir()) == before
         assert projseg.Table(table.location).version == 1
 
