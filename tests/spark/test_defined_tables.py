@@ -8,6 +8,7 @@ import json
 import pyarrow as pa
 import pyspark
 import pytest
+from pyspark.errors import IllegalArgumentException
 
 import projseg
 
@@ -285,6 +286,9 @@ def test_older_versions_and_other_sessions(sql, house, spark):
     sql("INSERT INTO defs.s.t VALUES (1)")
     sql("INSERT INTO defs.s.t VALUES (2)")
     assert rows(sql("SELECT a FROM defs.s.t VERSION AS OF 0")) == [(1,)]
+    for version in ("VERSION AS OF 999", "TIMESTAMP AS OF '2001-01-01'"):
+        with pytest.raises(IllegalArgumentException, match="PROJSEG_UNKNOWN_VERSION"):
+            sql(f"SELECT a FROM defs.s.t {version}")
     house.merge("s.t", {"columns": [{"name": "b", "sqlType": "date"}]})
     assert rows(sql("SELECT a, b FROM defs.s.t VERSION AS OF 0")) == [(1, None)]
     assert sql("SHOW SEGMENTS FROM defs.s.t").count() == 2

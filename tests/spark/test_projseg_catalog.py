@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import IllegalArgumentException
 
 import projseg
 
@@ -165,11 +166,11 @@ def test_older_versions(sql, spark):
     for version, moment in history:
         made = sql(f"SELECT count(*) FROM {edits} TIMESTAMP AS OF '{moment}'")
         assert made.first()[0] == [0, 2, 1][version]
-    with pytest.raises(Exception, match="keeps no version committed"):
+    with pytest.raises(IllegalArgumentException, match="keeps no version committed"):
         sql(f"SELECT * FROM {edits} TIMESTAMP AS OF '2001-01-01'")
-    with pytest.raises(Exception, match="PROJSEG_UNKNOWN_VERSION"):
+    with pytest.raises(IllegalArgumentException, match="PROJSEG_UNKNOWN_VERSION"):
         sql(f"SELECT * FROM {edits} VERSION AS OF 9")
-    with pytest.raises(Exception, match="'first' of table"):
+    with pytest.raises(IllegalArgumentException, match="'first' of table"):
         sql(f"SELECT * FROM {edits} VERSION AS OF 'first'")
 
 

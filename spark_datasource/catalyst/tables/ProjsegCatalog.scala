@@ -114,7 +114,9 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with Li
 
   /** The table that a write names: `saveAsTable` makes one that is not there, and with it the catalog. */
   override def loadTable(named: Identifier, privileges: util.Set[TableWritePrivilege]): CatalogTable =
-    try loadTable(named) catch { case _: SparkException if isNotBegun => throw new NoSuchTableException(named) }
+    try loadTable(named) catch {
+      case _: SparkException | _: IllegalArgumentException if isNotBegun => throw new NoSuchTableException(named)
+    }
 
   override def tableExists(named: Identifier): Boolean = ofBegun({ loadTable(named); true }, false)
 
@@ -122,7 +124,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with Li
   private def ofBegun(look: => Boolean, otherwise: => Boolean): Boolean =
     try look catch {
       case _: NoSuchTableException | _: NoSuchNamespaceException => false
-      case _: SparkException if isNotBegun => otherwise
+      case _: SparkException | _: IllegalArgumentException if isNotBegun => otherwise
     }
 
   private def isNotBegun: Boolean = isOfDefinitions && !ask("defined_begun", all(Array.empty)).asBoolean
@@ -321,7 +323,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with Li
       case "PROJSEG_UNKNOWN_NAMESPACE" => throw new NoSuchNamespaceException(title +: about.namespace)
       case "PROJSEG_NAMESPACE_EXISTS" => throw new NamespaceAlreadyExistsException(about.namespace)
       case "PROJSEG_NAMESPACE_NOT_EMPTY" => throw new NonEmptyNamespaceException(about.namespace)
-      case code => throw new SparkException(s"[$code] ${reply.error.get}")
+      case code => throw Statement.failed(code, reply.error.get)
     }
   }
 }
