@@ -8,7 +8,8 @@
 | `information_schema` | sql |
 | `external_verbs` | read, external |
 | `definition_files` | export, load, register_warehouse |
-| `catalog_maintenance` | drop, undrop, trash, gc, drop_namespace, backup, restore, migrate, check, expire |
+| `catalog_maintenance` | drop, undrop, trash, gc, drop_namespace |
+| `catalog_maintenance` | backup, restore, migrate, check, expire |
 """
 
 from __future__ import annotations
