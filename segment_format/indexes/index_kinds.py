@@ -117,6 +117,8 @@ class IndexKind(NamedTuple):
         Returns the value hashes of the keys of a column: uint64[k], each once, none of null.
     are_values : bool
         Whether the keys are the values themselves, so that their stored hashes suffice.
+    has_postings : bool
+        Whether segments may say which values hold a key; `file/postings.py` knows how.
     unicode : str or None
         The version of the table of characters that makes its keys.
     """
@@ -128,12 +130,8 @@ class IndexKind(NamedTuple):
     wanted: str
     keys: Callable[[Vector], NDArray[np.uint64]]
     are_values: bool = False
+    has_postings: bool = False
     unicode: str | None = None
-
-    @property
-    def has_postings(self) -> bool:
-        """Whether segments may say which values hold a key: keys that are parts of values."""
-        return not self.are_values
 
 
 def _is_plain(type_: pa.DataType) -> bool:
@@ -176,6 +174,7 @@ TOKEN: Final = IndexKind(
     pa.types.is_string,
     "strings",
     _of_texts(word_hashes),
+    has_postings=True,
     unicode=UNICODE,
 )
 NGRAM: Final = IndexKind(
@@ -185,6 +184,7 @@ NGRAM: Final = IndexKind(
     pa.types.is_string,
     "strings",
     _of_texts(gram_hashes),
+    has_postings=True,
     unicode=UNICODE,
 )
 
