@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 
+WIDE: Final = np.dtype([("low", np.int64), ("high", np.int64)])
+
+_HALF: Final = 1 << 64
+
 
 def primitive_array(values: NDArray[Any], validity: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return an Arrow array of booleans, integers or floats.
@@ -177,11 +181,6 @@ def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
 def scalar_of(value: Any, arrow_type: pa.DataType) -> pa.Scalar:
     """Return a Python value, or None, as an Arrow scalar; raise as `array_of` does."""
     return array_of([value], arrow_type)[0]
-
-
-WIDE: Final = np.dtype([("low", np.int64), ("high", np.int64)])
-
-_HALF: Final = 1 << 64
 
 
 def halves(values: NDArray[Any]) -> NDArray[np.int64]:

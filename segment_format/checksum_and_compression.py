@@ -16,17 +16,6 @@ import zstandard
 
 from projseg.segment_format.byte_reader import corrupt
 
-
-def file_seed(file_id: bytes) -> int:
-    """Return the seed of a file: xxh3_64 of its 16-byte id."""
-    return int(xxhash.xxh3_64_intdigest(file_id))
-
-
-def part_checksum(content: bytes | memoryview, seed: int, file_offset: int) -> int:
-    """Return the checksum of the part stored at `file_offset` of the file with that seed."""
-    return int(xxhash.xxh3_64_intdigest(content, seed=seed ^ file_offset))
-
-
 NONE: Final = 0
 ZSTD: Final = 1
 _LEVEL: Final = 1
@@ -38,6 +27,16 @@ NUMBERS_SHARE_MAX: Final = 0.5
 TEXT_SHARE_MAX: Final = 0.75
 
 _thread = threading.local()  # zstandard's contexts are not safe to share between threads
+
+
+def file_seed(file_id: bytes) -> int:
+    """Return the seed of a file: xxh3_64 of its 16-byte id."""
+    return int(xxhash.xxh3_64_intdigest(file_id))
+
+
+def part_checksum(content: bytes | memoryview, seed: int, file_offset: int) -> int:
+    """Return the checksum of the part stored at `file_offset` of the file with that seed."""
+    return int(xxhash.xxh3_64_intdigest(content, seed=seed ^ file_offset))
 
 
 def compress_page(raw: bytes, share_max: float) -> tuple[int, bytes]:

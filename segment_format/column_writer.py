@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,11 @@ from projseg.segment_format.logical_types import is_nested, is_text, number_limi
 from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN, PAGE_DTYPE, float_bounds
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
+_TEXT_ENCODINGS: Final = numbers_of("text", "nested")
+_OPAQUE_PAGE_BYTES: Final = (
+    2**20
+)  # pages of text are cut here, so that a few rows cost one small read
+
 
 @dataclass(frozen=True, slots=True)
 class EncodedPage:
@@ -62,90 +67,6 @@ class EncodedPage:
     flags: int = 0
     minimum: int = 0
     maximum: int = 0
-
-
-def encode_ids_page(ids: NDArray[Any], *, has_null: bool) -> EncodedPage:
-    """Encode dictionary ids, unsigned[n]; id 0 counts as null where the dictionary has one."""
-    values = ids.astype(np.int64)
-    facts = page_statistics(values)
-    encoding, raw = INTEGER_ENCODINGS.choose(values, facts).encode()
-    return EncodedPage(
-        raw,
-        len(ids),
-        encoding,
-        null_count=len(ids) - int(np.count_nonzero(ids)) if has_null else 0,
-        flags=HAS_BOUNDS,
-        minimum=facts.minimum,
-        maximum=facts.maximum,
-    )
-
-
-def encode_numbers_page(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> EncodedPage:
-    """Encode fixed-width values.
-
-    Parameters
-    ----------
-    values : int64[n], float32[n], float64[n] or object[n]
-        n >= 1; complete values, without a base.
-    validity : bool[n] or None
-        True where there is a value.
-    """
-    kind, validity_part = encode_validity(validity)
-    null_count = 0 if validity is None else len(validity) - int(np.count_nonzero(validity))
-    known = values if validity is None or null_count == 0 else values[validity]
-    filled = values
-    if null_count:
-        fill = known.min() if len(known) else values.dtype.type(0)
-        filled = np.where(validity, values, fill) if validity is not None else values
-    chosen, facts = NUMBER_ENCODINGS.choose(filled)
-    encoding, values_part = chosen.encode()
-    flags, minimum, maximum = _bounds(known, facts)
-    raw = validity_part + values_part
-    return EncodedPage(
-        raw, len(values), encoding, kind, null_count, flags, minimum=minimum, maximum=maximum
-    )
-
-
-def encode_opaque_page(array: pa.Array, *, is_sorted: bool = False) -> EncodedPage:
-    """Encode an Arrow array of text or nested values, of at least one row.
-
-    `is_sorted` says that the texts are a dictionary's, worth front coding.
-
-    Raises
-    ------
-    LimitExceededError
-        If a value is too large, or a page has too many nested values.
-    """
-    kind, validity_part = 0, b""
-    if array.null_count:
-        kind, validity_part = encode_validity(valid_values(array))
-    if array.null_count == len(array):
-        encoding, values_part = NESTED.number, b""
-    elif is_nested(array.type):
-        require_limit("number of values of a nested page", value_count(array), NESTED_VALUES_MAX)
-        encoding, values_part = NESTED.number, NESTED.codec.offer(array).make()
-    else:
-        encoding, values_part = TEXT_ENCODINGS.choose(array, is_sorted=is_sorted).encode()
-    return EncodedPage(validity_part + values_part, len(array), encoding, kind, array.null_count)
-
-
-def _bounds(known: NDArray[Any], facts: PageStatistics | None) -> tuple[int, int, int]:
-    """Return (flags, minimum, maximum) of the values that are not null."""
-    if known.dtype.kind == "f":
-        if len(known) == 0:
-            return 0, 0, 0
-        found = float_bounds(known)
-        if found is None:
-            return HAS_NAN, 0, 0
-        minimum, maximum, has_nan = found
-        return HAS_BOUNDS | (HAS_NAN if has_nan else 0), minimum, maximum
-    if len(known) == 0 or facts is None:
-        return 0, 0, 0
-    return HAS_BOUNDS, facts.minimum, facts.maximum
-
-
-_TEXT_ENCODINGS = numbers_of("text", "nested")
-_OPAQUE_PAGE_BYTES = 2**20  # pages of text are cut here, so that a few rows cost one small read
 
 
 class PackedPage(NamedTuple):
@@ -212,6 +133,124 @@ class PartSink:
         return entry
 
 
+def vector_pages(vector: Vector, *, is_sorted: bool = False) -> Iterator[EncodedPage]:
+    """Yield the pages of a vector, each encoded when asked for; see `_encode_opaque_page`."""
+    if isinstance(vector, Opaque):
+        for piece in _opaque_pieces(vector.array):
+            yield _encode_opaque_page(piece, is_sorted=is_sorted)
+        return
+    for start in range(0, len(vector), PAGE_ROWS_MAX):
+        piece = vector.slice(start, min(start + PAGE_ROWS_MAX, len(vector)))
+        if isinstance(piece, Ids):
+            yield _encode_ids_page(piece.ids, has_null=piece.dictionary.has_null)
+        elif isinstance(piece, Numbers):
+            values = np.ascontiguousarray(piece.wide())
+            _require_type_limits(values, piece.type)
+            yield _encode_numbers_page(values, piece.validity)
+
+
+def _opaque_pieces(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield slices of at most PAGE_ROWS_MAX rows and, where rows are small, _OPAQUE_PAGE_BYTES."""
+    for start in range(0, len(array), PAGE_ROWS_MAX):
+        yield from _halves(array.slice(start, PAGE_ROWS_MAX))
+
+
+def _halves(array: pa.Array) -> Iterator[pa.Array]:
+    if len(array) <= 1 or _page_cost(array) <= _OPAQUE_PAGE_BYTES:
+        yield array
+        return
+    middle = len(array) // 2
+    yield from _halves(array.slice(0, middle))
+    yield from _halves(array.slice(middle))
+
+
+def _page_cost(array: pa.Array) -> int:
+    """Return the bytes of the values, or of nested ones the number of items where that is more."""
+    if is_text(array.type) and array.buffers()[1] is not None:
+        offsets = np.frombuffer(array.buffers()[1], np.int32)
+        return int(offsets[array.offset + len(array)] - offsets[array.offset])
+    return max(int(array.nbytes), item_count(array))
+
+
+def _encode_ids_page(ids: NDArray[Any], *, has_null: bool) -> EncodedPage:
+    """Encode dictionary ids, unsigned[n]; id 0 counts as null where the dictionary has one."""
+    values = ids.astype(np.int64)
+    facts = page_statistics(values)
+    encoding, raw = INTEGER_ENCODINGS.choose(values, facts).encode()
+    return EncodedPage(
+        raw,
+        len(ids),
+        encoding,
+        null_count=len(ids) - int(np.count_nonzero(ids)) if has_null else 0,
+        flags=HAS_BOUNDS,
+        minimum=facts.minimum,
+        maximum=facts.maximum,
+    )
+
+
+def _encode_numbers_page(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> EncodedPage:
+    """Encode fixed-width values."""
+    kind, validity_part = encode_validity(validity)
+    null_count = 0 if validity is None else len(validity) - int(np.count_nonzero(validity))
+    known = values if validity is None or null_count == 0 else values[validity]
+    filled = values
+    if null_count:
+        fill = known.min() if len(known) else values.dtype.type(0)
+        filled = np.where(validity, values, fill) if validity is not None else values
+    chosen, facts = NUMBER_ENCODINGS.choose(filled)
+    encoding, values_part = chosen.encode()
+    flags, minimum, maximum = _bounds(known, facts)
+    raw = validity_part + values_part
+    return EncodedPage(
+        raw, len(values), encoding, kind, null_count, flags, minimum=minimum, maximum=maximum
+    )
+
+
+def _encode_opaque_page(array: pa.Array, *, is_sorted: bool = False) -> EncodedPage:
+    """Encode an Arrow array of text or nested values, of at least one row.
+
+    `is_sorted` says that the texts are a dictionary's, worth front coding.
+    """
+    kind, validity_part = 0, b""
+    if array.null_count:
+        kind, validity_part = encode_validity(valid_values(array))
+    if array.null_count == len(array):
+        encoding, values_part = NESTED.number, b""
+    elif is_nested(array.type):
+        require_limit("number of values of a nested page", value_count(array), NESTED_VALUES_MAX)
+        encoding, values_part = NESTED.number, NESTED.codec.offer(array).make()
+    else:
+        encoding, values_part = TEXT_ENCODINGS.choose(array, is_sorted=is_sorted).encode()
+    return EncodedPage(validity_part + values_part, len(array), encoding, kind, array.null_count)
+
+
+def _require_type_limits(values: NDArray[Any], arrow_type: pa.DataType) -> None:
+    """Refuse integers that their type does not hold: no reader would accept the page."""
+    if values.dtype.kind == "f":
+        return
+    least, greatest = number_limits(arrow_type)
+    low, high = int(values.min()), int(values.max())
+    if low < least or high > greatest:
+        raise InvalidInputError(
+            "PROJSEG_INTERNAL", f"values from {low} to {high} are not all {type_name(arrow_type)}"
+        )
+
+
+def _bounds(known: NDArray[Any], facts: PageStatistics | None) -> tuple[int, int, int]:
+    """Return (flags, minimum, maximum) of the values that are not null."""
+    if known.dtype.kind == "f":
+        if len(known) == 0:
+            return 0, 0, 0
+        found = float_bounds(known)
+        if found is None:
+            return HAS_NAN, 0, 0
+        minimum, maximum, has_nan = found
+        return HAS_BOUNDS | (HAS_NAN if has_nan else 0), minimum, maximum
+    if len(known) == 0 or facts is None:
+        return 0, 0, 0
+    return HAS_BOUNDS, facts.minimum, facts.maximum
+
+
 def packed_pages(pages: Iterator[EncodedPage]) -> Iterator[PackedPage]:
     """Yield pages compressed, where that pays.
 
@@ -261,54 +300,3 @@ def _record(page: PackedPage, entry: PartEntry) -> tuple[int, ...]:
         facts.maximum,
         entry.checksum,
     )
-
-
-def vector_pages(vector: Vector, *, is_sorted: bool = False) -> Iterator[EncodedPage]:
-    """Yield the pages of a vector, each encoded when asked for; see `encode_opaque_page`."""
-    if isinstance(vector, Opaque):
-        for piece in _opaque_pieces(vector.array):
-            yield encode_opaque_page(piece, is_sorted=is_sorted)
-        return
-    for start in range(0, len(vector), PAGE_ROWS_MAX):
-        piece = vector.slice(start, min(start + PAGE_ROWS_MAX, len(vector)))
-        if isinstance(piece, Ids):
-            yield encode_ids_page(piece.ids, has_null=piece.dictionary.has_null)
-        elif isinstance(piece, Numbers):
-            values = np.ascontiguousarray(piece.wide())
-            _require_type_limits(values, piece.type)
-            yield encode_numbers_page(values, piece.validity)
-
-
-def _require_type_limits(values: NDArray[Any], arrow_type: pa.DataType) -> None:
-    """Refuse integers that their type does not hold: no reader would accept the page."""
-    if values.dtype.kind == "f":
-        return
-    least, greatest = number_limits(arrow_type)
-    low, high = int(values.min()), int(values.max())
-    if low < least or high > greatest:
-        raise InvalidInputError(
-            "PROJSEG_INTERNAL", f"values from {low} to {high} are not all {type_name(arrow_type)}"
-        )
-
-
-def _opaque_pieces(array: pa.Array) -> Iterator[pa.Array]:
-    """Yield slices of at most PAGE_ROWS_MAX rows and, where rows are small, _OPAQUE_PAGE_BYTES."""
-    for start in range(0, len(array), PAGE_ROWS_MAX):
-        yield from _halves(array.slice(start, PAGE_ROWS_MAX))
-
-
-def _halves(array: pa.Array) -> Iterator[pa.Array]:
-    if len(array) <= 1 or _page_cost(array) <= _OPAQUE_PAGE_BYTES:
-        yield array
-        return
-    middle = len(array) // 2
-    yield from _halves(array.slice(0, middle))
-    yield from _halves(array.slice(middle))
-
-
-def _page_cost(array: pa.Array) -> int:
-    """Return the bytes of the values, or of nested ones the number of items where that is more."""
-    if is_text(array.type) and array.buffers()[1] is not None:
-        offsets = np.frombuffer(array.buffers()[1], np.int32)
-        return int(offsets[array.offset + len(array)] - offsets[array.offset])
-    return max(int(array.nbytes), item_count(array))

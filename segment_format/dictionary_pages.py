@@ -40,6 +40,16 @@ from projseg.segment_format.vectors import Numbers, Opaque
 if TYPE_CHECKING:
     from projseg.segment_format.column_writer import EncodedPage
 
+_ARROW_BYTES_MAX: Final = 2**31 - 1  # of one array of texts
+_SLACK_BYTES: Final = 1 << 20  # Arrow's bitmaps and last offsets, which no limit counts
+_NUMBER_BYTES: Final = 8
+
+# Fewer pages are decoded together; and so are all, once more than this share is needed.
+_PAGES_MIN: Final = 4
+_PAGE_SHARE_MAX: Final = 0.5
+
+NULL_HASH: Final = 0
+
 
 class HeldBytes:
     """Bytes held by one open file.
@@ -77,18 +87,9 @@ class HeldBytes:
         self.add(byte_count - held)
 
 
-_ARROW_BYTES_MAX: Final = 2**31 - 1  # of one array of texts
-_SLACK_BYTES: Final = 1 << 20  # Arrow's bitmaps and last offsets, which no limit counts
-_NUMBER_BYTES: Final = 8
-
-# Fewer pages are decoded together; and so are all, once more than this share is needed.
-_PAGES_MIN: Final = 4
-_PAGE_SHARE_MAX: Final = 0.5
-
-
 def read_values(
     run: PageRun, arrow_type: pa.DataType, held: HeldBytes, name: str
-) -> pa.Array | PagedValues:
+) -> pa.Array | _PagedValues:
     """Return the values of the dictionary `name`: decoded, or a large one's as they were read.
 
     Parameters
@@ -110,21 +111,15 @@ def read_values(
         If they take more memory than a file of this size should.
     """
     if is_text(arrow_type) and len(run.records) >= _PAGES_MIN:
-        return PagedValues(run, arrow_type, held, name)
+        return _PagedValues(run, arrow_type, held, name)
     values = _decoded(run, arrow_type, held)
     least_bytes = 0 if is_text(arrow_type) else _NUMBER_BYTES * len(values)
     held.hold_values(name, max(values.nbytes, least_bytes))
     return values
 
 
-class PagedValues:
-    """The values of one dictionary, read and not yet decoded.
-
-    Parameters
-    ----------
-    run, arrow_type, held, name
-        As of `read_values`; there is a page.
-    """
+class _PagedValues:
+    """The values of one dictionary, read and not yet decoded."""
 
     def __init__(self, run: PageRun, arrow_type: pa.DataType, held: HeldBytes, name: str) -> None:
         self.type = arrow_type
@@ -236,9 +231,6 @@ def dictionary_pages(dictionary: Dictionary) -> Iterator[EncodedPage]:
         yield from vector_pages(Numbers(numbers, values.type, 0, validity))
     else:
         yield from vector_pages(Opaque(values), is_sorted=True)
-
-
-NULL_HASH: Final = 0
 
 
 def dictionary_hashes(dictionary: Dictionary) -> NDArray[np.uint64]:

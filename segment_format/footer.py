@@ -34,6 +34,20 @@ HEAD_LAYOUT: Final = struct.Struct("<8sII16s")  # SPEC.md section 2.1
 TAIL_LAYOUT: Final = struct.Struct("<QIIIIQ8s")  # SPEC.md section 2.2
 _TAIL_COVERED: Final = struct.Struct("<QIIII")  # the fields of the tail before its checksum
 
+BASE_TABLE: Final = "__base"
+ABANDONED: Final = "abandoned"  # kind of the parts of a table that was given up while written
+
+ROW_NUMBER: Final = "row number"
+"""The column of role `state` of a projection of rows: which base row each is. No canonical text."""
+ORDER_KEY: Final = "orderBy"
+_ORDER_MARK: Final = f'"{ORDER_KEY}":['  # a name's quotes are escaped, so no name contains it
+ZONE_RULES_KEY: Final = "timeZones"
+_ZONE_RULES_MARK: Final = f'"{ZONE_RULES_KEY}":{{'
+
+Role = Literal["base", "grouping", "state"]
+ColumnKind = Literal["ids", "numbers", "opaque"]
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+
 
 def pack_head(file_id: bytes, magic: bytes = HEAD_MAGIC) -> bytes:
     """Return the first bytes of a segment, or of another kind of file."""
@@ -123,20 +137,6 @@ def check_features(tail: Tail, path: str) -> None:
         )
 
 
-BASE_TABLE: Final = "__base"
-ABANDONED: Final = "abandoned"  # kind of the parts of a table that was given up while written
-
-ROW_NUMBER: Final = "row number"
-"""The column of role `state` of a projection of rows: which base row each is. No canonical text."""
-ORDER_KEY: Final = "orderBy"
-_ORDER_MARK: Final = f'"{ORDER_KEY}":['  # a name's quotes are escaped, so no name contains it
-ZONE_RULES_KEY: Final = "timeZones"
-_ZONE_RULES_MARK: Final = f'"{ZONE_RULES_KEY}":{{'
-
-Role = Literal["base", "grouping", "state"]
-ColumnKind = Literal["ids", "numbers", "opaque"]
-
-
 class PartEntry(msgspec.Struct, frozen=True):
     """A checksummed byte range. SPEC.md section 4.7."""
 
@@ -191,16 +191,6 @@ class TableEntry(msgspec.Struct, frozen=True):
         return is_definition_of_rows(self.definition)
 
 
-def is_definition_of_rows(definition: str) -> bool:
-    """Whether a projection's canonical definition is of rows in an order. SPEC.md section 4.9."""
-    return _ORDER_MARK in definition
-
-
-def has_zone_rules(definition: str) -> bool:
-    """Whether a projection's canonical definition names rules of zones. SPEC.md section 4.9."""
-    return _ZONE_RULES_MARK in definition
-
-
 class NotBuiltEntry(msgspec.Struct, frozen=True):
     """A projection this segment lacks, and why. SPEC.md section 4.6."""
 
@@ -239,6 +229,16 @@ class Footer(msgspec.Struct, frozen=True, omit_defaults=True):
     postings: tuple[PostingsEntry, ...] = ()
 
 
+def is_definition_of_rows(definition: str) -> bool:
+    """Whether a projection's canonical definition is of rows in an order. SPEC.md section 4.9."""
+    return _ORDER_MARK in definition
+
+
+def has_zone_rules(definition: str) -> bool:
+    """Whether a projection's canonical definition names rules of zones. SPEC.md section 4.9."""
+    return _ZONE_RULES_MARK in definition
+
+
 class _AnyPostings(Footer, frozen=True, omit_defaults=True):
     """A directory whose postings may be anything: no answer needs them."""
 
@@ -247,7 +247,6 @@ class _AnyPostings(Footer, frozen=True, omit_defaults=True):
 
 _DECODER: Final = msgspec.msgpack.Decoder(Footer)
 _DECODER_OF_THE_REST: Final = msgspec.msgpack.Decoder(_AnyPostings)
-_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def encode_footer(footer: Footer) -> bytes:

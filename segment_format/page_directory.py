@@ -1,8 +1,7 @@
 """The directory of a column's pages: where each lies, and its zone map, so it can be skipped.
 
 A directory holds no data and is checked as a whole, so that a plan over many pages stays cheap. A
-page has one record of fixed width. Zone maps can be read as those of a wider type. SPEC.md section
-5.
+page has one record of fixed width. Zone maps can be read as those of a wider type. SPEC.md 5.
 """
 
 from __future__ import annotations
@@ -47,6 +46,14 @@ PAGE_DTYPE: Final = np.dtype(  # SPEC.md section 5.1
     ]
 )
 
+_RECORD: Final = struct.Struct("<Q4I4BI2qQ")  # as PAGE_DTYPE
+
+HAS_BOUNDS: Final = 1  # flags: `minimum` and `maximum` are set
+HAS_NAN: Final = 2  # flags: a value is NaN
+FLAGS_KNOWN: Final = HAS_BOUNDS | HAS_NAN
+
+_DOUBLE: Final = pa.float64()
+
 
 class PageRecord(NamedTuple):
     """One record of a directory as Python's own values: NumPy takes longer for each of a few."""
@@ -66,13 +73,7 @@ class PageRecord(NamedTuple):
     checksum: int
 
 
-_RECORD: Final = struct.Struct("<Q4I4BI2qQ")  # as PAGE_DTYPE
-
 _ROW_COUNT: Final = PageRecord._fields.index("row_count")
-
-HAS_BOUNDS: Final = 1  # flags: `minimum` and `maximum` are set
-HAS_NAN: Final = 2  # flags: a value is NaN
-FLAGS_KNOWN: Final = HAS_BOUNDS | HAS_NAN
 
 
 class PageDirectory(msgspec.Struct, frozen=True, eq=False):
@@ -232,9 +233,6 @@ def float_bounds(values: NDArray[Any]) -> tuple[int, int, bool] | None:
     bounds = np.array([known.min(), known.max()], np.float64) + 0.0
     low, high = bounds.view(np.int64).tolist()
     return low, high, has_nan
-
-
-_DOUBLE: Final = pa.float64()
 
 
 def may_widen(narrow: pa.DataType, wide: pa.DataType) -> bool:

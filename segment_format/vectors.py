@@ -39,8 +39,10 @@ from projseg.segment_format.logical_types import is_text, numbers_to_arrow
 _MANY_TEXTS: Final = 1 << 16
 _HASHES_BYTES: Final = 16  # of one value: for HLL and for theta sketches
 
-
 _ZEROS_SCALE_MIN: Final = 10  # of decimals whose products may pass 128 bits
+
+# Greatest values of types that are so narrow that bounds need no look at the values.
+_NARROW_MAX: Final = {np.dtype(np.uint8): (1 << 8) - 1, np.dtype(np.uint16): (1 << 16) - 1}
 
 
 class Ids(msgspec.Struct, frozen=True, eq=False):
@@ -81,10 +83,6 @@ class Ids(msgspec.Struct, frozen=True, eq=False):
     def to_arrow(self) -> pa.Array:
         """Return the values themselves."""
         return self.dictionary.values_of(self.ids)
-
-
-# Greatest values of types that are so narrow that bounds need no look at the values.
-_NARROW_MAX: Final = {np.dtype(np.uint8): (1 << 8) - 1, np.dtype(np.uint16): (1 << 16) - 1}
 
 
 class Numbers(msgspec.Struct, frozen=True, eq=False):
@@ -238,20 +236,6 @@ class Opaque(msgspec.Struct, frozen=True, eq=False, dict=True):
         return self.array
 
 
-def _taken(array: pa.Array, row_ids: NDArray[Any]) -> pa.Array:
-    return _taken_texts(array, row_ids) or array.take(primitive_array(row_ids))
-
-
-def _taken_texts(array: pa.Array, row_ids: NDArray[Any]) -> pa.Array | None:
-    """Return many texts of an array quicker than Arrow does, or None."""
-    is_many = len(row_ids) >= _MANY_TEXTS and row_ids.dtype == np.uint32
-    if not is_many or not is_text(array.type):
-        return None
-    gathered = gather_text(*text_buffers(array), row_ids)
-    validity = gather(valid_values(array), row_ids) if array.null_count else None
-    return None if gathered is None else text_array(*gathered, array.type, validity)
-
-
 Vector = Ids | Numbers | Opaque
 
 
@@ -271,3 +255,17 @@ def held_bytes(vector: Vector) -> int:
     if not isinstance(vector, Ids) or vector.dictionary.owner is not None:
         return vector.nbytes
     return vector.nbytes + vector.dictionary.nbytes + _HASHES_BYTES * len(vector.dictionary)
+
+
+def _taken(array: pa.Array, row_ids: NDArray[Any]) -> pa.Array:
+    return _taken_texts(array, row_ids) or array.take(primitive_array(row_ids))
+
+
+def _taken_texts(array: pa.Array, row_ids: NDArray[Any]) -> pa.Array | None:
+    """Return many texts of an array quicker than Arrow does, or None."""
+    is_many = len(row_ids) >= _MANY_TEXTS and row_ids.dtype == np.uint32
+    if not is_many or not is_text(array.type):
+        return None
+    gathered = gather_text(*text_buffers(array), row_ids)
+    validity = gather(valid_values(array), row_ids) if array.null_count else None
+    return None if gathered is None else text_array(*gathered, array.type, validity)

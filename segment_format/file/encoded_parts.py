@@ -85,12 +85,12 @@ def copy_column(
     """Copy a column with its bitmap index; return the entry of the copy, and its pages' bytes."""
     key = (table, column.role, column.name)
     pages = copy_pages(sink, source, source.directory(*key).records, "/".join(key))
-    blocks = copy_index(sink, source, *key)
+    blocks = _copy_index(sink, source, *key)
     copied = replace(column, dictionary=dictionary, pages=pages.directory, index_blocks=blocks)
     return copied, pages.stored_bytes
 
 
-def copy_index(sink: PartSink, source: SegmentFile, table: str, role: Role, name: str) -> bytes:
+def _copy_index(sink: PartSink, source: SegmentFile, table: str, role: Role, name: str) -> bytes:
     """Copy the bitmap index of a column; return its directory, empty if there is none."""
     index = source.bitmap_index(table, role, name)
     if index is None:

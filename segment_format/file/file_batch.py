@@ -54,6 +54,8 @@ _Pages = tuple[int, int]  # which numbers are the position of pages, and the row
 _EXPANSION: Final = 16  # bytes held of a shape for each byte of it
 _HASH_BYTES: Final = 8
 
+_OF_PAGES: Final = ("file_offset", "stored_bytes", "raw_bytes", "compression", "checksum")
+
 
 class FooterShape:
     """What footers of one shape have in common, and which of their numbers mean what.
@@ -198,9 +200,6 @@ def shape_of(content: memoryview, tail: Tail, path: str, shape: bytes) -> Footer
     made = FooterShape(footer, tail.required_features, [*_places(msgspec.msgpack.decode(content))])
     kept: FooterShape = KEPT.put(key, made, _EXPANSION * len(shape))
     return kept
-
-
-_OF_PAGES: Final = ("file_offset", "stored_bytes", "raw_bytes", "compression", "checksum")
 
 
 class Ending(NamedTuple):

@@ -52,6 +52,12 @@ _POSTED: Final[dict[str, Callable[[pa.Array], PostedKeys]]] = {
     "ngram": posted_grams,
 }
 
+_PLACE_TYPE: Final = pa.int64()
+_OPEN_BYTES: Final = 8 * 1024  # approximate memory of opened postings
+
+Page = tuple[NDArray[Any], NDArray[np.uint32]]
+"""Keys and places of a page's rows."""
+
 
 class BuiltPostings(msgspec.Struct, frozen=True, eq=False):
     """The postings of one definition, as a segment stores them.
@@ -117,13 +123,6 @@ def build_postings(definition: IndexDefinition, vector: Vector) -> BuiltPostings
     return BuiltPostings(
         definition, len(dictionary), keys, np.repeat(ids[kept], counts[kept]), places
     )
-
-
-_PLACE_TYPE: Final = pa.int64()
-_OPEN_BYTES: Final = 8 * 1024  # approximate memory of opened postings
-
-Page = tuple[NDArray[Any], NDArray[np.uint32]]
-"""Keys and places of a page's rows."""
 
 
 class StoredPostings:

@@ -27,7 +27,6 @@ from projseg.segment_format.footer import HEAD_LAYOUT, PartEntry
 if TYPE_CHECKING:
     from projseg.segment_format.column_writer import PartSink
 
-
 INDEX_BLOCK_DTYPE: Final = np.dtype(  # SPEC.md section 8.1
     [
         ("file_offset", "<u8"),
@@ -40,6 +39,11 @@ INDEX_BLOCK_DTYPE: Final = np.dtype(  # SPEC.md section 8.1
 )
 _Found = TypeVar("_Found")
 _DENSE_SHARE: Final = 1 / 16  # of the rows, from which a mask sorts faster than sorting
+
+_BLOCK_BYTES: Final = 64 * 1024  # a block is cut at the first bitmap that passes this
+_DOUBT: Final = 1.25  # a sample may look this much worse than the whole and still be tried
+_CONTAINER_HEADER_BYTES: Final = 4
+_SIZE_BYTES: Final = 4  # of a bitmap's size, at the start of its block
 
 
 class BitmapIndex:
@@ -174,12 +178,6 @@ class BitmapIndex:
 def _count(content: NDArray[np.uint8], row_count: int) -> int | None:
     count = bitmap_count(content, row_count)
     return None if count == MALFORMED else count
-
-
-_BLOCK_BYTES: Final = 64 * 1024  # a block is cut at the first bitmap that passes this
-_DOUBT: Final = 1.25  # a sample may look this much worse than the whole and still be tried
-_CONTAINER_HEADER_BYTES: Final = 4
-_SIZE_BYTES: Final = 4  # of a bitmap's size, at the start of its block
 
 
 class IndexBlock(NamedTuple):

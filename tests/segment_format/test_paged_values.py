@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from segment_bytes import build_segment, open_segment
 
 from projseg.errors import CorruptSegmentError
-from projseg.segment_format.column_writer import encode_ids_page, encode_opaque_page
+from projseg.segment_format.column_writer import _encode_ids_page, _encode_opaque_page
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file.verify_file import verify_segment
 from projseg.segment_format.vectors import Ids, text_bytes
@@ -156,8 +156,8 @@ def test_verification_decodes_values_that_no_query_has_needed():
     ],
 )
 def test_pages_that_are_no_dictionary_are_refused(pages, problem):
-    stored = [stored_page(encode_opaque_page(pa.array(texts))) for texts in pages]
-    ids = stored_page(encode_ids_page(np.zeros(1, np.uint8), has_null=False))
+    stored = [stored_page(_encode_opaque_page(pa.array(texts))) for texts in pages]
+    ids = stored_page(_encode_ids_page(np.zeros(1, np.uint8), has_null=False))
     count = sum(map(len, pages))
     dictionary = ("string", count, stored)
     content = forge([ids], 1, column_type="string", kind="ids", dictionary=dictionary)
