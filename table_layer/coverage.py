@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -27,9 +27,9 @@ from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
 from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import parse_segment_name
 
-FAILED = "failed: "
-_SLOT_BYTES = 400
-_INDEX_SCHEMA = pa.schema(
+FAILED: Final = "failed: "
+_SLOT_BYTES: Final = 400
+_INDEX_SCHEMA: Final = pa.schema(
     [
         ("name", pa.string()),
         ("kind", pa.string()),
@@ -49,41 +49,25 @@ _INDEX_SCHEMA = pa.schema(
     ]
 )
 
+_Span = tuple[int, int]
 
-def open_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
-    """Return a listed Bloom file, its directory read once and cached.
-
-    Raises
-    ------
-    ProjsegError, OSError
-        If it is missing, damaged or another file; a caller goes on without it.
-    """
-    key = ("bloom file", storage.location, listed.name)
-    found: BloomFile = KEPT.get_or_load(
-        key,
-        lambda: read_bloom(storage, listed),
-        lambda file: _SLOT_BYTES * len(file.footer.segments),
-    )
-    return found
-
-
-def read_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
-    """Return a listed Bloom file, read past the cache; errors as of `open_bloom`."""
-    path = f"{storage.location}/{listed.name}"
-    size = listed.byte_count - listed.footer_offset
-    ending, byte_count = storage.read_sized(listed.name, listed.footer_offset, size)
-    file = BloomFile.open(ending, byte_count, path)
-    footer = file.footer
-    stated = (byte_count, file.checksum, len(footer.segments), footer.definition_hash)
-    expected = (listed.byte_count, listed.checksum, listed.segment_count, listed.definition_hash)
-    strange = [one.file for one in footer.segments if parse_segment_name(one.file) is None]
-    if stated != expected or strange:
-        raise CorruptTableError(
-            "PROJSEG_CORRUPT_TABLE",
-            f"{path} is not the Bloom file that the snapshot lists; build the index anew with "
-            "materialize_index",
-        )
-    return file
+_PROJECTION_SCHEMA: Final = pa.schema(
+    [
+        ("projection", pa.string()),
+        ("definition_hash", pa.string()),
+        ("build", pa.string()),
+        ("built", pa.int64()),
+        ("missing", pa.int64()),
+        ("skipped", pa.int64()),
+        ("failed", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("base_rows", pa.int64()),
+        ("base_share", pa.float64()),
+        ("coverage", pa.list_(pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)]))),
+        ("reasons", pa.list_(pa.string())),
+    ]
+)
 
 
 @dataclass(slots=True)
@@ -123,7 +107,8 @@ def coverage(
     snapshot: Snapshot, definition: IndexDefinition, without: frozenset[str] = frozenset()
 ) -> IndexCoverage:
     """Return what the listed Bloom files of a definition say, but for some; damaged say nothing."""
-    listed = {file for reference in snapshot.file.manifests for file in _files(snapshot, reference)}
+    manifests = map(snapshot.load, snapshot.file.manifests)
+    listed = {file for manifest in manifests for file in manifest.segment_files()}
     found, digest = IndexCoverage(), definition.definition_hash
     for reference in snapshot.bloom_files:
         if reference.definition_hash != digest or reference.name in without:
@@ -173,10 +158,6 @@ def postings_lacking(
     ]
 
 
-def _files(snapshot: Snapshot, reference: Any) -> list[str]:
-    return snapshot.load(reference).segment_files()
-
-
 def indexes(snapshot: Snapshot) -> pa.Table:
     """Return one row for each column of each index; see `Table.indexes`."""
     rows = [row for index in snapshot.properties.declared_indexes for row in _rows(snapshot, index)]
@@ -196,12 +177,12 @@ def _rows(snapshot: Snapshot, index: DeclaredIndex) -> Iterator[dict[str, Any]]:
             "name": index.name,
             "kind": index.kind,
             "column": definition.column if column is None else column.name,
-            "fpp": float(stated) if stated else _rounded(definition.bits),
+            "fpp": float(stated) if stated else float(f"{false_share(definition.bits):.0e}"),
             "postings": definition.postings,
             "build": index.properties.get("build", "immediate"),
             "segments": segment_count,
             "covered": covered,
-            "skipped": known.count("skipped: "),
+            "skipped": known.count(SKIPPED),
             "failed": known.count(FAILED),
             "keys": known.keys,
             "bloom_bytes": known.byte_count,
@@ -213,30 +194,40 @@ def _rows(snapshot: Snapshot, index: DeclaredIndex) -> Iterator[dict[str, Any]]:
         }
 
 
-def _rounded(bits: int) -> float:
-    """Return the rate of filters of so many bits, to one digit."""
-    return float(f"{false_share(bits):.0e}")
+def open_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
+    """Return a listed Bloom file, its directory read once and cached.
+
+    Raises
+    ------
+    ProjsegError, OSError
+        If it is missing, damaged or another file; a caller goes on without it.
+    """
+    key = ("bloom file", storage.location, listed.name)
+    found: BloomFile = KEPT.get_or_load(
+        key,
+        lambda: read_bloom(storage, listed),
+        lambda file: _SLOT_BYTES * len(file.footer.segments),
+    )
+    return found
 
 
-_Span = tuple[int, int]
-
-_PROJECTION_SCHEMA = pa.schema(
-    [
-        ("projection", pa.string()),
-        ("definition_hash", pa.string()),
-        ("build", pa.string()),
-        ("built", pa.int64()),
-        ("missing", pa.int64()),
-        ("skipped", pa.int64()),
-        ("failed", pa.int64()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("base_rows", pa.int64()),
-        ("base_share", pa.float64()),
-        ("coverage", pa.list_(pa.struct([("start", TIMESTAMP), ("end", TIMESTAMP)]))),
-        ("reasons", pa.list_(pa.string())),
-    ]
-)
+def read_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
+    """Return a listed Bloom file, read past the cache; errors as of `open_bloom`."""
+    path = f"{storage.location}/{listed.name}"
+    size = listed.byte_count - listed.footer_offset
+    ending, byte_count = storage.read_sized(listed.name, listed.footer_offset, size)
+    file = BloomFile.open(ending, byte_count, path)
+    footer = file.footer
+    stated = (byte_count, file.checksum, len(footer.segments), footer.definition_hash)
+    expected = (listed.byte_count, listed.checksum, listed.segment_count, listed.definition_hash)
+    strange = [one.file for one in footer.segments if parse_segment_name(one.file) is None]
+    if stated != expected or strange:
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{path} is not the Bloom file that the snapshot lists; build the index anew with "
+            "materialize_index",
+        )
+    return file
 
 
 def projection_stats(snapshot: Snapshot) -> pa.Table:

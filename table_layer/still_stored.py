@@ -23,6 +23,19 @@ from projseg.table_layer.metadata.table_schema import live_stored_names
 from projseg.table_layer.renamed_columns import named_spec
 from projseg.table_layer.storage.locate_storage import Storage
 
+_SCHEMA: Final = pa.schema(
+    [
+        ("versions", pa.string()),
+        ("tag", pa.string()),
+        ("segments", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("dropped_columns", pa.list_(pa.string())),
+        ("dropped_projections", pa.list_(pa.string())),
+        ("why", pa.string()),
+    ]
+)
+
 
 class DeadParts(msgspec.Struct, frozen=True):
     """What a segment stores that the table no longer has.
@@ -116,20 +129,6 @@ class LiveParts:
             return 0
         live = sum(zone.bytes for name, zone in entry.columns.items() if name in self.columns)
         return live * vector.row_count // entry.row_count + vector.byte_count
-
-
-_SCHEMA: Final = pa.schema(
-    [
-        ("versions", pa.string()),
-        ("tag", pa.string()),
-        ("segments", pa.int64()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("dropped_columns", pa.list_(pa.string())),
-        ("dropped_projections", pa.list_(pa.string())),
-        ("why", pa.string()),
-    ]
-)
 
 
 class StillStored(msgspec.Struct, frozen=True):

@@ -52,6 +52,8 @@ from projseg.table_layer.storage.storage_contract import (
     Storage,
 )
 
+_PROBE_BYTES: Final = 16
+
 
 @dataclass(frozen=True, slots=True)
 class CommitLabel:
@@ -191,10 +193,7 @@ def _definitions(
     return {definition_hash: known[definition_hash] for definition_hash in sorted(needed)}
 
 
-_PROBE_BYTES: Final = 16
-
-
-class VersionFile(Protocol):
+class _VersionFile(Protocol):
     """The file of a version of a log."""
 
     @property
@@ -206,7 +205,7 @@ class VersionFile(Protocol):
         """The commit that made it."""
 
 
-class LogVersion(Protocol):
+class _LogVersion(Protocol):
     """A version of a log, as its file says."""
 
     @property
@@ -214,11 +213,11 @@ class LogVersion(Protocol):
         """Its number."""
 
     @property
-    def file(self) -> VersionFile:
+    def file(self) -> _VersionFile:
         """Its file."""
 
 
-Version = TypeVar("Version", bound=LogVersion)
+Version = TypeVar("Version", bound=_LogVersion)
 
 
 def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
@@ -242,7 +241,7 @@ def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
 
 def published(
     storage: Storage,
-    file: VersionFile,
+    file: _VersionFile,
     payload: bytes,
     read: Callable[[], Version | None],
     made: Version,
@@ -253,7 +252,7 @@ def published(
     ----------
     storage : Storage
         Where the log is.
-    file : VersionFile
+    file : _VersionFile
         The version's number and write id.
     payload : bytes
         The file.
@@ -319,7 +318,7 @@ def probe(storage: Storage, files: list[str]) -> str:
     return name
 
 
-def _unknown(storage: Storage, file: VersionFile, error: Exception) -> CommitStateUnknownError:
+def _unknown(storage: Storage, file: _VersionFile, error: Exception) -> CommitStateUnknownError:
     return CommitStateUnknownError(
         "PROJSEG_COMMIT_STATE_UNKNOWN",
         f"version {file.version} of {storage.location} may have been committed with write id "
@@ -332,7 +331,7 @@ def removed_on_failure(
     storage: Storage,
     write_id: str,
     base_version: int | None,
-    read: Callable[[Storage, int], LogVersion | None] = read_version,
+    read: Callable[[Storage, int], _LogVersion | None] = read_version,
 ) -> Iterator[list[str]]:
     """Yield a list for the names of files written; they are removed if the commit is refused.
 
@@ -381,7 +380,7 @@ def _may_be_listed(
     storage: Storage,
     write_id: str,
     base_version: int | None,
-    read: Callable[[Storage, int], LogVersion | None],
+    read: Callable[[Storage, int], _LogVersion | None],
 ) -> bool:
     first = 0 if base_version is None else base_version + 1
     try:

@@ -42,6 +42,12 @@ from projseg.table_layer.metadata.table_schema import (
 )
 from projseg.table_layer.renamed_columns import stored_spec
 
+DEFINITION: Final = "catalog.definition"
+DEFINITION_VERSION: Final = "catalog.definitionVersion"
+"""The properties of a table that say which definition it adopted, and at which version."""
+
+_Value = TypeVar("_Value")
+
 
 def rebased_columns(
     changes: ColumnChanges | NewColumns, base: TableProperties, current: TableProperties
@@ -156,13 +162,6 @@ def _meaning(properties: TableProperties, name: str) -> tuple[ColumnDeclaration,
         if column.name.casefold() == name.casefold():
             return column, names
     return None
-
-
-DEFINITION: Final = "catalog.definition"
-DEFINITION_VERSION: Final = "catalog.definitionVersion"
-"""The properties of a table that say which definition it adopted, and at which version."""
-
-_Value = TypeVar("_Value")
 
 
 class Adopted(NamedTuple):

@@ -41,6 +41,9 @@ from projseg.table_layer.storage.storage_contract import ByteRange, Storage
 
 _LOST: Final = "removed by hand, or by a vacuum if this version is old? restore it from a copy"
 
+# A local file of no more bytes is read at once: a read costs more than its bytes.
+_WHOLE_BYTES_MAX: Final = 2 * ENDING_BYTES
+
 
 def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
     """Refuse entries that are not this commit's, or whose files are not as they state.
@@ -138,6 +141,13 @@ def _check_values(entry: SegmentEntry) -> None:
         raise _refused(entry, "states a number or a bound that a manifest cannot hold")
 
 
+def _refused(entry: SegmentEntry, problem: str) -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_BAD_COMMIT_ENTRY",
+        f"segment {entry.file[:200]!r} cannot be committed: it {problem}",
+    )
+
+
 def listed_ending(storage: Storage, entry: SegmentEntry, size: int = TAIL_LAYOUT.size) -> bytes:
     """Return the last bytes of a listed segment; refuse a file that is not the committed one.
 
@@ -160,77 +170,6 @@ def listed_ending(storage: Storage, entry: SegmentEntry, size: int = TAIL_LAYOUT
         If it does not end as a segment does.
     """
     return _ending(storage, entry, size, CorruptTableError, "was committed and", _LOST)
-
-
-def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -> bytes:
-    """Return `size` bytes of a listed segment.
-
-    Raises
-    ------
-    CorruptTableError
-        If the file is missing or too short.
-    StorageError
-        If it cannot be read.
-    """
-    return read_listed_ranges(storage, entry, [ByteRange(offset, size)])[0]
-
-
-def read_listed_ranges(
-    storage: Storage, entry: SegmentEntry, ranges: Sequence[ByteRange]
-) -> list[bytes]:
-    """Return several ranges of a listed segment; errors as of `read_listed`."""
-    try:
-        if len(ranges) == 1:
-            return [storage.read_range(entry.file, *ranges[0])]
-        return storage.read_ranges(entry.file, ranges)
-    except FileNotFoundError as missing:
-        raise CorruptTableError(
-            "PROJSEG_SEGMENT_MISSING",
-            f"{storage.location}/{entry.file} was committed and is missing; {_LOST}",
-        ) from missing
-
-
-def _ending(
-    storage: Storage,
-    entry: SegmentEntry,
-    wanted: int = TAIL_LAYOUT.size,
-    error: type[ProjsegError] = CommitError,
-    what: str = "was to be committed and",
-    advice: str = "write it again",
-) -> bytes:
-    where = f"{storage.location}/{entry.file}"
-    start = max(0, entry.byte_count - wanted)
-    try:
-        ending, size = storage.read_sized(entry.file, start, entry.byte_count - start)
-    except FileNotFoundError as missing:
-        raise error("PROJSEG_SEGMENT_MISSING", f"{where} {what} is missing; {advice}") from missing
-    if size != entry.byte_count:
-        raise error(
-            "PROJSEG_SEGMENT_DIFFERS",
-            f"{where} {what} has {size} bytes, not the {entry.byte_count} its writer reported; "
-            f"{advice}",
-        )
-    if size < TAIL_LAYOUT.size:
-        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", f"{where}: {size} bytes hold no tail")
-    stated = parse_tail(memoryview(ending)[-TAIL_LAYOUT.size :], size, where)[1]
-    if stated != entry.footer_checksum:
-        raise error(
-            "PROJSEG_SEGMENT_DIFFERS",
-            f"{where} {what} has footer checksum {stated:#x}, not the "
-            f"{entry.footer_checksum:#x} its writer reported; {advice}",
-        )
-    return ending
-
-
-def _refused(entry: SegmentEntry, problem: str) -> InvalidInputError:
-    return InvalidInputError(
-        "PROJSEG_BAD_COMMIT_ENTRY",
-        f"segment {entry.file[:200]!r} cannot be committed: it {problem}",
-    )
-
-
-# A local file of no more bytes is read at once: a read costs more than its bytes.
-_WHOLE_BYTES_MAX: Final = 2 * ENDING_BYTES
 
 
 def ending_bytes(entry: SegmentEntry) -> int:
@@ -276,7 +215,7 @@ class FetchedRanges:
         """Read ranges that will be asked for one by one."""
         wanted = [one for one in ranges if one not in self._held and self._from_ending(one) is None]
         if wanted:
-            contents = read_listed_ranges(self._storage, self._entry, wanted)
+            contents = _read_listed_ranges(self._storage, self._entry, wanted)
             self._held |= dict(zip(wanted, contents, strict=True))
 
     def forget(self) -> None:
@@ -289,3 +228,63 @@ class FetchedRanges:
         start = wanted.offset - (self._entry.byte_count - len(ending))
         is_within = 0 <= start <= start + wanted.size <= len(ending)
         return ending[start : start + wanted.size] if is_within and ending else None
+
+
+def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -> bytes:
+    """Return `size` bytes of a listed segment.
+
+    Raises
+    ------
+    CorruptTableError
+        If the file is missing or too short.
+    StorageError
+        If it cannot be read.
+    """
+    return _read_listed_ranges(storage, entry, [ByteRange(offset, size)])[0]
+
+
+def _read_listed_ranges(
+    storage: Storage, entry: SegmentEntry, ranges: Sequence[ByteRange]
+) -> list[bytes]:
+    """Return several ranges of a listed segment; errors as of `read_listed`."""
+    try:
+        if len(ranges) == 1:
+            return [storage.read_range(entry.file, *ranges[0])]
+        return storage.read_ranges(entry.file, ranges)
+    except FileNotFoundError as missing:
+        raise CorruptTableError(
+            "PROJSEG_SEGMENT_MISSING",
+            f"{storage.location}/{entry.file} was committed and is missing; {_LOST}",
+        ) from missing
+
+
+def _ending(
+    storage: Storage,
+    entry: SegmentEntry,
+    wanted: int = TAIL_LAYOUT.size,
+    error: type[ProjsegError] = CommitError,
+    what: str = "was to be committed and",
+    advice: str = "write it again",
+) -> bytes:
+    where = f"{storage.location}/{entry.file}"
+    start = max(0, entry.byte_count - wanted)
+    try:
+        ending, size = storage.read_sized(entry.file, start, entry.byte_count - start)
+    except FileNotFoundError as missing:
+        raise error("PROJSEG_SEGMENT_MISSING", f"{where} {what} is missing; {advice}") from missing
+    if size != entry.byte_count:
+        raise error(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where} {what} has {size} bytes, not the {entry.byte_count} its writer reported; "
+            f"{advice}",
+        )
+    if size < TAIL_LAYOUT.size:
+        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", f"{where}: {size} bytes hold no tail")
+    stated = parse_tail(memoryview(ending)[-TAIL_LAYOUT.size :], size, where)[1]
+    if stated != entry.footer_checksum:
+        raise error(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where} {what} has footer checksum {stated:#x}, not the "
+            f"{entry.footer_checksum:#x} its writer reported; {advice}",
+        )
+    return ending

@@ -27,6 +27,16 @@ KEYS: Final = ("build", "interval", "retain", "maxRowRatio", "maxBytesRatio")
 _UNITS: Final = {"hour": HOUR, "day": DAY, "week": WEEK}
 _AGE: Final = re.compile(r"([0-9]{1,9}) *(hour|day|week)s?", re.IGNORECASE)
 
+AUTO_COMPACT: Final = "autoCompact"
+"""Whether each commit compacts the time chunks that it wrote to."""
+COMPACT_MIN_SEGMENTS: Final = "compactMinSegments"
+"""How many segments of a time chunk are worth merging."""
+MAX_DELETED_RATIO: Final = "maxDeletedRatio"
+"""Which share of a segment's rows a deletion vector may name."""
+
+_MAX_DELETED_RATIO: Final = 0.2
+_SCOPE: Final = re.compile(rf"projection\.(.+)\.({'|'.join(KEYS)})", re.DOTALL)
+
 
 class ProjectionScope(msgspec.Struct, frozen=True):
     """The segments that a projection is built in; by default all, as they are written.
@@ -189,17 +199,6 @@ def _bad_scope(option: str, value: object, wanted: str) -> InvalidInputError:
     return InvalidInputError(
         "PROJSEG_BAD_OPTION", f"{option} {value!r} of a projection is not {wanted}"
     )
-
-
-AUTO_COMPACT: Final = "autoCompact"
-"""Whether each commit compacts the time chunks that it wrote to."""
-COMPACT_MIN_SEGMENTS: Final = "compactMinSegments"
-"""How many segments of a time chunk are worth merging."""
-MAX_DELETED_RATIO: Final = "maxDeletedRatio"
-"""Which share of a segment's rows a deletion vector may name."""
-
-_MAX_DELETED_RATIO: Final = 0.2
-_SCOPE: Final = re.compile(rf"projection\.(.+)\.({'|'.join(KEYS)})", re.DOTALL)
 
 
 def is_auto_compacted(properties: Mapping[str, str]) -> bool:

@@ -27,6 +27,10 @@ Checksum64 = Annotated[int, msgspec.Meta(ge=0)]
 Micros = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Bound = int | float | str | None
 
+_ENCODER: Final = msgspec.json.Encoder()
+
+LOGGER: Final = logging.getLogger("projseg.table")
+
 
 class ColumnZone(
     msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
@@ -201,9 +205,6 @@ class SegmentEntry(
         return built | {definition_hash for _, definition_hash, _ in self.not_built}
 
 
-_ENCODER: Final = msgspec.json.Encoder()
-
-
 def listed_as(file: str, vector: DeletionVector | None) -> str:
     """Return `SegmentEntry.listed_as` of a file and its deletion vector."""
     return file if vector is None else f"{file} without {vector.file}"
@@ -224,8 +225,6 @@ def written_files(entries: Sequence[SegmentEntry]) -> list[str]:
     """Return the names of new segments' files, and of the Bloom files made for them."""
     return [entry.file for entry in entries] + [one.name for one in bloom_files_of(entries)]
 
-
-LOGGER: Final = logging.getLogger("projseg.table")
 
 _ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
 
@@ -282,14 +281,11 @@ def warn_of_releases(releases: Iterable[str]) -> None:
         LOGGER.warning("executors run different releases of projseg; install one everywhere")
 
 
-# Check a segment entry against itself, when it is listed and when it is read.
-#
-# Planning computes with these numbers (rows less nulls, shares of a time range), so they have to
-# fit each other before anything is planned.
-
-
 def entry_problem(entry: SegmentEntry) -> str | None:
-    """Return why an entry contradicts itself or the limits of segments, or None if it does not."""
+    """Return why an entry contradicts itself or the limits of segments, or None if it does not.
+
+    Planning computes with these numbers, so they are checked when listed and when read.
+    """
     if entry.row_count > SEGMENT_ROWS_MAX or entry.byte_count > SEGMENT_BYTES_MAX:
         return (
             f"states {entry.row_count} rows and {entry.byte_count} bytes, more than a segment has"

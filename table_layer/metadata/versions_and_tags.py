@@ -36,6 +36,8 @@ _LISTED_AT_ONCE: Final = 1000
 """Names that stores tell in one answer."""
 _HINT_BYTES: Final = 256
 
+_TAG: Final = re.compile(rf"(?=.*[^0-9])[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{TAG_BYTES_MAX - 1}}}")
+
 
 def latest_version(storage: Storage) -> int:
     """Return the newest table version.
@@ -55,6 +57,40 @@ def latest_version(storage: Storage) -> int:
     newest = _newest_listed(storage, hint) if storage.is_remote else _newest_probed(storage, hint)
     KEPT.replace(key, newest, _HINT_BYTES)
     return newest
+
+
+def list_versions(storage: Storage, first: int = 0) -> list[int]:
+    """Return the kept versions from `first` on in order; empty if there is no table.
+
+    Raises
+    ------
+    CorruptTableError
+        If one is missing between two others.
+    """
+    return _without_gaps(storage, _named(storage, first))
+
+
+def holds_table(
+    location: str | os.PathLike[str],
+    storage_options: StorageOptionsLike | None = None,
+) -> bool:
+    """Whether a location holds a table; parameters are those of `open_storage`.
+
+    Raises
+    ------
+    CorruptTableError
+        If it holds remains of one.
+    OSError
+        If that cannot be found out, for want of permission, say.
+    """
+    storage = open_storage(location, storage_options)
+    try:
+        latest_version(storage)
+    except InvalidInputError as error:
+        if error.code == "PROJSEG_NOT_A_TABLE":
+            return False
+        raise
+    return True
 
 
 def _newest_probed(storage: Storage, hint: int | None) -> int:
@@ -117,17 +153,6 @@ def _manifest_names(storage: Storage) -> set[str]:
     return {file.name for file in storage.list_names(MANIFEST_PREFIX)}
 
 
-def list_versions(storage: Storage, first: int = 0) -> list[int]:
-    """Return the kept versions from `first` on in order; empty if there is no table.
-
-    Raises
-    ------
-    CorruptTableError
-        If one is missing between two others.
-    """
-    return _without_gaps(storage, _named(storage, first))
-
-
 def _named(storage: Storage, first: int) -> Iterator[int]:
     """Yield the versions from `first` on that a listing names."""
     after = snapshot_name(first - 1) if first else ""
@@ -151,29 +176,6 @@ def _without_gaps(storage: Storage, named: Iterable[int]) -> list[int]:
     return list(range(versions[0], versions[-1] + 1))
 
 
-def holds_table(
-    location: str | os.PathLike[str],
-    storage_options: StorageOptionsLike | None = None,
-) -> bool:
-    """Whether a location holds a table; parameters are those of `open_storage`.
-
-    Raises
-    ------
-    CorruptTableError
-        If it holds remains of one.
-    OSError
-        If that cannot be found out, for want of permission, say.
-    """
-    storage = open_storage(location, storage_options)
-    try:
-        latest_version(storage)
-    except InvalidInputError as error:
-        if error.code == "PROJSEG_NOT_A_TABLE":
-            return False
-        raise
-    return True
-
-
 def _probe_forward(storage: Storage, version: int) -> tuple[int, bool]:
     """Return (the last of the next versions that exist, whether there is none after it)."""
     for _ in range(_PROBES_MAX):
@@ -191,10 +193,7 @@ def _exists(storage: Storage, version: int) -> bool:
     return True
 
 
-_TAG: Final = re.compile(rf"(?=.*[^0-9])[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{TAG_BYTES_MAX - 1}}}")
-
-
-def tag_problem(name: str) -> str | None:
+def _tag_problem(name: str) -> str | None:
     """Return why a text cannot be a tag, or None if it can."""
     if not isinstance(name, str) or _TAG.fullmatch(name) is None:
         return (
@@ -206,7 +205,7 @@ def tag_problem(name: str) -> str | None:
 
 def check_tag(name: str) -> str:
     """Return `name`, or raise InvalidInputError (PROJSEG_BAD_NAME) if it cannot be a tag."""
-    problem = tag_problem(name)
+    problem = _tag_problem(name)
     if problem is not None:
         raise InvalidInputError("PROJSEG_BAD_NAME", f"tag '{str(name)[:200]}' {problem}")
     return name
@@ -219,7 +218,7 @@ def tags_problem(tags: Mapping[str, int], version: int) -> str | None:
     if list(tags) != sorted(tags):
         return "its tags are not in order"
     for name, tagged in tags.items():
-        problem = tag_problem(name)
+        problem = _tag_problem(name)
         if problem is not None or tagged >= version:
             return f"its tag '{name[:200]}' {problem or f'names version {tagged}'}"
     return None

@@ -20,7 +20,6 @@ from projseg.table_layer.storage.store_location import StorageOptions, StoreLoca
 if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig
 
-
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _NOT_SENT: Final = re.compile(r"kind: Connect|kind: Builder")
 _TIMEOUTS: Final = frozenset({408, 499})
@@ -29,6 +28,57 @@ _NO_ANSWER: Final = re.compile(r"HTTP error|kind: Connect|[Tt]imeout|timed out")
 _METADATA_SERVICE: Final = re.compile(r"169\.254\.|metadata\.google\.internal")
 _DENIALS: Final = ("PermissionDeniedError", "UnauthenticatedError")
 _NO_BUCKET: Final = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist")
+
+Result = TypeVar("Result")
+
+_CLIENTS_MAX: Final = 32
+_RETRIES: Final = 6
+_RETRY_SECONDS_MAX: Final = 60
+_FIRST_BACKOFF: Final = timedelta(milliseconds=100)
+_LONGEST_BACKOFF: Final = timedelta(seconds=3)
+
+_CLIENT_KEYS: Final = (
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "default_content_type",
+    "http1_only",
+    "http2_keep_alive_interval",
+    "http2_keep_alive_timeout",
+    "http2_keep_alive_while_idle",
+    "http2_only",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "proxy_url",
+    "randomize_addresses",
+    "read_timeout",
+    "root_certificate",
+    "timeout",
+    "user_agent",
+)
+"""Storage options about the connection; obstore takes them apart from those about the store."""
+
+_OF_LOCATION: Final = ("bucket", "bucket_name", "container", "container_name")
+_PROVIDER: Final = re.compile("aws_|azure_|google_")
+
+_used_by: int | None = None
+
+_KNOWN: Final = (
+    *_CLIENT_KEYS,
+    "access_key_id",
+    "account_key",
+    "account_name",
+    "endpoint",
+    "region",
+    "secret_access_key",
+    "session_token",
+    "service_account",
+    "service_account_key",
+    "skip_signature",
+    "virtual_hosted_style_request",
+)
 
 
 class _Meaning(NamedTuple):
@@ -68,97 +118,6 @@ _PLAIN_HTTP: Final = _Meaning(
     "the endpoint is not https",
     "give storage option allow_http=true, or AWS_ALLOW_HTTP=true, if that is meant",
 )
-
-
-def was_refused(error: BaseException) -> bool:
-    """Whether a failed request certainly had no effect: it was not sent, or it was refused."""
-    status = status_of(error)
-    if status is None:
-        return _NOT_SENT.search(str(error)) is not None
-    return status not in _TIMEOUTS and (status < 500 or status == _NOT_IMPLEMENTED)
-
-
-def is_missing_bucket(error: BaseException) -> bool:
-    """Whether a failure says that the bucket or container is not there."""
-    return _NO_BUCKET.search(str(error)) is not None
-
-
-def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that a failure tells, or None."""
-    found = _STATUS.search(str(error))
-    return None if found is None else int(found[1])
-
-
-def store_error(error: BaseException, action: str, where: str) -> StorageError:
-    """Return the error of a failed request, in a user's words and without the store's.
-
-    Parameters
-    ----------
-    error : BaseException
-        As obstore raised it.
-    action : str
-        The action on the file, such as `read`.
-    where : str
-        The file or table, as the user would name it.
-    """
-    code, problem, remedy = _meaning(error)
-    return StorageError(code, f"cannot {action} {where}: {problem}; {remedy}")
-
-
-def _meaning(error: BaseException) -> _Meaning:
-    text, status, kind = str(error), status_of(error), type(error).__name__
-    signs = (
-        (_DENIED, kind in _DENIALS or status in (401, 403)),
-        (_NO_CREDENTIALS, _METADATA_SERVICE.search(text) is not None),
-        (_MISSING, is_missing_bucket(error) or isinstance(error, FileNotFoundError)),
-        (_NO_CONDITION, kind == "NotSupportedError" or status == _NOT_IMPLEMENTED),
-        (_PLAIN_HTTP, "BadScheme" in text),
-        (_UNREACHABLE, _NO_ANSWER.search(text) is not None),
-    )
-    for meaning, applies in signs:
-        if applies:
-            return meaning
-    problem = f"the request failed ({kind})"
-    if status is not None:
-        problem = f"the store answered with status {status}"
-    return _Meaning("PROJSEG_STORAGE_FAILED", problem, "try again when the store works")
-
-
-Result = TypeVar("Result")
-
-_CLIENTS_MAX: Final = 32
-_RETRIES: Final = 6
-_RETRY_SECONDS_MAX: Final = 60
-_FIRST_BACKOFF: Final = timedelta(milliseconds=100)
-_LONGEST_BACKOFF: Final = timedelta(seconds=3)
-
-_CLIENT_KEYS: Final = (
-    "allow_http",
-    "allow_invalid_certificates",
-    "connect_timeout",
-    "default_content_type",
-    "http1_only",
-    "http2_keep_alive_interval",
-    "http2_keep_alive_timeout",
-    "http2_keep_alive_while_idle",
-    "http2_only",
-    "pool_idle_timeout",
-    "pool_max_idle_per_host",
-    "proxy_ca_certificate",
-    "proxy_excludes",
-    "proxy_url",
-    "randomize_addresses",
-    "read_timeout",
-    "root_certificate",
-    "timeout",
-    "user_agent",
-)
-"""Storage options about the connection; obstore takes them apart from those about the store."""
-
-_OF_LOCATION: Final = ("bucket", "bucket_name", "container", "container_name")
-_PROVIDER: Final = re.compile("aws_|azure_|google_")
-
-_used_by: int | None = None
 
 
 class StoreClient(NamedTuple):
@@ -260,22 +219,6 @@ def _refused(
     return InvalidInputError("PROJSEG_BAD_STORAGE_OPTION", problem + remedy)
 
 
-_KNOWN: Final = (
-    *_CLIENT_KEYS,
-    "access_key_id",
-    "account_key",
-    "account_name",
-    "endpoint",
-    "region",
-    "secret_access_key",
-    "session_token",
-    "service_account",
-    "service_account_key",
-    "skip_signature",
-    "virtual_hosted_style_request",
-)
-
-
 def requested(action: str, where: str, request: Callable[[], Result]) -> Result:
     """Return what a request returns.
 
@@ -303,8 +246,62 @@ def requested(action: str, where: str, request: Callable[[], Result]) -> Result:
         is_failure = isinstance(error, BaseError | OSError | ValueError)
         if not is_failure and type(error).__name__ != "PanicException":
             raise
-        if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
+        if isinstance(error, FileNotFoundError) and not _is_missing_bucket(error):
             failure = FileNotFoundError(errno.ENOENT, "there is no such object", where)
         else:
             failure = store_error(error, action, where)
     raise failure  # outside, so that the store's own text is no part of it
+
+
+def was_refused(error: BaseException) -> bool:
+    """Whether a failed request certainly had no effect: it was not sent, or it was refused."""
+    status = status_of(error)
+    if status is None:
+        return _NOT_SENT.search(str(error)) is not None
+    return status not in _TIMEOUTS and (status < 500 or status == _NOT_IMPLEMENTED)
+
+
+def _is_missing_bucket(error: BaseException) -> bool:
+    """Whether a failure says that the bucket or container is not there."""
+    return _NO_BUCKET.search(str(error)) is not None
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status that a failure tells, or None."""
+    found = _STATUS.search(str(error))
+    return None if found is None else int(found[1])
+
+
+def store_error(error: BaseException, action: str, where: str) -> StorageError:
+    """Return the error of a failed request, in a user's words and without the store's.
+
+    Parameters
+    ----------
+    error : BaseException
+        As obstore raised it.
+    action : str
+        The action on the file, such as `read`.
+    where : str
+        The file or table, as the user would name it.
+    """
+    code, problem, remedy = _meaning(error)
+    return StorageError(code, f"cannot {action} {where}: {problem}; {remedy}")
+
+
+def _meaning(error: BaseException) -> _Meaning:
+    text, status, kind = str(error), status_of(error), type(error).__name__
+    signs = (
+        (_DENIED, kind in _DENIALS or status in (401, 403)),
+        (_NO_CREDENTIALS, _METADATA_SERVICE.search(text) is not None),
+        (_MISSING, _is_missing_bucket(error) or isinstance(error, FileNotFoundError)),
+        (_NO_CONDITION, kind == "NotSupportedError" or status == _NOT_IMPLEMENTED),
+        (_PLAIN_HTTP, "BadScheme" in text),
+        (_UNREACHABLE, _NO_ANSWER.search(text) is not None),
+    )
+    for meaning, applies in signs:
+        if applies:
+            return meaning
+    problem = f"the request failed ({kind})"
+    if status is not None:
+        problem = f"the store answered with status {status}"
+    return _Meaning("PROJSEG_STORAGE_FAILED", problem, "try again when the store works")
