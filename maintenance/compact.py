@@ -39,7 +39,7 @@ from projseg.writer.table_writer import chunk_around, is_coarser, segment_granul
 # A segment file may have twice as many bytes, so that merging what fits cannot pass the limit.
 _GROUP_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 2
 
-_PLAN = pa.schema(
+_PLAN: Final = pa.schema(
     [
         ("interval_start", TIMESTAMP),
         ("interval_end", TIMESTAMP),
@@ -51,6 +51,136 @@ _PLAN = pa.schema(
         ("files", pa.list_(pa.string())),
     ]
 )
+
+IN_THREADS: Final = ThreadRunner()
+"""How segments are merged without a cluster: each merge uses all processors by itself."""
+
+LOGGER: Final = logging.getLogger("projseg.table")
+
+_MIN_SEGMENTS_BY_HAND: Final = 2
+_MIN_SEGMENTS_BY_POLICY: Final = 8
+
+
+class Compaction(msgspec.Struct, frozen=True, tag="compact"):
+    """Which segments are merged.
+
+    Parameters
+    ----------
+    interval : (int, int) or None
+        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
+    target_rows : int or None
+        Most rows of a new segment; None: the table's target.
+    is_policy : bool
+        Whether any commit may compact, so that a row must not be written again by each.
+    purge : bool
+        Only segments that store removed values are written anew, each by itself.
+    """
+
+    interval: tuple[int, int] | None = None
+    target_rows: int | None = None
+    is_policy: bool = False
+    purge: bool = False
+
+    def groups(self, snapshot: Snapshot) -> list[Group]:
+        """Return the groups of segments that are merged.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_OPTION, PROJSEG_BAD_ARGUMENT.
+        """
+        properties = snapshot.properties
+        rows = self.target_rows
+        if rows is not None and not (type(rows) is int and rows >= 1):
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"target_segment_rows {rows!r} of a compaction is not a number above 0; leave it "
+                f"out for the table's {properties.target_segment_rows}",
+            )
+        entries = segments_in(snapshot, self.interval)
+        live = LiveParts.of(snapshot)
+        if self.purge:
+            return _groups_of_one(entry for entry in entries if live.dead(entry))
+        return plan_groups(
+            entries,
+            target_rows=self.target_rows or properties.target_segment_rows,
+            min_segments=compact_min_segments(properties.properties)
+            or (_MIN_SEGMENTS_BY_POLICY if self.is_policy else _MIN_SEGMENTS_BY_HAND),
+            is_policy=self.is_policy,
+            is_dirty=lambda entry: bool(live.dead(entry)),
+            granularity=segment_granularity(properties),
+        )
+
+    def plan(self, target: Target) -> list[Merging]:
+        """Return the tasks that merge them."""
+        return [self.task(target, tuple(group.inputs)) for group in self.groups(target.snapshot)]
+
+    def task(self, target: Target, replaced: tuple[SegmentEntry, ...]) -> Merging:
+        """Return the task that merges these segments."""
+        return Merging(target, replaced)
+
+
+def compact(
+    base: Snapshot,
+    compaction: Compaction,
+    *,
+    runner: TaskRunner | None = None,
+    watchers: Watchers = NOBODY,
+    note: CommitNote = NO_NOTE,
+) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
+    """Merge small segments.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The table.
+    compaction : Compaction
+        Which segments.
+    runner : TaskRunner or None
+        Who merges; None: threads of this process.
+    watchers : Watchers
+        Receives the progress of the work.
+    note : CommitNote
+        What the table's history is to say besides.
+
+    Returns
+    -------
+    (Snapshot, tuple of SegmentEntry)
+        The version written, or the newest if there was nothing to do; the new segments.
+    """
+    interval, target_rows = compaction.interval, compaction.target_rows
+    snapshot, entries = Replacement(
+        base,
+        compaction,
+        "compact",
+        runner or IN_THREADS,
+        watchers,
+        note.asking(
+            interval=None if interval is None else str(Interval(*interval)),
+            targetSegmentRows=None if target_rows is None else str(target_rows),
+            auto="true" if compaction.is_policy else None,
+            purge="true" if compaction.purge else None,
+        ),
+    ).run()
+    if snapshot.bloom_files and not compaction.is_policy:
+        snapshot = _with_gathered_indexes(snapshot)
+    return snapshot, entries
+
+
+def _with_gathered_indexes(snapshot: Snapshot) -> Snapshot:
+    """Gather Bloom files, and leave out the segments that are gone; the rest is committed."""
+    # Imported here: most tables have no index.
+    from projseg.maintenance.gather_blooms import gather_all
+
+    try:
+        return gather_all(snapshot)
+    except ProjsegError as error:
+        LOGGER.warning(
+            "segments of %s were compacted; gathering its Bloom files failed: %s",
+            without_secrets(snapshot.storage.location),
+            error,
+        )
+    return snapshot
 
 
 @dataclass(slots=True)
@@ -151,19 +281,6 @@ def plan_groups(
     ]
 
 
-def _by_time(interval: tuple[int, int] | None) -> tuple[int, int]:
-    return interval or (0, 0)
-
-
-def groups_of_one(entries: Iterable[SegmentEntry]) -> list[Group]:
-    """Return a group for each segment, the oldest first."""
-    groups = []
-    for entry in sorted(entries, key=lambda entry: (entry.min_time_us or 0, entry.file)):
-        groups.append(Group())
-        groups[-1].add(entry, is_dirty=True)
-    return groups
-
-
 def _first_fit(
     entries: Iterable[SegmentEntry], target_rows: int, dirty: Container[str]
 ) -> Iterator[Group]:
@@ -179,6 +296,19 @@ def _first_fit(
         if group.row_count == target_rows:
             open_groups.remove(group)
     yield from groups
+
+
+def _by_time(interval: tuple[int, int] | None) -> tuple[int, int]:
+    return interval or (0, 0)
+
+
+def _groups_of_one(entries: Iterable[SegmentEntry]) -> list[Group]:
+    """Return a group for each segment, the oldest first."""
+    groups = []
+    for entry in sorted(entries, key=lambda entry: (entry.min_time_us or 0, entry.file)):
+        groups.append(Group())
+        groups[-1].add(entry, is_dirty=True)
+    return groups
 
 
 def plan_rows(groups: Iterable[Group]) -> pa.Table:
@@ -201,134 +331,3 @@ def plan_rows(groups: Iterable[Group]) -> pa.Table:
         for group in groups
     ]
     return pa.Table.from_pylist(rows, _PLAN)
-
-
-IN_THREADS: Final = ThreadRunner()
-"""How segments are merged without a cluster: each merge uses all processors by itself."""
-
-LOGGER: Final = logging.getLogger("projseg.table")
-
-_MIN_SEGMENTS_BY_HAND: Final = 2
-_MIN_SEGMENTS_BY_POLICY: Final = 8
-
-
-class Compaction(msgspec.Struct, frozen=True, tag="compact"):
-    """Which segments are merged.
-
-    Parameters
-    ----------
-    interval : (int, int) or None
-        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
-    target_rows : int or None
-        Most rows of a new segment; None: the table's target.
-    is_policy : bool
-        Whether any commit may compact, so that a row must not be written again by each.
-    purge : bool
-        Only segments that store removed values are written anew, each by itself.
-    """
-
-    interval: tuple[int, int] | None = None
-    target_rows: int | None = None
-    is_policy: bool = False
-    purge: bool = False
-
-    def groups(self, snapshot: Snapshot) -> list[Group]:
-        """Return the groups of segments that are merged.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_OPTION, PROJSEG_BAD_ARGUMENT.
-        """
-        properties = snapshot.properties
-        rows = self.target_rows
-        if rows is not None and not (type(rows) is int and rows >= 1):
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT",
-                f"target_segment_rows {rows!r} of a compaction is not a number above 0; leave it "
-                f"out for the table's {properties.target_segment_rows}",
-            )
-        entries = segments_in(snapshot, self.interval)
-        live = LiveParts.of(snapshot)
-        if self.purge:
-            return groups_of_one(entry for entry in entries if live.dead(entry))
-        return plan_groups(
-            entries,
-            target_rows=self.target_rows or properties.target_segment_rows,
-            min_segments=compact_min_segments(properties.properties)
-            or (_MIN_SEGMENTS_BY_POLICY if self.is_policy else _MIN_SEGMENTS_BY_HAND),
-            is_policy=self.is_policy,
-            is_dirty=lambda entry: bool(live.dead(entry)),
-            granularity=segment_granularity(properties),
-        )
-
-    def plan(self, target: Target) -> list[Merging]:
-        """Return the tasks that merge them."""
-        return [self.task(target, tuple(group.inputs)) for group in self.groups(target.snapshot)]
-
-    def task(self, target: Target, replaced: tuple[SegmentEntry, ...]) -> Merging:
-        """Return the task that merges these segments."""
-        return Merging(target, replaced)
-
-
-def compact(
-    base: Snapshot,
-    compaction: Compaction,
-    *,
-    runner: TaskRunner | None = None,
-    watchers: Watchers = NOBODY,
-    note: CommitNote = NO_NOTE,
-) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
-    """Merge small segments.
-
-    Parameters
-    ----------
-    base : Snapshot
-        The table.
-    compaction : Compaction
-        Which segments.
-    runner : TaskRunner or None
-        Who merges; None: threads of this process.
-    watchers : Watchers
-        Receives the progress of the work.
-    note : CommitNote
-        What the table's history is to say besides.
-
-    Returns
-    -------
-    (Snapshot, tuple of SegmentEntry)
-        The version written, or the newest if there was nothing to do; the new segments.
-    """
-    interval, target_rows = compaction.interval, compaction.target_rows
-    snapshot, entries = Replacement(
-        base,
-        compaction,
-        "compact",
-        runner or IN_THREADS,
-        watchers,
-        note.asking(
-            interval=None if interval is None else str(Interval(*interval)),
-            targetSegmentRows=None if target_rows is None else str(target_rows),
-            auto="true" if compaction.is_policy else None,
-            purge="true" if compaction.purge else None,
-        ),
-    ).run()
-    if snapshot.bloom_files and not compaction.is_policy:
-        snapshot = _with_gathered_indexes(snapshot)
-    return snapshot, entries
-
-
-def _with_gathered_indexes(snapshot: Snapshot) -> Snapshot:
-    """Gather Bloom files, and leave out the segments that are gone; the rest is committed."""
-    # Imported here: most tables have no index.
-    from projseg.maintenance.gather_blooms import gather_all
-
-    try:
-        return gather_all(snapshot)
-    except ProjsegError as error:
-        LOGGER.warning(
-            "segments of %s were compacted; gathering its Bloom files failed: %s",
-            without_secrets(snapshot.storage.location),
-            error,
-        )
-    return snapshot

@@ -53,6 +53,8 @@ from projseg.writer.segment_contents import (
 )
 from projseg.writer.segment_filters import SegmentKeys, segment_filter, segment_keys
 
+BATCH_ROWS: Final = 16 * PAGE_ROWS_MAX
+
 
 @dataclass(frozen=True, slots=True)
 class UncachedColumns:
@@ -104,9 +106,6 @@ class UncachedColumns:
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
         """Return the rows [first, end) of a column."""
         return self.vector(name, is_state=is_state).slice(first, end)
-
-
-BATCH_ROWS: Final = 16 * PAGE_ROWS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ def build_from_segment(
     plan = None if spec.holds_rows else _finer(spec, facts)
     if plan is None or plan.source is None:
         return build_projection(base, spec)
-    source = projection_columns(base.segment, plan.source, base.schema)
+    source = _projection_columns(base.segment, plan.source, base.schema)
 
     def folded() -> tuple[Partial, int]:
         rows = filter_rows(all_rows(source), plan.filter)
@@ -193,25 +192,10 @@ def stored_groups(
     segment: SegmentFile, spec: ProjectionSpec, schema: TableSchema, stored_name: str
 ) -> Partial:
     """Return the groups of a projection that a segment stores, perhaps under another name."""
-    source = projection_columns(segment, replace(spec, name=stored_name), schema)
+    source = _projection_columns(segment, replace(spec, name=stored_name), schema)
     keys = [stored_column(named.expression) for named in spec.grouping]
     feeds = [MergeStates(primitive.text) for primitive in spec.primitives]
     return stored_partial(all_rows(source), keys, spec.primitives, feeds)
-
-
-def projection_columns(
-    segment: SegmentFile, spec: ProjectionSpec, schema: TableSchema
-) -> UncachedColumns:
-    """Return a stored projection as a source, once it is known to be what its definition says.
-
-    Raises
-    ------
-    CorruptTableError
-        If its columns are others.
-    """
-    where = f"{segment.path}: projection '{spec.name}'"
-    require_match(projection_mismatches(spec, segment.table(spec.name)), where)
-    return UncachedColumns(segment, spec.name, schema)
 
 
 def _finer(spec: ProjectionSpec, facts: SegmentFacts) -> SourcePlan | None:
@@ -233,6 +217,27 @@ def _merges_exactly(primitive: Primitive) -> bool:
     """Whether a state does not depend on the order of rows: no sums of doubles, nothing thinned."""
     has_doubles = any(pa.types.is_floating(arrow_type) for _, arrow_type in primitive.fields)
     return not (has_doubles and primitive.kind.is_weighable) and not primitive.kind.is_thinned
+
+
+def _projection_columns(
+    segment: SegmentFile, spec: ProjectionSpec, schema: TableSchema
+) -> UncachedColumns:
+    """Return a stored projection as a source, once it is known to be what its definition says."""
+    where = f"{segment.path}: projection '{spec.name}'"
+    require_match(projection_mismatches(spec, segment.table(spec.name)), where)
+    return UncachedColumns(segment, spec.name, schema)
+
+
+def column_keys(segment: SegmentFile, schema: TableSchema, wanted: WantedFilter) -> SegmentKeys:
+    """Return the keys of a stored column with the postings that its segment is to hold.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        If the segment cannot be read.
+    """
+    base = UncachedColumns(segment, BASE_TABLE, schema)
+    return segment_keys(wanted, base.read("base", wanted.column))
 
 
 def stored_filter(
@@ -258,7 +263,7 @@ def stored_filter(
     CorruptionError, StorageError
         If the segment cannot be read.
     """
-    postings = stored_postings_bytes(segment, wanted)
+    postings = _stored_postings_bytes(segment, wanted)
     try:
         keys = _stored_keys(segment, schema, wanted)
     except (CorruptionError, StorageError):
@@ -268,7 +273,7 @@ def stored_filter(
     return segment_filter(entry, keys, wanted, postings)
 
 
-def stored_postings_bytes(segment: SegmentFile, wanted: WantedFilter) -> int | str | None:
+def _stored_postings_bytes(segment: SegmentFile, wanted: WantedFilter) -> int | str | None:
     """Return the bytes of a segment's postings, or why it has none; None if it might have some."""
     definition = wanted.definition
     if not definition.postings:
@@ -282,18 +287,6 @@ def stored_postings_bytes(segment: SegmentFile, wanted: WantedFilter) -> int | s
     if is_there and segment.column_entry(BASE_TABLE, "base", name).dictionary is not None:
         return None
     return NO_DICTIONARY
-
-
-def column_keys(segment: SegmentFile, schema: TableSchema, wanted: WantedFilter) -> SegmentKeys:
-    """Return the keys of a stored column with the postings that its segment is to hold.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If the segment cannot be read.
-    """
-    base = UncachedColumns(segment, BASE_TABLE, schema)
-    return segment_keys(wanted, base.read("base", wanted.column))
 
 
 def _stored_keys(

@@ -57,15 +57,36 @@ _ZONE_FIELDS: Final = {
     "exact": "whether bounds are values",
 }
 
+_HELD_BYTES_MAX: Final = 64 << 20
 
-class ColumnScan:
-    """Bounds, nulls and NaN of a column, gathered page by page.
 
-    Parameters
-    ----------
-    arrow_type : pa.DataType
-        The column's type.
+def column_mismatches(
+    entry: SegmentEntry, segment: SegmentFile, time_column: str | None
+) -> Iterator[Mismatch]:
+    """Yield where an entry's zones and time range are not those of the segment's rows.
+
+    Memory is that of a page and of one dictionary.
     """
+    for column in segment.tables[0].columns:
+        scan = _ColumnScan(parse_type_name(column.type))
+        for page in range(len(segment.directory(BASE_TABLE, "base", column.name))):
+            scan.add(segment.column(BASE_TABLE, "base", column.name, page, page + 1))
+        stated = entry.columns.get(column.name)
+        if stated is not None:
+            found = scan.zone(stated.bytes)
+            for field, words in _ZONE_FIELDS.items():
+                claim, fact = getattr(stated, field), getattr(found, field)
+                if claim != fact:
+                    yield Mismatch(f"{words} of column '{column.name}'", claim, fact)
+        if column.name == time_column:
+            times = scan.time_bounds()
+            if (entry.min_time_us, entry.max_time_us) != times:
+                claim = (entry.min_time_us, entry.max_time_us)
+                yield Mismatch("smallest and largest time", claim, times)
+
+
+class _ColumnScan:
+    """Bounds, nulls and NaN of a column, gathered page by page."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
@@ -142,31 +163,6 @@ class ColumnScan:
             self._bounds = low, high
 
 
-def column_mismatches(
-    entry: SegmentEntry, segment: SegmentFile, time_column: str | None
-) -> Iterator[Mismatch]:
-    """Yield where an entry's zones and time range are not those of the segment's rows.
-
-    Memory is that of a page and of one dictionary.
-    """
-    for column in segment.tables[0].columns:
-        scan = ColumnScan(parse_type_name(column.type))
-        for page in range(len(segment.directory(BASE_TABLE, "base", column.name))):
-            scan.add(segment.column(BASE_TABLE, "base", column.name, page, page + 1))
-        stated = entry.columns.get(column.name)
-        if stated is not None:
-            found = scan.zone(stated.bytes)
-            for field, words in _ZONE_FIELDS.items():
-                claim, fact = getattr(stated, field), getattr(found, field)
-                if claim != fact:
-                    yield Mismatch(f"{words} of column '{column.name}'", claim, fact)
-        if column.name == time_column:
-            times = scan.time_bounds()
-            if (entry.min_time_us, entry.max_time_us) != times:
-                claim = (entry.min_time_us, entry.max_time_us)
-                yield Mismatch("smallest and largest time", claim, times)
-
-
 def order_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
     """Yield where base rows do not ascend by the columns that the footer says sort them."""
     names = segment.tables[0].sort_order
@@ -206,9 +202,6 @@ def first_descent(columns: list[NDArray[Any]]) -> int | None:
     return int(found[0]) + 1 if len(found) else None
 
 
-_HELD_BYTES_MAX = 64 << 20
-
-
 def bloom_mismatches(
     snapshot: Snapshot, listed: BloomReference, entries: Mapping[str, SegmentEntry] | None
 ) -> Iterator[Mismatch]:
@@ -241,40 +234,6 @@ def bloom_mismatches(
                 one for one in file.footer.segments if one.band == number and one.file in entries
             ]
             yield from _differing(snapshot, listed, file, band, slots, wanted, entries)
-
-
-def postings_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
-    """Yield the postings of a segment that are not those of its values.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If it cannot be read.
-    """
-    for column in segment.tables[0].columns:
-        for stored in column_postings(segment, BASE_TABLE, "base", column.name):
-            if stored.definition.column_name != column.name:
-                continue
-            made = build_postings(
-                stored.definition, segment.column(BASE_TABLE, "base", column.name)
-            )
-            if isinstance(made, str) or not _are_equal(made, stored):
-                what = f"{stored.definition.kind} postings of column '{column.name}'"
-                yield Mismatch(what, "those of its values", "others")
-
-
-def _are_equal(made: BuiltPostings, stored: StoredPostings) -> bool:
-    if not made.keys.values.equals(stored.keys.values):
-        return False
-    start = 0
-    for keys, places in stored.pages():
-        end = start + len(keys)
-        if not np.array_equal(made.key_ids[start:end], keys):
-            return False
-        if not np.array_equal(made.places[start:end], places):
-            return False
-        start = end
-    return start == len(made.places)
 
 
 def _differing(
@@ -311,3 +270,37 @@ def _differing(
         for number in sorted(wrong):
             what = f"filter of segment {made[number].file}"
             yield Mismatch(what, "that of its values", "another")
+
+
+def postings_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
+    """Yield the postings of a segment that are not those of its values.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        If it cannot be read.
+    """
+    for column in segment.tables[0].columns:
+        for stored in column_postings(segment, BASE_TABLE, "base", column.name):
+            if stored.definition.column_name != column.name:
+                continue
+            made = build_postings(
+                stored.definition, segment.column(BASE_TABLE, "base", column.name)
+            )
+            if isinstance(made, str) or not _are_equal(made, stored):
+                what = f"{stored.definition.kind} postings of column '{column.name}'"
+                yield Mismatch(what, "those of its values", "others")
+
+
+def _are_equal(made: BuiltPostings, stored: StoredPostings) -> bool:
+    if not made.keys.values.equals(stored.keys.values):
+        return False
+    start = 0
+    for keys, places in stored.pages():
+        end = start + len(keys)
+        if not np.array_equal(made.key_ids[start:end], keys):
+            return False
+        if not np.array_equal(made.places[start:end], places):
+            return False
+        start = end
+    return start == len(made.places)

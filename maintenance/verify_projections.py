@@ -47,6 +47,8 @@ from projseg.writer.sort_order import sort_keys
 _TOLERANCE: Final = 1e-9
 _EPSILON: Final = float(np.finfo(np.float64).eps)
 
+_Places = NDArray[np.int64]
+
 
 def verify_projection(
     segment: SegmentFile, table: TableEntry, schema: TableSchema
@@ -63,7 +65,7 @@ def verify_projection(
         is_sound = False
         yield Mismatch(f"{owner}: {what}", expected, found)
     if is_sound and not spec.changed_zones and not _has_forgotten_rows(segment, schema, spec):
-        compare = sorted_rows_mismatches if spec.holds_rows else _rows_mismatches
+        compare = _sorted_rows_mismatches if spec.holds_rows else _group_mismatches
         for what, expected, found in compare(PagedSource(segment, schema), table, spec):
             yield Mismatch(f"{owner}: {what}", expected, found)
 
@@ -84,7 +86,7 @@ def _has_forgotten_rows(segment: SegmentFile, schema: TableSchema, spec: Project
     )
 
 
-def _rows_mismatches(
+def _group_mismatches(
     base: PagedSource, table: TableEntry, spec: ProjectionSpec
 ) -> Iterator[Mismatch]:
     try:
@@ -192,9 +194,7 @@ def _tolerances(
 
 
 def _tolerances_of_moments(columns: Mapping[str, Vector]) -> dict[str, NDArray[np.float64]]:
-    """Return tolerances from a bound on the sum of absolute values.
-
-    The bound is sqrt(n * (squares + n * mean**2)).
+    """Return tolerances from sqrt(n * (squares + n * mean**2)), a bound on the absolute sum.
 
     An error of a few roundings in the mean adds its square to the squares.
     """
@@ -254,10 +254,7 @@ def _as_set(scalar: pa.Scalar) -> list[str] | None:
     return None if not scalar.is_valid else sorted(str(value) for value in scalar.values)
 
 
-Places = NDArray[np.int64]
-
-
-def sorted_rows_mismatches(
+def _sorted_rows_mismatches(
     base: PagedSource, table: TableEntry, spec: ProjectionSpec
 ) -> Iterator[Mismatch]:
     """Yield where a stored projection of rows is not in its order, or differs from base rows."""
@@ -297,7 +294,7 @@ class _StoredRows:
         self._segment, self._table = segment, table
         self.row_count = table.row_count
 
-    def places_of(self, base_rows: RowRange) -> tuple[Places, Places]:
+    def places_of(self, base_rows: RowRange) -> tuple[_Places, _Places]:
         """Return the rows that are some base rows, ascending, and the numbers of these."""
         directory = self._segment.directory(self._table.name, "state", ROW_NUMBER)
         low, high = directory.records["minimum"], directory.records["maximum"]
@@ -312,7 +309,7 @@ class _StoredRows:
             found.append(numbers[hits])
         return np.concatenate(places), np.concatenate(found)
 
-    def values_at(self, role: Role, name: str, places: Places) -> Vector:
+    def values_at(self, role: Role, name: str, places: _Places) -> Vector:
         """Return a column at some rows, ascending."""
         starts = self._segment.directory(self._table.name, role, name).row_starts
         pages = np.searchsorted(starts, places, side="right") - 1

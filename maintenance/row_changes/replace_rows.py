@@ -85,22 +85,6 @@ def replace_rows(
     )
 
 
-def fulfilling(
-    batches: Iterable[pa.RecordBatch], properties: TableProperties, condition: Condition
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows in the table's columns and types, each of which fulfils a condition.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_ROWS_OUTSIDE_FILTER if a row does not, and what is wrong with the rows.
-    """
-    query = scanned(properties, condition)
-    for batch in normalise_batches(batches, properties.schema, properties.time_column):
-        _require_matching(batch, query, condition)
-        yield batch
-
-
 def replace_by_written(
     storage: Storage,
     entries: Sequence[SegmentEntry],
@@ -131,7 +115,6 @@ def replace_by_written(
     CommitError, StorageError
         If nothing was committed, or it is not known.
     """
-    partitions = [parsed.partition for e in entries if (parsed := parse_segment_name(e.file))]
     for attempt in range(REWRITE_TRIES):
         base = open_snapshot(storage)
         with removed_on_failure(storage, write_id, base.version) as files:
@@ -141,7 +124,7 @@ def replace_by_written(
                 building_all(base.properties),
                 storage,
                 write_id=write_id,
-                partition=max(partitions, default=-1) + 1,
+                partition=_free_partition(entries),
                 attempt=attempt,
             )
             files += written_files(survivors)
@@ -164,21 +147,6 @@ def replace_by_written(
                     raise
         remove(storage, files)
     raise AssertionError("the last try returns or raises")
-
-
-def _require_matching(batch: pa.RecordBatch, query: QuerySpec, condition: Condition) -> None:
-    vectors = {name: vector_of_array(batch[name]) for name in batch.schema.names}
-    rows = Rows(MemorySource(batch.num_rows, vectors), RowRange(0, batch.num_rows))
-    matching = filter_rows(rows, query.filter)
-    if query.interval is not None and query.time_column is not None:
-        matching = rows_in_interval(matching, query.time_column, query.interval)
-    outside = batch.num_rows - len(matching)
-    if outside:
-        raise InvalidInputError(
-            "PROJSEG_ROWS_OUTSIDE_FILTER",
-            f"{outside} rows do not fulfil {condition}, the condition of the rows that they were "
-            "to replace; nothing was replaced: keep the rows to it",
-        )
 
 
 def with_cut_segments(
@@ -211,14 +179,50 @@ def with_cut_segments(
     found = base.segments_between(*interval)
     if all(lies_inside(entry, interval, properties) for entry in found):
         return change
-    names = (parse_segment_name(entry.file) for entry in change.entries)
     done = Rewriting(write_id, files)
     survivors = write_segments(
         surviving_rows(base, Condition(interval=Interval(*interval)), done),
         building_all(properties),
         base.storage,
         write_id=write_id,
-        partition=max((name.partition for name in names if name is not None), default=-1) + 1,
+        partition=_free_partition(change.entries),
     )
     files += written_files(survivors)
     return replace(change, cut=done.replacing(tuple(survivors), depends_on_all=False))
+
+
+def _free_partition(entries: Iterable[SegmentEntry]) -> int:
+    """Return the number after those of the partitions that wrote segments."""
+    names = (parse_segment_name(entry.file) for entry in entries)
+    return max((name.partition for name in names if name is not None), default=-1) + 1
+
+
+def fulfilling(
+    batches: Iterable[pa.RecordBatch], properties: TableProperties, condition: Condition
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in the table's columns and types, each of which fulfils a condition.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_ROWS_OUTSIDE_FILTER if a row does not, and what is wrong with the rows.
+    """
+    query = scanned(properties, condition)
+    for batch in normalise_batches(batches, properties.schema, properties.time_column):
+        _require_matching(batch, query, condition)
+        yield batch
+
+
+def _require_matching(batch: pa.RecordBatch, query: QuerySpec, condition: Condition) -> None:
+    vectors = {name: vector_of_array(batch[name]) for name in batch.schema.names}
+    rows = Rows(MemorySource(batch.num_rows, vectors), RowRange(0, batch.num_rows))
+    matching = filter_rows(rows, query.filter)
+    if query.interval is not None and query.time_column is not None:
+        matching = rows_in_interval(matching, query.time_column, query.interval)
+    outside = batch.num_rows - len(matching)
+    if outside:
+        raise InvalidInputError(
+            "PROJSEG_ROWS_OUTSIDE_FILTER",
+            f"{outside} rows do not fulfil {condition}, the condition of the rows that they were "
+            "to replace; nothing was replaced: keep the rows to it",
+        )
