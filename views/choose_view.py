@@ -51,6 +51,11 @@ _TRIED_ALWAYS: Final = 3
 """So many are matched even where a smaller one answers alone."""
 _REASONS_SHOWN: Final = 3
 
+_CODES: Final = {
+    "PROJSEG_NOT_A_STAR": ReasonCode.NOT_A_STAR,
+    "PROJSEG_JOIN_KEY_NOT_UNIQUE": ReasonCode.KEY_NOT_UNIQUE,
+}
+
 
 class ViewSources(msgspec.Struct, frozen=True):
     """The views of a table, as sources that stand for many segments.
@@ -115,6 +120,35 @@ def readable_sources(opened: Callable[[], StoreVersion | None]) -> ViewSources |
         LOGGER.warning("views cannot be read, and queries are answered without them: %s", error)
         return None
     return None if store is None else ViewSources(store)
+
+
+def reasons_of_views(tables: Iterable[Snapshot], error: ProjsegError) -> dict[str, Reason]:
+    """Return why views do not answer a statement over several tables that was refused.
+
+    Parameters
+    ----------
+    tables : iterable of Snapshot
+        The tables of the statement, at the versions that it reads.
+    error : ProjsegError
+        Why it was refused.
+
+    Returns
+    -------
+    dict of str to Reason
+        By name, of each view that joins two of the tables or more; none for another error.
+    """
+    why = refused_join(error)
+    if error.code not in _CODES or why is None:
+        return {}
+    by_id = {table.properties.table_id: table for table in tables}
+    found: dict[str, Reason] = {}
+    for table_id, fact in by_id.items():
+        sources = sources_of(fact)
+        for view in () if sources is None else listed_views(sources.store).views:
+            joined = {one.table_id for one in view.dimensions}
+            if view.fact.table_id == table_id and not joined.isdisjoint(by_id):
+                found[view.name] = Reason(_CODES[error.code], why)
+    return found
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -351,38 +385,3 @@ def _warn(store: StoreVersion, error: Exception) -> None:
         without_secrets(store.storage.location),
         error,
     )
-
-
-_CODES: Final = {
-    "PROJSEG_NOT_A_STAR": ReasonCode.NOT_A_STAR,
-    "PROJSEG_JOIN_KEY_NOT_UNIQUE": ReasonCode.KEY_NOT_UNIQUE,
-}
-
-
-def reasons_of_views(tables: Iterable[Snapshot], error: ProjsegError) -> dict[str, Reason]:
-    """Return why views do not answer a statement over several tables that was refused.
-
-    Parameters
-    ----------
-    tables : iterable of Snapshot
-        The tables of the statement, at the versions that it reads.
-    error : ProjsegError
-        Why it was refused.
-
-    Returns
-    -------
-    dict of str to Reason
-        By name, of each view that joins two of the tables or more; none for another error.
-    """
-    why = refused_join(error)
-    if error.code not in _CODES or why is None:
-        return {}
-    by_id = {table.properties.table_id: table for table in tables}
-    found: dict[str, Reason] = {}
-    for table_id, fact in by_id.items():
-        sources = sources_of(fact)
-        for view in () if sources is None else listed_views(sources.store).views:
-            joined = {one.table_id for one in view.dimensions}
-            if view.fact.table_id == table_id and not joined.isdisjoint(by_id):
-                found[view.name] = Reason(_CODES[error.code], why)
-    return found

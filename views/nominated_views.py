@@ -35,7 +35,9 @@ from projseg.views.view_records import GROUPS, ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion
 
 _VIEW_BYTES: Final = 512
-Bits = NDArray[np.bool_]
+_Bits = NDArray[np.bool_]
+
+_SECOND: Final = 1_000_000
 
 
 class ListedViews(msgspec.Struct, frozen=True):
@@ -53,18 +55,18 @@ class ListedViews(msgspec.Struct, frozen=True):
     """
 
     views: tuple[ViewEntry, ...]
-    groups: dict[str, Bits]
-    states: dict[str, Bits]
-    is_empty: Bits
-    is_disabled: Bits
-    is_result: Bits
+    groups: dict[str, _Bits]
+    states: dict[str, _Bits]
+    is_empty: _Bits
+    is_disabled: _Bits
+    is_result: _Bits
 
     def reasons(self, snapshot: Snapshot, query: QuerySpec) -> list[Reason | None]:
         """Return for each view why it is not even matched; None: it may answer."""
         found: list[Reason | None] = [None] * len(self.views)
         left = np.ones(len(self.views), np.bool_)
 
-        def refuse(which: Bits, reason: Reason) -> None:
+        def refuse(which: _Bits, reason: Reason) -> None:
             nonlocal left
             for place in np.flatnonzero(which & left).tolist():
                 found[place] = reason
@@ -83,10 +85,10 @@ class ListedViews(msgspec.Struct, frozen=True):
         if query.joins:
             for place in np.flatnonzero(known & ~left).tolist():
                 reason = found[place]
-                found[place] = reason and unstored_join(self.views[place], query, reason)
+                found[place] = reason and _unstored_join(self.views[place], query, reason)
         return found
 
-    def _ban(self, query: QuerySpec, refuse: Callable[[Bits, Reason], None]) -> None:
+    def _ban(self, query: QuerySpec, refuse: Callable[[_Bits, Reason], None]) -> None:
         """Refuse the views that the user does not want."""
         context = query.context
         if context.exclude_views or context.use_view is not None:
@@ -102,12 +104,12 @@ class ListedViews(msgspec.Struct, frozen=True):
         refuse(self.is_disabled, Reason(ReasonCode.VIEW_DISABLED))
 
     def _refuse_by_columns(
-        self, schema: TableSchema, query: QuerySpec, refuse: Callable[[Bits, Reason], None]
+        self, schema: TableSchema, query: QuerySpec, refuse: Callable[[_Bits, Reason], None]
     ) -> None:
         """Refuse the views that mention a column of the query nowhere."""
         nowhere = np.zeros(len(self.views), np.bool_)
 
-        def lack(name: str, known: dict[str, Bits]) -> Bits:
+        def lack(name: str, known: dict[str, _Bits]) -> _Bits:
             if name == query.time_column:
                 return nowhere
             forms = schema.forms.get(name)
@@ -179,10 +181,6 @@ def _nominated(listed: ListedViews, snapshot: Snapshot, query: QuerySpec) -> Nom
     )
 
 
-def _bits(values: Iterable[bool]) -> Bits:
-    return np.fromiter(values, np.bool_)
-
-
 def listed_views(store: StoreVersion) -> ListedViews:
     """Return the views of a version of a store, made ready once while they are kept.
 
@@ -223,7 +221,11 @@ def _made_ready(store: StoreVersion) -> ListedViews:
     )
 
 
-def _at(places: list[int], size: int) -> Bits:
+def _bits(values: Iterable[bool]) -> _Bits:
+    return np.fromiter(values, np.bool_)
+
+
+def _at(places: list[int], size: int) -> _Bits:
     found = np.zeros(size, np.bool_)
     found[places] = True
     return found
@@ -268,7 +270,7 @@ class SpecsOfParts:
                 version = next(iter(versions)).snapshot.version
                 shown = f"{self._names[state.table_id]} (version {version}, built at "
                 return Reason(ReasonCode.DIMENSION_CHANGED, f"{shown}{state.version})")
-        return refused and unstored_join(self._view, self._query, refused)
+        return refused and _unstored_join(self._view, self._query, refused)
 
     def _repeated(self, table_id: str) -> Reason | None:
         """Return why a view did not follow a dimension, if one key of it has several rows now."""
@@ -283,7 +285,7 @@ class SpecsOfParts:
         return None
 
 
-def unstored_join(view: ViewEntry, query: QuerySpec, refused: Reason) -> Reason:
+def _unstored_join(view: ViewEntry, query: QuerySpec, refused: Reason) -> Reason:
     """Return the first dimension of a query that a view knows neither by its key nor itself.
 
     Nor does it know one of which it keeps other columns.
@@ -299,9 +301,6 @@ def unstored_join(view: ViewEntry, query: QuerySpec, refused: Reason) -> Reason:
             name = ".".join((known[dimension.table_id], *map(str, node.parameters[1:])))
             return Reason(ReasonCode.JOIN_NOT_STORED, name)
     return refused
-
-
-_SECOND: Final = 1_000_000
 
 
 def earlier_states(

@@ -55,7 +55,7 @@ def refresh_after_commit(
     written : WrittenRows or None
         Rows of the commit that are still in memory.
     """
-    for fact, view in linked_views(snapshot):
+    for fact, view in _linked_views(snapshot):
         if _follows(view):
             _refresh_linked(fact, view, note)
     if not has_views(snapshot):
@@ -106,29 +106,20 @@ def _refreshed(
 
 
 def _record(snapshot: Snapshot, view: ViewEntry, error: ProjsegError, note: CommitNote) -> None:
-    known = view.last_error
+    """Keep in a view why its refresh failed, unless it is known."""
+    known, view_id = view.last_error, view.view_id
     if known is not None and known.code == error.code:
         return
+    failure = Failure(error.code, error.message[:REASON_CHARACTERS_MAX], now_us())
     try:
-        _record_failure(snapshot, view.view_id, error, note)
+        store = newest_store(store_of(snapshot.storage))
+        if store is None or view_id not in store.views:
+            return
+        change = edited(view_id, lambda view: replace(view, last_error=failure))
+        with store_write(store) as write:
+            write.commit(change, "refresh failed", note)
     except (ProjsegError, OSError) as again:
         _warn(snapshot, f"view '{view.name}'", again)
-
-
-def _record_failure(
-    snapshot: Snapshot, view_id: str, error: ProjsegError, note: CommitNote
-) -> None:
-    """Keep in a view why its refresh failed."""
-    store = newest_store(store_of(snapshot.storage))
-    if store is None or view_id not in store.views:
-        return
-    failure = Failure(error.code, error.message[:REASON_CHARACTERS_MAX], now_us())
-    with store_write(store) as write:
-        write.commit(
-            edited(view_id, lambda view: replace(view, last_error=failure)),
-            "refresh failed",
-            note,
-        )
 
 
 def _newest(snapshot: Snapshot, store: StoreVersion) -> StoreVersion:
@@ -199,7 +190,7 @@ def facts_of(snapshot: Snapshot) -> dict[str, list[str]]:
     return found
 
 
-def linked_views(snapshot: Snapshot) -> Iterator[tuple[Snapshot, ViewEntry]]:
+def _linked_views(snapshot: Snapshot) -> Iterator[tuple[Snapshot, ViewEntry]]:
     """Yield the views of other tables that read a table, with these tables.
 
     What cannot be read is logged and left out.
@@ -231,7 +222,7 @@ def check_unused(snapshot: Snapshot, names: tuple[str, ...]) -> None:
     pairs = zip(properties.columns, several, strict=True)
     gone = {f.name for column, forms in pairs if column.name.casefold() in folded for f in forms}
     readers = [view.name for view in _own_views(snapshot) if gone & _fact_columns(view)]
-    for _, view in linked_views(snapshot):
+    for _, view in _linked_views(snapshot):
         own = (one for one in view.dimensions if one.table_id == properties.table_id)
         if gone & {name for one in own for name, _ in one.columns}:
             readers.append(view.name)

@@ -22,40 +22,10 @@ from projseg.views.written_rows import WrittenRows
 
 OnProgress = Callable[[int, int], object]
 
+_CHUNK_PARTS_MAX: Final = 4
 
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """What a refresh of a view did, or would do.
-
-    Parameters
-    ----------
-    kept, relabelled, subtracted, refolded, added, dropped : int
-        Parts that stayed; that stand for rewritten segments of the same rows; that deleted rows
-        were subtracted from; whose segments were folded anew; that were written; that left.
-    rows_read : int
-        Rows of segments and groups of parts that were folded.
-    milliseconds : int
-        How long it took.
-    version : int or None
-        The store's version written; None if there was nothing to do.
-    not_built : mapping of str to str
-        Chunks that could not be built, and why; their segments answer for themselves.
-    costs : mapping of str to str
-        Of a dry run: what a refresh will have to do after each kind of change, and which keys of
-        dimensions were proved.
-    """
-
-    kept: int = 0
-    relabelled: int = 0
-    subtracted: int = 0
-    refolded: int = 0
-    added: int = 0
-    dropped: int = 0
-    rows_read: int = 0
-    milliseconds: int = 0
-    version: int | None = None
-    not_built: Mapping[str, str] = field(default_factory=dict)
-    costs: Mapping[str, str] = field(default_factory=dict)
+Chunk = tuple[int | None, frozenset[str]]
+"""The start of a chunk of time, and the forms in which its segments store widened columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,40 +62,6 @@ class Work:
             and high is not None
             and (low < self.interval.end_us and high >= self.interval.start_us)
         )
-
-
-def costs_of_changes(
-    primitives: Sequence[Primitive], joins: Iterable[Call], names: Mapping[str, str]
-) -> dict[str, str]:
-    """Return what a refresh of a view will have to do after each kind of change.
-
-    Parameters
-    ----------
-    primitives : sequence of Primitive
-        The states that the view stores.
-    joins : iterable of Call
-        What it joins, by keys that were proved.
-    names : mapping of str to str
-        Names of dimensions by their `table_id`.
-    """
-    deleted = "reads the rows that are gone alone"
-    if not may_subtract(primitives):
-        why = ", ".join(one.text for one in primitives if not is_reversible(one))
-        deleted = f"folds parts anew that lost rows, as nothing is subtracted from {why}"
-    found = {"append": "folds the new segments alone", "delete, update, merge": deleted}
-    for path in map(path_of, joins):
-        name = names[path.dimension.table_id]
-        keys = found.get(f"key of {name}", "")
-        key = f"({', '.join(path.names)})"
-        found[f"key of {name}"] = keys if key in keys else "; ".join(filter(None, (keys, key)))
-        found[f"rows of {name} changed"] = "folds parts anew that have rows with their keys"
-    return found
-
-
-_CHUNK_PARTS_MAX: Final = 4
-
-Chunk = tuple[int | None, frozenset[str]]
-"""The start of a chunk of time, and the forms in which its segments store widened columns."""
 
 
 @dataclass(slots=True)
@@ -177,3 +113,66 @@ def _is_large(pieces: list[NewPart]) -> bool:
         or sum(piece.row_count for piece in pieces) > SEGMENT_ROWS_MAX
         or segments > COVER_SEGMENTS_MAX
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """What a refresh of a view did, or would do.
+
+    Parameters
+    ----------
+    kept, relabelled, subtracted, refolded, added, dropped : int
+        Parts that stayed; that stand for rewritten segments of the same rows; that deleted rows
+        were subtracted from; whose segments were folded anew; that were written; that left.
+    rows_read : int
+        Rows of segments and groups of parts that were folded.
+    milliseconds : int
+        How long it took.
+    version : int or None
+        The store's version written; None if there was nothing to do.
+    not_built : mapping of str to str
+        Chunks that could not be built, and why; their segments answer for themselves.
+    costs : mapping of str to str
+        Of a dry run: what a refresh will have to do after each kind of change, and which keys of
+        dimensions were proved.
+    """
+
+    kept: int = 0
+    relabelled: int = 0
+    subtracted: int = 0
+    refolded: int = 0
+    added: int = 0
+    dropped: int = 0
+    rows_read: int = 0
+    milliseconds: int = 0
+    version: int | None = None
+    not_built: Mapping[str, str] = field(default_factory=dict)
+    costs: Mapping[str, str] = field(default_factory=dict)
+
+
+def costs_of_changes(
+    primitives: Sequence[Primitive], joins: Iterable[Call], names: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what a refresh of a view will have to do after each kind of change.
+
+    Parameters
+    ----------
+    primitives : sequence of Primitive
+        The states that the view stores.
+    joins : iterable of Call
+        What it joins, by keys that were proved.
+    names : mapping of str to str
+        Names of dimensions by their `table_id`.
+    """
+    deleted = "reads the rows that are gone alone"
+    if not may_subtract(primitives):
+        why = ", ".join(one.text for one in primitives if not is_reversible(one))
+        deleted = f"folds parts anew that lost rows, as nothing is subtracted from {why}"
+    found = {"append": "folds the new segments alone", "delete, update, merge": deleted}
+    for path in map(path_of, joins):
+        name = names[path.dimension.table_id]
+        keys = found.get(f"key of {name}", "")
+        key = f"({', '.join(path.names)})"
+        found[f"key of {name}"] = keys if key in keys else "; ".join(filter(None, (keys, key)))
+        found[f"rows of {name} changed"] = "folds parts anew that have rows with their keys"
+    return found

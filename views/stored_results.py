@@ -156,7 +156,7 @@ def tables_of(view: ViewEntry, newest: Mapping[str, TableDimension]) -> dict[str
     return {table_id: one.snapshot for table_id, one in newest.items()}
 
 
-def changed_table(view: ViewEntry, tables: Mapping[str, Snapshot]) -> str | None:
+def _changed_table(view: ViewEntry, tables: Mapping[str, Snapshot]) -> str | None:
     """Return the name of a table whose version has other rows than a result is of; None: none."""
     for one in view.dimensions:
         known, table = view.refreshed.get(one.table_id), tables.get(one.table_id)
@@ -170,7 +170,7 @@ def changed_table(view: ViewEntry, tables: Mapping[str, Snapshot]) -> str | None
 
 def holds_rows(view: ViewEntry, tables: Mapping[str, Snapshot]) -> bool:
     """Whether a result is there, and tables by id have the rows that it was made of."""
-    return view.result is not UNSET and changed_table(view, tables) is None
+    return view.result is not UNSET and _changed_table(view, tables) is None
 
 
 def table_of_result(store: Storage, result: StoredResult) -> Snapshot:
@@ -237,7 +237,7 @@ class AskedSelect(msgspec.Struct, frozen=True):
         if session != self.session:
             keys = sorted(dict(session.items() ^ self.session.items()))
             return Reason(ReasonCode.OTHER_SELECT, f"{', '.join(keys)} is another here")
-        changed = changed_table(view, self.tables)
+        changed = _changed_table(view, self.tables)
         if changed is None:
             return None
         return Reason(ReasonCode.DIMENSION_CHANGED, self._versions(view, changed))
@@ -304,7 +304,7 @@ def answering_results(
     if found or seconds is None:
         return found, refused
     for view, state in earlier_states(store, fact, asked.tables, seconds):
-        older = msgspec.structs.replace(asked, tables=state)
+        older = replace(asked, tables=state)
         if view.name in named and older.reason_against(view) is None:
             found.append(Answering(view, named[view.name], state))
     return found, refused

@@ -35,6 +35,10 @@ _NOW: Final = re.compile(
     r"\b(now|current_\w+|curdate|localtimestamp|unix_timestamp|today)\b", re.IGNORECASE
 )
 
+_OPTIONS: Final = ("refresh", "chunk", "retain", "interval", "require", "cluster_by")
+_CHUNKS: Final = ("day", "month", "year")
+_CHUNK_SEGMENTS_MIN: Final = 16
+
 
 def checked_statement(sql: str, *, with_joins: bool = False) -> SelectStatement:
     """Return the SELECT of a view, whose clauses may be there.
@@ -122,57 +126,6 @@ def bad_view(problem: str) -> InvalidInputError:
     return InvalidInputError("PROJSEG_BAD_VIEW", problem)
 
 
-_OPTIONS: Final = ("refresh", "chunk", "retain", "interval", "require", "cluster_by")
-_CHUNKS: Final = ("day", "month", "year")
-_CHUNK_SEGMENTS_MIN: Final = 16
-
-
-class CoveredSegments(msgspec.Struct, frozen=True):
-    """The segments that a view is kept for, and the chunks of time that its parts lie in.
-
-    Parameters
-    ----------
-    scope : Interval or None
-        Segments that do not lie wholly in it are left out.
-    retain : ProjectionScope
-        Its age; segments whose rows are all older are left out.
-    chunk : Granularity
-        A segment belongs to the chunk of its smallest time.
-    now_us : int
-        The clock, microseconds UTC.
-    """
-
-    scope: Interval | None
-    retain: ProjectionScope
-    chunk: Granularity
-    now_us: int
-
-    @classmethod
-    def of(cls, view: ViewEntry) -> CoveredSegments:
-        """Return what a view is kept for now."""
-        return cls(
-            None if view.scope is None else Interval(*view.scope),
-            declare_scope(retain=view.options.get("retain")),
-            Granularity.parse(view.options["chunk"]),
-            now_us(),
-        )
-
-    def holds(self, entry: SegmentEntry) -> bool:
-        """Whether a segment is one of them."""
-        low, high = entry.min_time_us, entry.max_time_us
-        if low is None or high is None:
-            return self.scope is None
-        if self.scope is not None and not (self.scope.start_us <= low and high < self.scope.end_us):
-            return False
-        return self.retain.reason_against(low, high, self.now_us) is None
-
-    def chunk_of(self, entry: SegmentEntry) -> int | None:
-        """Return the start of a segment's chunk; None for the chunk of all time."""
-        if entry.min_time_us is None or self.chunk.is_all:
-            return None
-        return self.chunk.floor_one(entry.min_time_us)
-
-
 def read_options(given: Mapping[str, object]) -> dict[str, str]:
     """Return checked options as they are stored, without those that are None.
 
@@ -253,3 +206,49 @@ def scope_of(*intervals: Interval | None) -> tuple[int, int] | None:
             )
         found = both
     return None if found is None else (found.start_us, found.end_us)
+
+
+class CoveredSegments(msgspec.Struct, frozen=True):
+    """The segments that a view is kept for, and the chunks of time that its parts lie in.
+
+    Parameters
+    ----------
+    scope : Interval or None
+        Segments that do not lie wholly in it are left out.
+    retain : ProjectionScope
+        Its age; segments whose rows are all older are left out.
+    chunk : Granularity
+        A segment belongs to the chunk of its smallest time.
+    now_us : int
+        The clock, microseconds UTC.
+    """
+
+    scope: Interval | None
+    retain: ProjectionScope
+    chunk: Granularity
+    now_us: int
+
+    @classmethod
+    def of(cls, view: ViewEntry) -> CoveredSegments:
+        """Return what a view is kept for now."""
+        return cls(
+            None if view.scope is None else Interval(*view.scope),
+            declare_scope(retain=view.options.get("retain")),
+            Granularity.parse(view.options["chunk"]),
+            now_us(),
+        )
+
+    def holds(self, entry: SegmentEntry) -> bool:
+        """Whether a segment is one of them."""
+        low, high = entry.min_time_us, entry.max_time_us
+        if low is None or high is None:
+            return self.scope is None
+        if self.scope is not None and not (self.scope.start_us <= low and high < self.scope.end_us):
+            return False
+        return self.retain.reason_against(low, high, self.now_us) is None
+
+    def chunk_of(self, entry: SegmentEntry) -> int | None:
+        """Return the start of a segment's chunk; None for the chunk of all time."""
+        if entry.min_time_us is None or self.chunk.is_all:
+            return None
+        return self.chunk.floor_one(entry.min_time_us)
