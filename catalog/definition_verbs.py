@@ -33,6 +33,21 @@ _CHANGES: Final = pa.schema(
     ]
 )
 
+_STATUS: Final = pa.schema(
+    [
+        ("name", pa.string()),
+        ("projection", pa.string()),
+        ("table_version", pa.int64()),
+        ("status", pa.string()),
+        ("segments", pa.int64()),
+        ("missing", pa.int64()),
+        ("failed", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+
 
 class DefinitionVerbs(TableVerbs):
     """A catalog's definitions: their columns, names and changes."""
@@ -271,22 +286,6 @@ class DefinitionVerbs(TableVerbs):
 
 def _changes_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([{**row, "at": row["at_us"]} for row in rows], _CHANGES)
-
-
-_STATUS: Final = pa.schema(
-    [
-        ("name", pa.string()),
-        ("projection", pa.string()),
-        ("table_version", pa.int64()),
-        ("status", pa.string()),
-        ("segments", pa.int64()),
-        ("missing", pa.int64()),
-        ("failed", pa.int64()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("at", pa.timestamp("us", "UTC")),
-    ]
-)
 
 
 class StatusVerbs(TableVerbs):

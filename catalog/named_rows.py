@@ -20,7 +20,20 @@ from projseg.catalog.declared_table import (
     declared_columns,
     new_properties,
 )
-from projseg.catalog.named_writes import check_names
+from projseg.catalog.named_writes import (
+    Counts,
+    Prepared,
+    cast_rows,
+    check_names,
+    given_options,
+    is_old,
+    metrics_of,
+    prepared,
+    said_of,
+    seen_of,
+    status_of,
+    write_chosen,
+)
 from projseg.catalog.spec.table_spec import SpecLike
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import NameLike, TableMetadata
@@ -40,20 +53,6 @@ from projseg.table_layer.storage.storage_contract import Storage
 if TYPE_CHECKING:
     from projseg.algebra.expressions.sql_parameters import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
-
-from projseg.catalog.named_writes import (
-    Counts,
-    Prepared,
-    cast_rows,
-    given_options,
-    is_old,
-    metrics_of,
-    prepared,
-    said_of,
-    seen_of,
-    status_of,
-    write_chosen,
-)
 
 LOGGER: Final = logging.getLogger("projseg.catalog")
 

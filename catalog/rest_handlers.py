@@ -35,8 +35,6 @@ from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, TableMet
 from projseg.catalog.store.tenant_edits import now_us
 from projseg.errors import InvalidInputError
 
-_NAMES_MAX: Final = 10_000
-_SPECS_MAX: Final = 100
 _ACTIONS: Final[dict[str, Action]] = {action.casefold(): action for action in ACTIONS}
 
 
@@ -153,7 +151,7 @@ def changes(request: RestRequest) -> RestReply:
 
 def table_names(request: RestRequest) -> RestReply:
     """Return names of definitions, a page at a time."""
-    found, token = page_of(request, _NAMES_MAX)
+    found, token = page_of(request)
     is_one = "ns" in request.path
     return RestReply(
         {"names": [one.name if is_one else str(one) for one in found], "nextPageToken": token}
@@ -162,7 +160,7 @@ def table_names(request: RestRequest) -> RestReply:
 
 def tables(request: RestRequest) -> RestReply:
     """Return definitions of a namespace, a page at a time."""
-    found, token = definitions_of(request, _SPECS_MAX)
+    found, token = definitions_of(request)
     rows = [msgspec.Raw(one.to_json().encode()) for one in found]
     return RestReply(Tables(rows, token))
 
@@ -301,7 +299,7 @@ def information_schema(request: RestRequest) -> RestReply:
     found: Iterable[Any] = request.catalog.store.namespaces()
     token = None
     if view != "schemata":
-        found, token = definitions_of(request, _SPECS_MAX)
+        found, token = definitions_of(request)
     rows = list(view_rows(view, request.caller.tenant, found))
     return RestReply({"rows": rows, "nextPageToken": token})
 
@@ -349,20 +347,24 @@ def _editable(request: RestRequest, found: TableMetadata) -> Name:
 
 
 def _dropped(request: RestRequest) -> TableMetadata:
-    """Return a dropped definition that the caller may edit."""
-    for found, _, _ in request.catalog.store.trash():
-        if found.id == request.path["id"] and request.may_read(found.full_name):
-            request.require("WRITE", found.full_name)
-            return found
-    raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "the trash holds no such definition")
+    dropped = (found for found, _, _ in request.catalog.store.trash())
+    return _nameless(request, dropped, "the trash holds no such definition")
 
 
 def _staged(request: RestRequest) -> TableMetadata:
-    for found in request.catalog.store.staged():
+    staged = request.catalog.store.staged()
+    return _nameless(request, staged, "no such definition is being made")
+
+
+def _nameless(
+    request: RestRequest, several: Iterable[TableMetadata], problem: str
+) -> TableMetadata:
+    """Return the definition that the path names by its id, if the caller may edit it."""
+    for found in several:
         if found.id == request.path["id"] and request.may_read(found.full_name):
             request.require("WRITE", found.full_name)
             return found
-    raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "no such definition is being made")
+    raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", problem)
 
 
 def _texts(found: Any) -> list[str]:

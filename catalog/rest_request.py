@@ -24,8 +24,9 @@ from projseg.errors import InvalidInputError, PermissionDeniedError
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
 
-
 _PAGE: Final = 1000
+_NAMES_MAX: Final = 10_000
+_DEFINITIONS_MAX: Final = 100
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -244,15 +245,15 @@ def unknown(name: Name) -> InvalidInputError:
     return InvalidInputError("PROJSEG_UNKNOWN_TABLE", f"the catalog has no definition '{name}'")
 
 
-def page_of(request: RestRequest, most: int) -> tuple[list[Name], str | None]:
+def page_of(request: RestRequest) -> tuple[list[Name], str | None]:
     """Return a page of readable names, and the token of the next; a token is the last key."""
-    size, after, namespace = _page(request, most)
+    size, after, namespace = _page(request, _NAMES_MAX)
     return _paged(_names(request, namespace, after, size + 1), size, lambda name: name)
 
 
-def definitions_of(request: RestRequest, most: int) -> tuple[list[TableMetadata], str | None]:
+def definitions_of(request: RestRequest) -> tuple[list[TableMetadata], str | None]:
     """Return a page of readable definitions, and the token of the next."""
-    size, after, namespace = _page(request, most)
+    size, after, namespace = _page(request, _DEFINITIONS_MAX)
     found = request.catalog.store.listed(namespace, page=size + 1, after=after)
     readable = (one for one in found if request.may_read(one.full_name))
     return _paged(readable, size, lambda one: one.full_name)

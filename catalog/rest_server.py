@@ -23,6 +23,7 @@ from projseg.catalog.store.access_store import Caller, caller_of
 from projseg.catalog.store.databases import Database
 from projseg.catalog.store.definition_store import DefinitionStore
 from projseg.catalog.store.kept_replies import RepeatedRequestError, RequestKey
+from projseg.catalog.store.rest_client import BASE
 from projseg.errors import (
     CatalogConflictError,
     CatalogError,
@@ -35,9 +36,7 @@ from projseg.errors import (
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
 
-
 LOGGER: Final = logging.getLogger("projseg.catalog")
-BASE: Final = "/v1/catalog"
 _STATUS: Final = {
     "PROJSEG_BAD_TOKEN": 401,
     "PROJSEG_PERMISSION_DENIED": 403,

@@ -34,6 +34,11 @@ _WRAPPING: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
 # translators within a site, and sites.
 _RESERVED: Final = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "64:ff9b:1::/48", "fec0::/10")))
 
+FETCH_BYTES_MAX: Final = 4 << 30
+FETCH_SECONDS_MAX: Final = 600
+_SILENCE_SECONDS: Final = 30
+_CHUNK_BYTES: Final = 1 << 20
+
 
 class Address(NamedTuple):
     """A checked place of a web server.
@@ -193,12 +198,6 @@ def _refused(problem: str) -> InvalidInputError:
     return InvalidInputError(
         "PROJSEG_HOST_NOT_ALLOWED", f"{problem}; see the reader's external_hosts, or {HOSTS}"
     )
-
-
-FETCH_BYTES_MAX: Final = 4 << 30
-FETCH_SECONDS_MAX: Final = 600
-_SILENCE_SECONDS: Final = 30
-_CHUNK_BYTES: Final = 1 << 20
 
 
 @contextmanager

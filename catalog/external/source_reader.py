@@ -36,13 +36,9 @@ _ADVICE: Final = "no row of it is left out; mend the file"
 
 _Formatted = InlineSpec | FilesSpec | HttpSpec
 
-
-class _Input(NamedTuple):
-    """A file: its name in messages, and where its bytes are."""
-
-    name: str
-    path: str
-    content: bytes | None = None
+FORMATS: Final = ("csv", "json", "orc", "parquet", "text")
+"""Those that read the files of their path, and nothing else that an option may name."""
+_PATTERNS: Final = frozenset("*?[]{}\\")
 
 
 def read_source(
@@ -91,6 +87,98 @@ def read_source(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
+def parts_of(spec: TableSpec, places: AllowedPlaces) -> list[TableSpec]:
+    """Return a complete definition for each of its files, so that tasks can share them.
+
+    Raises
+    ------
+    InvalidInputError
+        As of `read_source`, before any file is read.
+    """
+    found = spec.properties
+    if isinstance(found, FilesSpec):
+        base, names = str(found.base_dir), found.files or None
+        root = os.path.realpath(base)
+        paths = places.files(base, names, found.file_pattern or None)
+        each: list[FilesSpec | HttpSpec] = [
+            replace(found, files=(os.path.relpath(path, root),), file_pattern=UNSET)
+            for path in paths
+        ]
+    elif isinstance(found, HttpSpec):
+        for uri in found.uris or ():
+            places.address(uri)
+        each = [replace(found, uris=(uri,)) for uri in found.uris or ()]
+    else:
+        return [spec]
+    return [replace(spec, properties=one) for one in each]
+
+
+def read_part(
+    text: str, roots: Sequence[str], hosts: Sequence[str], timezone: str
+) -> pa.RecordBatchReader:
+    """Return the rows of one of `parts_of`, as JSON text, with what the reader allows."""
+    return read_source(TableSpec.of(text), AllowedPlaces(tuple(roots), tuple(hosts)), timezone)
+
+
+def spark_source(spec: TableSpec, places: AllowedPlaces) -> dict[str, Any]:
+    """Return the format, options and files of a definition, as Spark's reader takes them.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_MISSING_PARAMETER without a path, PROJSEG_OUTSIDE_ROOTS, PROJSEG_BAD_INPUT_FILE.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FEATURE for formats that may read more than files.
+    """
+    properties = spec.properties
+    assert isinstance(properties, SparkSpec), "the caller knows its type"
+    form = str(properties.format or "").lower()
+    if form not in FORMATS:
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FEATURE",
+            f"format '{form[:80]}' of a definition of type spark is none of {', '.join(FORMATS)}",
+        )
+    options = {key.lower(): text for key, text in dict(properties.options or {}).items()}
+    path = options.pop("path", "")
+    if not path or {"paths", "basepath"} & options.keys():
+        raise InvalidInputError(
+            "PROJSEG_MISSING_PARAMETER",
+            "a definition of type spark needs its files as option path, and no paths or basePath",
+        )
+    base, pattern = _parted(path)
+    found = [path for path in places.files(base, None, pattern) if _is_shown(path, base)]
+    if os.path.isdir(path):
+        options["basepath"] = os.path.realpath(path)  # its folders may be values of columns
+    return {"format": form, "options": options, "paths": found}
+
+
+def _parted(path: str) -> tuple[str, str]:
+    """Return the folder above the first pattern of a path, and the pattern below it."""
+    if os.path.isdir(path):
+        return path, "**"
+    parts = PurePath(path).parts
+    plain = next((n for n, part in enumerate(parts) if _PATTERNS & set(part)), len(parts) - 1)
+    return str(PurePath(*parts[:plain])), str(PurePath(*parts[plain:]))
+
+
+def _is_shown(path: str, base: str) -> bool:
+    """Whether Spark reads a file, by its name and those of its folders below a base."""
+    parts = PurePath(os.path.relpath(path, os.path.realpath(base))).parts
+    if _PATTERNS & set(path):
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE", f"{path} holds characters that Spark takes for a pattern"
+        )
+    return not any(part.startswith(("_", ".")) for part in parts)
+
+
+class _Input(NamedTuple):
+    """A file: its name in messages, and where its bytes are."""
+
+    name: str
+    path: str
+    content: bytes | None = None
+
+
 class _Source:
     """One reading of a definition."""
 
@@ -137,7 +225,8 @@ class _Source:
             try:
                 return open_parquet(one.path, _ignore)
             except InvalidInputError as error:
-                raise _renamed(error, one) from error
+                message = error.message.replace(one.path, one.name)
+                raise InvalidInputError(error.code, message) from error
         name = one.name.partition("?")[0]
         _, compression = kind_of(name if name.endswith(_ENDINGS) else "x", self._kind)
         try:
@@ -265,98 +354,5 @@ def _user_of(found: HttpSpec) -> tuple[str, str] | None:
     return found.user_name, os.environ.get(variable, "") if variable else ""
 
 
-def _renamed(error: InvalidInputError, one: _Input) -> InvalidInputError:
-    return InvalidInputError(error.code, error.message.replace(one.path, one.name))
-
-
 def _ignore(_: int) -> None:
     pass
-
-
-def parts_of(spec: TableSpec, places: AllowedPlaces) -> list[TableSpec]:
-    """Return a complete definition for each of its files, so that tasks can share them.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `read_source`, before any file is read.
-    """
-    found = spec.properties
-    if isinstance(found, FilesSpec):
-        base, names = str(found.base_dir), found.files or None
-        root = os.path.realpath(base)
-        paths = places.files(base, names, found.file_pattern or None)
-        each: list[FilesSpec | HttpSpec] = [
-            replace(found, files=(os.path.relpath(path, root),), file_pattern=UNSET)
-            for path in paths
-        ]
-    elif isinstance(found, HttpSpec):
-        for uri in found.uris or ():
-            places.address(uri)
-        each = [replace(found, uris=(uri,)) for uri in found.uris or ()]
-    else:
-        return [spec]
-    return [replace(spec, properties=one) for one in each]
-
-
-def read_part(
-    text: str, roots: Sequence[str], hosts: Sequence[str], timezone: str
-) -> pa.RecordBatchReader:
-    """Return the rows of one of `parts_of`, as JSON text, with what the reader allows."""
-    return read_source(TableSpec.of(text), AllowedPlaces(tuple(roots), tuple(hosts)), timezone)
-
-
-FORMATS: Final = ("csv", "json", "orc", "parquet", "text")
-"""Those that read the files of their path, and nothing else that an option may name."""
-_PATTERNS: Final = frozenset("*?[]{}\\")
-
-
-def spark_source(spec: TableSpec, places: AllowedPlaces) -> dict[str, Any]:
-    """Return the format, options and files of a definition, as Spark's reader takes them.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_MISSING_PARAMETER without a path, PROJSEG_OUTSIDE_ROOTS, PROJSEG_BAD_INPUT_FILE.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FEATURE for formats that may read more than files.
-    """
-    properties = spec.properties
-    assert isinstance(properties, SparkSpec), "the caller knows its type"
-    form = str(properties.format or "").lower()
-    if form not in FORMATS:
-        raise UnsupportedFeatureError(
-            "PROJSEG_UNSUPPORTED_FEATURE",
-            f"format '{form[:80]}' of a definition of type spark is none of {', '.join(FORMATS)}",
-        )
-    options = {key.lower(): text for key, text in dict(properties.options or {}).items()}
-    path = options.pop("path", "")
-    if not path or {"paths", "basepath"} & options.keys():
-        raise InvalidInputError(
-            "PROJSEG_MISSING_PARAMETER",
-            "a definition of type spark needs its files as option path, and no paths or basePath",
-        )
-    base, pattern = _parted(path)
-    found = [path for path in places.files(base, None, pattern) if _is_shown(path, base)]
-    if os.path.isdir(path):
-        options["basepath"] = os.path.realpath(path)  # its folders may be values of columns
-    return {"format": form, "options": options, "paths": found}
-
-
-def _parted(path: str) -> tuple[str, str]:
-    """Return the folder above the first pattern of a path, and the pattern below it."""
-    if os.path.isdir(path):
-        return path, "**"
-    parts = PurePath(path).parts
-    plain = next((n for n, part in enumerate(parts) if _PATTERNS & set(part)), len(parts) - 1)
-    return str(PurePath(*parts[:plain])), str(PurePath(*parts[plain:]))
-
-
-def _is_shown(path: str, base: str) -> bool:
-    """Whether Spark reads a file, by its name and those of its folders below a base."""
-    parts = PurePath(os.path.relpath(path, os.path.realpath(base))).parts
-    if _PATTERNS & set(path):
-        raise InvalidInputError(
-            "PROJSEG_BAD_INPUT_FILE", f"{path} holds characters that Spark takes for a pattern"
-        )
-    return not any(part.startswith(("_", ".")) for part in parts)

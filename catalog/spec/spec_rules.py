@@ -39,6 +39,11 @@ TARGET_ROWS_MAX: Final = 2**32 - 1
 OWN_PROPERTIES: Final = ("catalog.",)
 """What keys of a table's properties begin with that only projseg sets."""
 
+INLINE_BYTES_MAX: Final = 1 << 20
+
+_SECRET: Final = re.compile(r"password|secret|token|credential|access_?key|authorization")
+_OF_TEXTS: Final = ("delimiter", "listDelimiter", "skipRows", "header", "nullValue")
+
 
 def checked(spec: TableSpec) -> TableSpec:
     """Return a spec that keeps all rules.
@@ -56,18 +61,6 @@ def checked(spec: TableSpec) -> TableSpec:
     return spec
 
 
-@lru_cache(4096)  # a catalog has the same few texts in thousands of definitions
-def declared_type(text: str) -> pa.DataType:
-    """Return the type that a `sqlType` names.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError
-        PROJSEG_BAD_TYPE_NAME, PROJSEG_UNSUPPORTED_TYPE.
-    """
-    return normal_type(parse_type(text))
-
-
 def _problems(spec: TableSpec) -> Iterator[tuple[str, str]]:
     yield from _of_columns(spec)
     properties = spec.properties
@@ -82,7 +75,7 @@ def _problems(spec: TableSpec) -> Iterator[tuple[str, str]]:
     if isinstance(properties, LayoutSpec):
         yield from _of_layout(spec, properties)
     else:
-        yield from external_problems(spec, properties)
+        yield from _external_problems(spec, properties)
 
 
 def _of_columns(spec: TableSpec) -> Iterator[tuple[str, str]]:
@@ -94,11 +87,11 @@ def _of_columns(spec: TableSpec) -> Iterator[tuple[str, str]]:
         path = f"$.columns[{place}]"
         if column.sql_type is not UNSET:
             try:
-                check_field_names(column.name, declared_type(column.sql_type))
+                check_field_names(column.name, _declared_type(column.sql_type))
             except ProjsegError as error:
                 yield f"{path}.sqlType", error.message
         if column.properties is not UNSET:
-            yield from of_map(f"{path}.properties", column.properties)
+            yield from _of_map(f"{path}.properties", column.properties)
         yield from _of_comment(f"{path}.comment", column.comment)
 
 
@@ -124,7 +117,7 @@ def _of_layout(spec: TableSpec, layout: LayoutSpec) -> Iterator[tuple[str, str]]
     time = layout.time_column
     if time is not UNSET:
         known = types.get(time.casefold())
-        if known is not None and not _is_time(known):
+        if known is not None and not (pa.types.is_timestamp(known) or pa.types.is_date(known)):
             yield (
                 f"{root}.timeColumn",
                 f"'{time}' is {type_name(known)}; it must be timestamp, timestamp_ntz or date",
@@ -138,7 +131,7 @@ def _of_layout(spec: TableSpec, layout: LayoutSpec) -> Iterator[tuple[str, str]]
     yield from _of_projections(spec, layout, types, f"{root}.projections")
     properties = layout.table_properties
     if properties is not UNSET:
-        yield from of_map(f"{root}.tableProperties", properties)
+        yield from _of_map(f"{root}.tableProperties", properties)
         try:
             check_set(properties)
         except InvalidInputError as error:
@@ -207,12 +200,9 @@ def _of_projections(
             )
         except ProjsegError as error:
             # It may read columns that are stored and not declared, whose types are not known here.
-            if is_typed and error.code != "PROJSEG_UNKNOWN_COLUMN" and not _needs_time(error):
+            is_known = is_typed and error.code != "PROJSEG_UNKNOWN_COLUMN"
+            if is_known and "no time column" not in error.message:
                 yield path, f"{error.code}: {error.message}"
-
-
-def _needs_time(error: ProjsegError) -> bool:
-    return "no time column" in error.message
 
 
 def _time_of(layout: LayoutSpec, types: Mapping[str, pa.DataType]) -> str | None:
@@ -220,29 +210,7 @@ def _time_of(layout: LayoutSpec, types: Mapping[str, pa.DataType]) -> str | None
     return time if time is not UNSET and time.casefold() in types else None
 
 
-def column_types(spec: TableSpec) -> dict[str, pa.DataType]:
-    """Return the types of the columns that declare one, by name without case."""
-    found = {}
-    for column in spec.columns:
-        if column.sql_type is not UNSET:
-            try:
-                found[column.name.casefold()] = declared_type(column.sql_type)
-            except ProjsegError:
-                continue
-    return found
-
-
-def _is_time(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_))
-
-
-INLINE_BYTES_MAX: Final = 1 << 20
-
-_SECRET: Final = re.compile(r"password|secret|token|credential|access_?key|authorization")
-_OF_TEXTS: Final = ("delimiter", "listDelimiter", "skipRows", "header", "nullValue")
-
-
-def of_map(path: str, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _of_map(path: str, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the keys of a map that look like secrets, and say so."""
     for key in values:
         if _SECRET.search(key.casefold()):
@@ -252,14 +220,14 @@ def of_map(path: str, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             )
 
 
-def external_problems(
+def _external_problems(
     spec: TableSpec, properties: InlineSpec | FilesSpec | HttpSpec | SparkSpec
 ) -> Iterator[tuple[str, str]]:
     """Yield the path of each thing that is wrong with a definition of files, and the problem."""
     root = "$.properties"
     if isinstance(properties, SparkSpec):
         if properties.options is not UNSET:
-            yield from of_map(f"{root}.options", properties.options)
+            yield from _of_map(f"{root}.options", properties.options)
         return
     yield from _of_format(spec, properties, root)
     if isinstance(properties, FilesSpec):
@@ -316,9 +284,27 @@ def _of_http(properties: HttpSpec, root: str) -> Iterator[tuple[str, str]]:
         if "@" in uri.partition("://")[2].partition("/")[0]:
             yield path, "it holds a user's name; give userName and passwordEnvVar"
     if properties.headers is not UNSET:
-        yield from of_map(f"{root}.headers", properties.headers)
+        yield from _of_map(f"{root}.headers", properties.headers)
 
 
 def _given(properties: Any) -> set[str]:
     names = zip(properties.__struct_fields__, properties.__struct_encode_fields__, strict=True)
     return {encoded for field, encoded in names if getattr(properties, field) is not UNSET}
+
+
+def column_types(spec: TableSpec) -> dict[str, pa.DataType]:
+    """Return the types of the columns that declare one, by name without case."""
+    found = {}
+    for column in spec.columns:
+        if column.sql_type is not UNSET:
+            try:
+                found[column.name.casefold()] = _declared_type(column.sql_type)
+            except ProjsegError:
+                continue
+    return found
+
+
+@lru_cache(4096)  # a catalog has the same few texts in thousands of definitions
+def _declared_type(text: str) -> pa.DataType:
+    """Return the type that a `sqlType` names."""
+    return normal_type(parse_type(text))

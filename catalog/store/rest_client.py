@@ -34,7 +34,6 @@ from projseg.extras import require
 if TYPE_CHECKING:
     import urllib3
 
-
 BASE: Final = "/v1/catalog"
 TOKEN_ENVIRONMENT: Final = "PROJSEG_CATALOG_TOKEN"  # noqa: S105 - a name
 _RANDOM: Final = random.SystemRandom()
@@ -43,6 +42,8 @@ _TIMEOUT_SECONDS_MAX: Final = 3600  # far below the day for which the server kee
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _SENT_AGAIN: Final = (502, 503, 504)
 _Query = Mapping[str, str | int | None]
+
+_EXPECTED: Final = (CatalogError, InvalidInputError, PermissionDeniedError, UnsupportedFeatureError)
 
 
 class Received(NamedTuple):
@@ -182,7 +183,9 @@ class RestConnection:
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 was_sent = not isinstance(error, _not_sent())
                 may_be_done = may_be_done or (was_sent and verb != "GET")
-                problem: ProjsegError = self._unanswered(_cause(error), may_be_done)
+                problem: ProjsegError = self._unanswered(
+                    f"{type(error).__name__}: {error}"[:300], may_be_done
+                )
             else:
                 if found.status not in _SENT_AGAIN:
                     return self._answered(found)
@@ -237,9 +240,6 @@ class RestConnection:
         return self._pool[1]
 
 
-_EXPECTED: Final = (CatalogError, InvalidInputError, PermissionDeniedError, UnsupportedFeatureError)
-
-
 def _not_sent() -> tuple[type[Exception], ...]:
     """Return the errors after which a server certainly has nothing of a request."""
     from urllib3 import exceptions
@@ -276,10 +276,6 @@ def quoted(*parts: str) -> str:
 
 def _bad(problem: str) -> InvalidInputError:
     return InvalidInputError("PROJSEG_BAD_ARGUMENT", problem)
-
-
-def _cause(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:300]
 
 
 class RestAccess(CatalogAdmin):

@@ -21,106 +21,6 @@ from projseg.catalog.store.table_metadata import Action, Name, TableMetadata, Ta
 from projseg.errors import InvalidInputError
 
 
-class StoreDatabase(Protocol):
-    """Where a store's definitions are: its connections, and its upkeep."""
-
-    uri: str
-    path: Path | None
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether it is a file that is not there, which the first edit makes."""
-
-    def close(self) -> None:
-        """Close all connections; the next request opens others."""
-
-    def make(self) -> None:
-        """Make the catalog where it is not there."""
-
-    def migrate(self) -> bool:
-        """Bring it to this release's schema; whether there was anything to do."""
-
-    def copy_to(self, path: Path) -> None:
-        """Copy it, as of one moment."""
-
-    def restore_from(self, path: Path) -> None:
-        """Put a copy in place of everything."""
-
-
-class CatalogAdmin(ABC):
-    """Who may use a catalog through its server: tenants, principals, tokens and grants.
-
-    Whoever has the database's password needs none of this, and is bound by none of it.
-    """
-
-    @abstractmethod
-    def create_tenant(
-        self, name: str, warehouse: str | None = None, roots: Sequence[str] = ()
-    ) -> None:
-        """Make a tenant, or change where its tables lie: managed ones, and registered ones."""
-
-    @abstractmethod
-    def tenants(self) -> list[dict[str, Any]]:
-        """Return tenant, head, warehouse and roots of each."""
-
-    @abstractmethod
-    def create_principal(self, name: str, admin: bool = False) -> None:
-        """Make a principal of the catalog's tenant."""
-
-    @abstractmethod
-    def drop_principal(self, name: str) -> None:
-        """Drop a principal with its tokens and grants."""
-
-    @abstractmethod
-    def create_token(
-        self, principal: str, expires: datetime.datetime | None = None
-    ) -> tuple[str, str]:
-        """Return a token's id and the token, which is shown this once."""
-
-    @abstractmethod
-    def grant(
-        self, principal: str, action: str, pattern: str, external_type: str | None = None
-    ) -> str:
-        """Grant `READ`, `WRITE`, `EXTERNAL` or `ADMIN` where a pattern matches; returns an id."""
-
-    @abstractmethod
-    def revoke(self, id: str) -> None:
-        """Take a grant, or a token, away; one that is not there stays away."""
-
-    def revoke_token(self, id: str) -> None:
-        """Take a token away."""
-        self.revoke(id)
-
-    def principals(self) -> list[dict[str, Any]]:
-        """Return the principals by name."""
-        return self.listed("principals")
-
-    def tokens(self, principal: str | None = None) -> list[dict[str, Any]]:
-        """Return the tokens, by id and never themselves."""
-        return self.listed("tokens", principal)
-
-    def grants(self, principal: str | None = None) -> list[dict[str, Any]]:
-        """Return the grants."""
-        return self.listed("grants", principal)
-
-    @abstractmethod
-    def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
-        """Return `principals`, `tokens` or `grants`."""
-
-
-def milliseconds_of(expires: datetime.datetime | None) -> int | None:
-    """Return when a token expires, in milliseconds since 1970.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT without a time zone.
-    """
-    if expires is not None and expires.tzinfo is None:
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "expires needs a time zone")
-    return None if expires is None else int(expires.timestamp() * 1000)
-
-
 class Store(Protocol):
     """The definitions of one tenant; `DefinitionStore` says what each method does and raises."""
 
@@ -244,6 +144,106 @@ class Store(Protocol):
 
     def remove_namespace(self, name: str, due_us: int, *, cascade: bool) -> int:
         """Remove a namespace; with `cascade` its definitions go to the trash, their data stays."""
+
+
+class StoreDatabase(Protocol):
+    """Where a store's definitions are: its connections, and its upkeep."""
+
+    uri: str
+    path: Path | None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is a file that is not there, which the first edit makes."""
+
+    def close(self) -> None:
+        """Close all connections; the next request opens others."""
+
+    def make(self) -> None:
+        """Make the catalog where it is not there."""
+
+    def migrate(self) -> bool:
+        """Bring it to this release's schema; whether there was anything to do."""
+
+    def copy_to(self, path: Path) -> None:
+        """Copy it, as of one moment."""
+
+    def restore_from(self, path: Path) -> None:
+        """Put a copy in place of everything."""
+
+
+class CatalogAdmin(ABC):
+    """Who may use a catalog through its server: tenants, principals, tokens and grants.
+
+    Whoever has the database's password needs none of this, and is bound by none of it.
+    """
+
+    @abstractmethod
+    def create_tenant(
+        self, name: str, warehouse: str | None = None, roots: Sequence[str] = ()
+    ) -> None:
+        """Make a tenant, or change where its tables lie: managed ones, and registered ones."""
+
+    @abstractmethod
+    def tenants(self) -> list[dict[str, Any]]:
+        """Return tenant, head, warehouse and roots of each."""
+
+    @abstractmethod
+    def create_principal(self, name: str, admin: bool = False) -> None:
+        """Make a principal of the catalog's tenant."""
+
+    @abstractmethod
+    def drop_principal(self, name: str) -> None:
+        """Drop a principal with its tokens and grants."""
+
+    @abstractmethod
+    def create_token(
+        self, principal: str, expires: datetime.datetime | None = None
+    ) -> tuple[str, str]:
+        """Return a token's id and the token, which is shown this once."""
+
+    @abstractmethod
+    def grant(
+        self, principal: str, action: str, pattern: str, external_type: str | None = None
+    ) -> str:
+        """Grant `READ`, `WRITE`, `EXTERNAL` or `ADMIN` where a pattern matches; returns an id."""
+
+    @abstractmethod
+    def revoke(self, id: str) -> None:
+        """Take a grant, or a token, away; one that is not there stays away."""
+
+    def revoke_token(self, id: str) -> None:
+        """Take a token away."""
+        self.revoke(id)
+
+    def principals(self) -> list[dict[str, Any]]:
+        """Return the principals by name."""
+        return self.listed("principals")
+
+    def tokens(self, principal: str | None = None) -> list[dict[str, Any]]:
+        """Return the tokens, by id and never themselves."""
+        return self.listed("tokens", principal)
+
+    def grants(self, principal: str | None = None) -> list[dict[str, Any]]:
+        """Return the grants."""
+        return self.listed("grants", principal)
+
+    @abstractmethod
+    def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
+        """Return `principals`, `tokens` or `grants`."""
+
+
+def milliseconds_of(expires: datetime.datetime | None) -> int | None:
+    """Return when a token expires, in milliseconds since 1970.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT without a time zone.
+    """
+    if expires is not None and expires.tzinfo is None:
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "expires needs a time zone")
+    return None if expires is None else int(expires.timestamp() * 1000)
 
 
 class Change(msgspec.Struct):
