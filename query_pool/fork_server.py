@@ -39,57 +39,6 @@ from projseg.query_pool.messages import (
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import open_storage
 
-
-def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
-    """Answer the questions of a channel until its other end is closed.
-
-    Parameters
-    ----------
-    channel : Channel
-        Brings questions and takes replies.
-    tables : mapping of str to VersionsOf
-        By their names in the pool.
-    threads : int
-        For a question that does not name a number.
-    """
-    threading.Thread(target=_end_with, args=(channel.fileno(),), daemon=True).start()
-    with suppress(EOFError):
-        while True:
-            _answer(channel, tables, threads)
-
-
-def _answer(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
-    content = channel.receive()
-    try:
-        question = _question(content)
-        version = tables[question.version.table].named(question.version)
-        send_rows(channel, question.answer(version, threads))
-    except EOFError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the worker outlives a question that it cannot answer
-        channel.send(error_to_bytes(error))
-
-
-def _question(content: bytes) -> TableQuestion:
-    try:
-        question: TableQuestion = pickle.loads(content)  # noqa: S301 - of our own pool
-    except (AttributeError, ImportError) as error:
-        raise InvalidInputError(
-            "PROJSEG_BAD_QUERY",
-            f"a value of the query has a class that the pool's workers cannot import ({error}); "
-            "give plain numbers, texts and times",
-        ) from error
-    return question
-
-
-def _end_with(descriptor: int) -> None:
-    """End this process when the other end of a connection is closed."""
-    closing = select.poll()
-    closing.register(descriptor, 0)  # which reports nothing but the end
-    closing.poll()
-    os._exit(0)
-
-
 Life: TypeAlias = Callable[[Channel], None]
 """All that a process does with the channel to the one that started it."""
 
@@ -366,6 +315,56 @@ def _ending_of(code: int) -> str:
         return f"exited with code {code}"
     name = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
     return f"was killed by {name}"
+
+
+def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
+    """Answer the questions of a channel until its other end is closed.
+
+    Parameters
+    ----------
+    channel : Channel
+        Brings questions and takes replies.
+    tables : mapping of str to VersionsOf
+        By their names in the pool.
+    threads : int
+        For a question that does not name a number.
+    """
+    threading.Thread(target=_end_with, args=(channel.fileno(),), daemon=True).start()
+    with suppress(EOFError):
+        while True:
+            _answer(channel, tables, threads)
+
+
+def _answer(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
+    content = channel.receive()
+    try:
+        question = _question(content)
+        version = tables[question.version.table].named(question.version)
+        send_rows(channel, question.answer(version, threads))
+    except EOFError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the worker outlives a question that it cannot answer
+        channel.send(error_to_bytes(error))
+
+
+def _question(content: bytes) -> TableQuestion:
+    try:
+        question: TableQuestion = pickle.loads(content)  # noqa: S301 - of our own pool
+    except (AttributeError, ImportError) as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"a value of the query has a class that the pool's workers cannot import ({error}); "
+            "give plain numbers, texts and times",
+        ) from error
+    return question
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process when the other end of a connection is closed."""
+    closing = select.poll()
+    closing.register(descriptor, 0)  # which reports nothing but the end
+    closing.poll()
+    os._exit(0)
 
 
 if __name__ == "__main__":

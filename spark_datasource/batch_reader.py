@@ -57,6 +57,8 @@ BATCH_ROWS_MAX: Final = 100_000
 EntryPart = tuple[SegmentEntry, tuple[int, int] | None]
 """A segment, and which of its base rows `[start, end)`; None: all."""
 
+_READER: Final = "projseg.catalog.external.source_reader"
+
 
 @dataclass
 class TablePartition(InputPartition):
@@ -278,9 +280,6 @@ def _since(started: float) -> float:
 def _log(event: str, **fields: object) -> None:
     """Log a structured record; Spark can gather those of all workers into one table."""
     LOGGER.info(json.dumps({"event": event, **fields}))
-
-
-_READER = "projseg.catalog.external.source_reader"
 
 
 class ExternalReader(DataSourceReader):

@@ -38,6 +38,12 @@ ADDED_BY_EXTENSION: Final = frozenset(
     }
 )
 
+_SHARED_WITH_READS: Final = frozenset(
+    {"path", "paths", "columns", "filter", "interval", "timezone", "threads", "fillMissingColumns"}
+    | {"parallelism"}
+)
+"""Options of reads that mean the same in a stream, which reads rows and no older version."""
+
 
 class OptionKind(Enum):
     """How an option's text is read."""
@@ -61,6 +67,18 @@ class Option:
 
 def _of_stream(name: str, kind: OptionKind, meaning: str) -> Option:
     return Option(name, kind, is_for_read=False, is_for_write=False, meaning=meaning)
+
+
+def _read(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=True, is_for_write=False, meaning=meaning)
+
+
+def _write(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=False, is_for_write=True, meaning=meaning)
+
+
+def _both(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=True, is_for_write=True, meaning=meaning)
 
 
 STREAM_OPTIONS: Final[tuple[Option, ...]] = (
@@ -90,28 +108,6 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
         "Also read versions that replaced rows: all segments they added, old rows among them.",
     ),
 )
-STREAM_NAMES: Final = frozenset(option.name for option in STREAM_OPTIONS)
-
-SHARED_WITH_READS: Final = frozenset(
-    {"path", "paths", "columns", "filter", "interval", "timezone", "threads", "fillMissingColumns"}
-    | {"parallelism"}
-)
-"""Options of reads that mean the same in a stream, which reads rows and no older version."""
-
-OF_STREAMS: Final = STREAM_NAMES | SHARED_WITH_READS
-
-
-def _read(name: str, kind: OptionKind, meaning: str) -> Option:
-    return Option(name, kind, is_for_read=True, is_for_write=False, meaning=meaning)
-
-
-def _write(name: str, kind: OptionKind, meaning: str) -> Option:
-    return Option(name, kind, is_for_read=False, is_for_write=True, meaning=meaning)
-
-
-def _both(name: str, kind: OptionKind, meaning: str) -> Option:
-    return Option(name, kind, is_for_read=True, is_for_write=True, meaning=meaning)
-
 
 OPTIONS: Final[tuple[Option, ...]] = (
     _both(
@@ -309,3 +305,6 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     *STREAM_OPTIONS,
 )
+STREAM_NAMES: Final = frozenset(option.name for option in STREAM_OPTIONS)
+
+OF_STREAMS: Final = STREAM_NAMES | _SHARED_WITH_READS

@@ -27,6 +27,17 @@ STORAGE_PREFIX: Final = "storage."
 """Before the key of a storage option."""
 _ADDED_PREFIX: Final = "option."
 
+_WHY: Final = "names no table location, and Spark hands none of a catalog table's over"
+_READ_REMEDIES: Final = (
+    "use SELECT ... FROM t WITH (path = '/path'), spark.read.format('projseg').load('/path'), or "
+    "CREATE TEMPORARY VIEW v USING projseg OPTIONS (path '/path'), which keeps the version that "
+    "it was made at"
+)
+_WRITE_REMEDIES: Final = (
+    "use INSERT INTO t WITH (path = '/path') ..., or "
+    "df.write.format('projseg').mode('append').save('/path')"
+)
+
 
 class Options:
     """The caller's options, checked against the table of options.
@@ -184,18 +195,6 @@ def bad_value(name: str, text: str, expected: str) -> InvalidInputError:
     return InvalidInputError(
         "PROJSEG_BAD_OPTION", f"option '{documented}' is '{text}'; it must be {expected}"
     )
-
-
-_WHY: Final = "names no table location, and Spark hands none of a catalog table's over"
-_READ_REMEDIES: Final = (
-    "use SELECT ... FROM t WITH (path = '/path'), spark.read.format('projseg').load('/path'), or "
-    "CREATE TEMPORARY VIEW v USING projseg OPTIONS (path '/path'), which keeps the version that "
-    "it was made at"
-)
-_WRITE_REMEDIES: Final = (
-    "use INSERT INTO t WITH (path = '/path') ..., or "
-    "df.write.format('projseg').mode('append').save('/path')"
-)
 
 
 def read_location(options: Options) -> str:

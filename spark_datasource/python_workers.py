@@ -19,6 +19,8 @@ from projseg.errors import ProjsegError
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
+_is_frozen = False
+
 
 def in_one_line(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Let Spark show a deliberate error of a method without its traceback.
@@ -47,9 +49,6 @@ def in_one_line(method: Callable[_Parameters, _Result]) -> Callable[_Parameters,
             raise
 
     return called
-
-
-_is_frozen = False
 
 
 def freeze_imports() -> None:

@@ -38,6 +38,8 @@ _BESIDE_WHOLE: Final = (
     (_OF_METADATA - {"metadataTable", "timezone"}) | {"query", "explain"} | {"parallelism"}
 )
 
+LATEST: Final = "latest"
+
 
 @dataclass(frozen=True)
 class ReadRequest:
@@ -131,7 +133,7 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
         query=_query(options),
         fills_missing=options.flag("fillMissingColumns"),
         storage_options=options.storage_options,
-        parallelism=_parallelism(options),
+        parallelism=_count(options, "parallelism"),
     )
     _require_one_version(options)
     _require_one_answer(request, options)
@@ -146,10 +148,10 @@ def _split_suffix(location: str) -> tuple[str, str | None]:
     return base, parse_choice("metadataTable", suffix, METADATA_TABLES)
 
 
-def _parallelism(options: Options) -> int | None:
-    count = options.integer("parallelism")
+def _count(options: Options, name: str) -> int | None:
+    count = options.integer(name)
     if count is not None and count < 1:
-        raise bad_value("parallelism", str(count), "1 or more")
+        raise bad_value(name, str(count), "1 or more")
     return count
 
 
@@ -165,7 +167,7 @@ def _query(options: Options) -> Query:
         filter=options.text("filter"),
         interval=options.text("interval"),
         columns=options.list("columns"),
-        aggregation="partial" if _is_partial(options) else "final",
+        aggregation=options.choice("aggregation", _AGGREGATIONS) or "final",
         context={
             "useProjection": options.text("useProjection"),
             "forceProjections": options.flag("forceProjections"),
@@ -182,10 +184,6 @@ def _query(options: Options) -> Query:
             "threads": options.integer("threads"),
         },
     )
-
-
-def _is_partial(options: Options) -> bool:
-    return options.choice("aggregation", _AGGREGATIONS) == "partial"
 
 
 def _refuse_beside_whole(options: Options) -> None:
@@ -222,9 +220,6 @@ def _require_one_answer(request: ReadRequest, options: Options) -> None:
             "option 'aggregation' is 'partial' and nothing is aggregated; give 'groupBy' or "
             "'aggregators', or leave it out to read rows",
         )
-
-
-LATEST: Final = "latest"
 
 
 @dataclass(frozen=True)
@@ -280,7 +275,7 @@ def parse_stream_request(given: Mapping[str, str]) -> StreamRequest:
         rows=parse_read_request(rows),
         version=_version(options),
         timestamp=_timestamp(options),
-        segments_max=_segments_max(options),
+        segments_max=_count(options, "maxSegmentsPerTrigger"),
         ignores_deletes=options.flag("ignoreDeletes"),
         ignores_changes=options.flag("ignoreChanges"),
     )
@@ -303,10 +298,3 @@ def _timestamp(options: Options) -> str | None:
             "options 'startingVersion' and 'startingTimestamp' each say where to start; give one",
         )
     return text
-
-
-def _segments_max(options: Options) -> int | None:
-    many = options.integer("maxSegmentsPerTrigger")
-    if many is not None and many < 1:
-        raise bad_value("maxSegmentsPerTrigger", str(many), "1 or more")
-    return many

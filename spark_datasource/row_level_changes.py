@@ -45,7 +45,11 @@ from projseg.table_layer.metadata.segment_entry import warn_of_releases
 from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.writer.checked_rows import check_schema
 
-_NUMBER = StructField(ROW_NUMBER, LongType(), nullable=False)
+_NUMBER: Final = StructField(ROW_NUMBER, LongType(), nullable=False)
+
+# As Spark's RowDeltaUtils has them.
+_DELETE: Final = 1
+_UPDATE: Final = 2
 
 
 @dataclass
@@ -113,11 +117,6 @@ class NumberedReader(DataSourceReader):
                 names = [*batch.schema.names, ROW_NUMBER]
                 yield shape_batch(pa.RecordBatch.from_arrays(columns, names), self._schema)
         freeze_imports()
-
-
-# As Spark's RowDeltaUtils has them.
-_DELETE: Final = 1
-_UPDATE: Final = 2
 
 
 class RowChange(msgspec.Struct, frozen=True):

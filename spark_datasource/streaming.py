@@ -59,7 +59,18 @@ else:
             """Says nothing to a Spark that does not ask."""
 
 
+if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+
+    class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):
+        """What gets Arrow batches from Spark 4.0, which knows them as those of batch writers."""
+
+
 Offset = dict[str, Any]
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+"""The property of a task by which Spark tells the id of the streaming query that runs it."""
 
 
 class StreamPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -214,18 +225,6 @@ def _place(offset: Offset) -> StreamPlace:
             f"the checkpoint's offset {offset} is not one of a stream of projseg ({error}); use a "
             "checkpoint for one query only",
         ) from None
-
-
-if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
-else:
-
-    class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):
-        """What gets Arrow batches from Spark 4.0, which knows them as those of batch writers."""
-
-
-_QUERY_ID: Final = "sql.streaming.queryId"
-"""The property of a task by which Spark tells the id of the streaming query that runs it."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from projseg.catalog.spec.table_spec import TableSpec
     from projseg.catalog.store.table_metadata import TableMetadata
 
-
 Request: TypeAlias = Mapping[str, Any]
 _GRANULARITIES: Final = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 PROPERTIES: Final = {
@@ -151,48 +150,6 @@ def _external_spec(
     return {"type": source, "properties": properties, "columns": columns}
 
 
-def shown(definition: TableMetadata) -> dict[str, Any]:
-    """Return what Spark shows of a definition, its columns apart."""
-    spec = definition.spec.to_dict()
-    properties, options = spec["properties"], {}
-    if definition.type != "table":
-        form = str(properties.pop("format", ""))
-        given = {"source": definition.type, **properties}
-        options = {key: _text(value) for key, value in given.items() if key != "description"}
-        provider = form or "projseg"
-    else:
-        provider = "projseg"
-        for folded, field in PROPERTIES.items():
-            if field in properties and field != "description":
-                value = properties[field]
-                if field == "clusterKeys":
-                    value = [key["column"] for key in value]
-                options[_spelt(folded, field)] = _text(value)
-        options |= properties.get("tableProperties", {})
-    extra = {one["name"]: one["properties"] for one in spec["columns"] if one.get("properties")}
-    if extra:
-        options["columnProperties"] = json.dumps(extra)
-    return {
-        "type": definition.type,
-        "location": definition.location,
-        "managed": definition.managed,
-        "version": definition.version,
-        "state": definition.state,
-        "owner": definition.owner,
-        "comment": properties.get("description"),
-        "provider": provider,
-        "options": options,
-    }
-
-
-def _spelt(folded: str, field: str) -> str:
-    return "clusterBy" if folded == "clusterby" else field
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def alter(catalog: Catalog, name: tuple[str, str], changes: list[Request]) -> None:
     """Make the changes of one ALTER TABLE, in their order."""
     for change in changes:
@@ -264,6 +221,44 @@ def _set_properties(catalog: Catalog, name: tuple[str, str], change: Request) ->
         return {**found, "properties": properties}
 
     catalog.edit(name, edited)
+
+
+def shown(definition: TableMetadata) -> dict[str, Any]:
+    """Return what Spark shows of a definition, its columns apart."""
+    spec = definition.spec.to_dict()
+    properties, options = spec["properties"], {}
+    if definition.type != "table":
+        form = str(properties.pop("format", ""))
+        given = {"source": definition.type, **properties}
+        options = {key: _text(value) for key, value in given.items() if key != "description"}
+        provider = form or "projseg"
+    else:
+        provider = "projseg"
+        for folded, field in PROPERTIES.items():
+            if field in properties and field != "description":
+                value = properties[field]
+                if field == "clusterKeys":
+                    value = [key["column"] for key in value]
+                options["clusterBy" if folded == "clusterby" else field] = _text(value)
+        options |= properties.get("tableProperties", {})
+    extra = {one["name"]: one["properties"] for one in spec["columns"] if one.get("properties")}
+    if extra:
+        options["columnProperties"] = json.dumps(extra)
+    return {
+        "type": definition.type,
+        "location": definition.location,
+        "managed": definition.managed,
+        "version": definition.version,
+        "state": definition.state,
+        "owner": definition.owner,
+        "comment": properties.get("description"),
+        "provider": provider,
+        "options": options,
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 _CHANGES: Final[dict[str, Callable[[Catalog, tuple[str, str], Request], object]]] = {

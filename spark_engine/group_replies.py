@@ -37,68 +37,10 @@ from projseg.views.definitions.result_definition import ResultDefinition, place_
 from projseg.views.stored_results import AskedSelect, answering_results, nominations
 from projseg.views.view_store import no_store, open_store, store_of
 
+_SHARED_ROWS_MAX: Final = 5_000_000
+"""Rows of all dimensions that each of Spark's tasks may have to read."""
 
-class _Pinned(ViewedVersion):
-    """A version that Spark's extension pinned, and no user chose."""
-
-    @property
-    def _may_be_older(self) -> bool:
-        return True
-
-
-def earlier_answered(
-    request: Mapping[str, Any],
-    tables: Sequence[Snapshot],
-    fact: int,
-    query_over: Callable[[Sequence[Snapshot]], tuple[Snapshot, Query]],
-) -> Reply | None:
-    """Return the answer of an earlier state, as `maxStaleness` of a query allows it.
-
-    Parameters
-    ----------
-    request : mapping
-        As of `answered_groups`.
-    tables : sequence of Snapshot
-        All tables of the statement, at the versions that are the present ones.
-    fact : int
-        The number of the table whose rows are grouped.
-    query_over : callable
-        From versions of the tables to that of the fact, and the query of it.
-
-    Returns
-    -------
-    tuple of dict and bytes, or None
-        As of `answered_groups`; None if no view answers so, or no small answer: what tasks share
-        is of the present.
-    """
-    versions = [_Pinned(one.storage, one) for one in tables]
-
-    def asked(found: Sequence[Snapshot], **more: object) -> tuple[Snapshot, Query]:
-        snapshot, query = query_over(found)
-        return snapshot, replace(query, context={**dict(query.context or {}), **more})
-
-    def planned(snapshot: Snapshot, query: Query) -> QueryPlan:
-        return ViewedVersion(snapshot.storage, snapshot)._plan(query)
-
-    def at(view: str, older: Versions) -> tuple[tuple[Snapshot, Query], QueryPlan]:
-        found = asked([one.snapshot for one in older], useView=view)
-        return found, planned(*found)
-
-    _, query = query_over(tables)
-    seconds = query.query_context.max_staleness
-    assert seconds is not None
-    found = earlier_answer(
-        versions[fact], versions, seconds, lambda: planned(*query_over(tables)), at
-    )
-    if found is None:
-        return None
-    snapshot, older = found
-    bind = bound_star if older.joins else bound_alone
-    reply, content = answered_groups(request, snapshot, older, partial(bind, snapshot))
-    if not reply["answered"]:
-        return None
-    shown = f"{reply['plan']}; at version {snapshot.version} (maxStaleness)"
-    return {**reply, "plan": shown, "columns": stored_types(tables[fact])}, content
+LOGGER: Final = logging.getLogger("projseg.views")
 
 
 def answered(request: Mapping[str, Any]) -> Reply:
@@ -129,10 +71,6 @@ def answered(request: Mapping[str, Any]) -> Reply:
         if found is not None:
             return found
     return answered_groups(request, snapshot, query, partial(bound_alone, snapshot))
-
-
-_SHARED_ROWS_MAX: Final = 5_000_000
-"""Rows of all dimensions that each of Spark's tasks may have to read."""
 
 
 def star_answered(request: Mapping[str, Any]) -> Reply:
@@ -224,7 +162,67 @@ def _check_shared(dimensions: Sequence[ViewedVersion]) -> None:
         )
 
 
-LOGGER: Final = logging.getLogger("projseg.views")
+class _Pinned(ViewedVersion):
+    """A version that Spark's extension pinned, and no user chose."""
+
+    @property
+    def _may_be_older(self) -> bool:
+        return True
+
+
+def earlier_answered(
+    request: Mapping[str, Any],
+    tables: Sequence[Snapshot],
+    fact: int,
+    query_over: Callable[[Sequence[Snapshot]], tuple[Snapshot, Query]],
+) -> Reply | None:
+    """Return the answer of an earlier state, as `maxStaleness` of a query allows it.
+
+    Parameters
+    ----------
+    request : mapping
+        As of `answered_groups`.
+    tables : sequence of Snapshot
+        All tables of the statement, at the versions that are the present ones.
+    fact : int
+        The number of the table whose rows are grouped.
+    query_over : callable
+        From versions of the tables to that of the fact, and the query of it.
+
+    Returns
+    -------
+    tuple of dict and bytes, or None
+        As of `answered_groups`; None if no view answers so, or no small answer: what tasks share
+        is of the present.
+    """
+    versions = [_Pinned(one.storage, one) for one in tables]
+
+    def asked(found: Sequence[Snapshot], **more: object) -> tuple[Snapshot, Query]:
+        snapshot, query = query_over(found)
+        return snapshot, replace(query, context={**dict(query.context or {}), **more})
+
+    def planned(snapshot: Snapshot, query: Query) -> QueryPlan:
+        return ViewedVersion(snapshot.storage, snapshot)._plan(query)
+
+    def at(view: str, older: Versions) -> tuple[tuple[Snapshot, Query], QueryPlan]:
+        found = asked([one.snapshot for one in older], useView=view)
+        return found, planned(*found)
+
+    _, query = query_over(tables)
+    seconds = query.query_context.max_staleness
+    assert seconds is not None
+    found = earlier_answer(
+        versions[fact], versions, seconds, lambda: planned(*query_over(tables)), at
+    )
+    if found is None:
+        return None
+    snapshot, older = found
+    bind = bound_star if older.joins else bound_alone
+    reply, content = answered_groups(request, snapshot, older, partial(bind, snapshot))
+    if not reply["answered"]:
+        return None
+    shown = f"{reply['plan']}; at version {snapshot.version} (maxStaleness)"
+    return {**reply, "plan": shown, "columns": stored_types(tables[fact])}, content
 
 
 def nominations_of(snapshot: Snapshot) -> list[str]:

@@ -40,6 +40,8 @@ Reply = tuple[dict[str, Any], bytes]
 VERSION: Final = pa.schema([("version", pa.int64())])
 PROPERTIES: Final = pa.schema([("property", pa.string()), ("value", pa.string())])
 
+_REFUSALS_SHOWN: Final = 8
+
 
 def arrow_stream(found: pa.Table) -> bytes:
     """Return rows as an Arrow stream, without metadata of the schema."""
@@ -76,7 +78,58 @@ def table_of(request: Mapping[str, Any]) -> Table:
     return Table(request["location"], storage_options=request.get("storage_options"))
 
 
-_REFUSALS_SHOWN: Final = 8
+def stored_types(snapshot: Snapshot) -> dict[str, str]:
+    """Return the types of a table's columns, as their texts have them, by name."""
+    return {field.name: type_name(field.type) for field in snapshot.properties.schema}
+
+
+def with_rows(summary: dict[str, Any], rows: pa.Table | None, request: Mapping[str, Any]) -> Reply:
+    """Return a summary, and rows if the driver should hold them: they may be more than was read."""
+    is_small = (
+        rows is not None
+        and len(rows) <= request["max_rows"]
+        and rows.nbytes <= request["max_bytes"]
+    )
+    content = arrow_stream(rows) if rows is not None and is_small else b""
+    return {**summary, "answered": is_small}, content
+
+
+def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
+    """Return the version of a table that a request names, or the newest."""
+    return open_snapshot(storage_of(request), request.get("version"))
+
+
+def storage_of(request: Mapping[str, Any]) -> Storage:
+    """Return the storage of the table that a request names, with its `storage_options` if any."""
+    return open_storage(request["location"], request.get("storage_options"))
+
+
+def query_of(request: Mapping[str, Any]) -> Query:
+    """Return the query of a request.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY.
+    """
+    query = Query.from_json(json.dumps(request["query"]))
+    if query.query_context.timezone is None:
+        raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
+    return query
+
+
+def bound_alone(snapshot: Snapshot, query: Query) -> QuerySpec:
+    """Return a query of one table, bound to a version's columns."""
+    properties = snapshot.properties
+    return bind_query(properties.schema, properties.time_column, query)
+
+
+def answered_rows(snapshot: Snapshot, plan: QueryPlan, summary: dict[str, Any]) -> pa.Table:
+    """Return a plan's rows, of segments where a view cannot be read; note how long that took."""
+    started = time.perf_counter()
+    rows = answer_without_views(snapshot.storage, plan, partial(segments_instead, snapshot, plan))
+    summary["milliseconds"] = (time.perf_counter() - started) * 1000
+    return rows
 
 
 def answered_groups(
@@ -222,55 +275,6 @@ def _views(snapshot: Snapshot) -> WiderSources | None:
     return sources_of(snapshot)
 
 
-def answered_rows(snapshot: Snapshot, plan: QueryPlan, summary: dict[str, Any]) -> pa.Table:
-    """Return a plan's rows, of segments where a view cannot be read; note how long that took."""
-    started = time.perf_counter()
-    rows = answer_without_views(snapshot.storage, plan, partial(segments_instead, snapshot, plan))
-    summary["milliseconds"] = (time.perf_counter() - started) * 1000
-    return rows
-
-
-def with_rows(summary: dict[str, Any], rows: pa.Table | None, request: Mapping[str, Any]) -> Reply:
-    """Return a summary, and rows if the driver should hold them: they may be more than was read."""
-    is_small = (
-        rows is not None
-        and len(rows) <= request["max_rows"]
-        and rows.nbytes <= request["max_bytes"]
-    )
-    content = arrow_stream(rows) if rows is not None and is_small else b""
-    return {**summary, "answered": is_small}, content
-
-
-def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
-    """Return the version of a table that a request names, or the newest."""
-    return open_snapshot(storage_of(request), request.get("version"))
-
-
-def storage_of(request: Mapping[str, Any]) -> Storage:
-    """Return the storage of the table that a request names, with its `storage_options` if any."""
-    return open_storage(request["location"], request.get("storage_options"))
-
-
-def query_of(request: Mapping[str, Any]) -> Query:
-    """Return the query of a request.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY.
-    """
-    query = Query.from_json(json.dumps(request["query"]))
-    if query.query_context.timezone is None:
-        raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
-    return query
-
-
-def bound_alone(snapshot: Snapshot, query: Query) -> QuerySpec:
-    """Return a query of one table, bound to a version's columns."""
-    properties = snapshot.properties
-    return bind_query(properties.schema, properties.time_column, query)
-
-
 def _is_condition(text: str, snapshot: Snapshot, query: Query) -> bool:
     try:
         bound = bind(text, snapshot.properties.schema, timezone=query.query_context.zone)
@@ -321,11 +325,6 @@ def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
         "bytes": figures.bytes,
         "columns": stored_types(snapshot),
     }
-
-
-def stored_types(snapshot: Snapshot) -> dict[str, str]:
-    """Return the types of a table's columns, as their texts have them, by name."""
-    return {field.name: type_name(field.type) for field in snapshot.properties.schema}
 
 
 def _pruned(plan: QueryPlan) -> str:

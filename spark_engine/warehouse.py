@@ -31,6 +31,8 @@ from projseg.table_layer.metadata.change import SetProperties
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import METADATA_PREFIX, new_write_id
 
+Request: TypeAlias = Mapping[str, Any]
+
 
 class Warehouse:
     """The tables below one folder.
@@ -268,9 +270,6 @@ def _remove(folder: Path) -> None:
     removed = _aside(folder.parent, "dropped")
     folder.rename(removed)
     shutil.rmtree(removed)
-
-
-Request: TypeAlias = Mapping[str, Any]
 
 
 def _described(warehouse: Warehouse, request: Request) -> dict[str, Any]:
