@@ -29,6 +29,11 @@ from projseg.benchmarks.results import Figure, ScenarioResults
 from projseg.benchmarks.workload import Question, require_known
 from projseg.errors import InvalidInputError
 
+RELATIVE_TOLERANCE: Final = 1e-9  # sums of doubles depend on the order of addition
+SMALL_COUNT: Final = 20.0
+_DECIMAL_DIGITS: Final = 76  # Arrow's most
+APPROXIMATION_BOUND: Final = 0.15  # three of the 5 % standard deviations that Spark promises
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -231,12 +236,6 @@ def _rounded(value: Any) -> Any:
 def _used_by_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-RELATIVE_TOLERANCE: Final = 1e-9  # sums of doubles depend on the order of addition
-SMALL_COUNT: Final = 20.0
-_DECIMAL_DIGITS: Final = 76  # Arrow's most
-APPROXIMATION_BOUND: Final = 0.15  # three of the 5 % standard deviations that Spark promises
 
 
 def normalised(answer: pa.Table, query: Question) -> pa.Table:

@@ -59,6 +59,8 @@ ENGINES: Final[tuple[type[Engine], ...]] = (
     ProjsegSparkOptions,
 )
 
+_FRESH_RUNS: Final = 3  # after one that leaves compiled modules and kernels behind
+
 
 def select_engines(names: Iterable[str]) -> tuple[type[Engine], ...]:
     """Return the engines of these names in the list's order; refuse a name that is not in it."""
@@ -66,9 +68,6 @@ def select_engines(names: Iterable[str]) -> tuple[type[Engine], ...]:
     for name in wanted:
         require_known(name, known, "an engine")
     return tuple(engine for engine in ENGINES if engine.name in wanted)
-
-
-_FRESH_RUNS: Final = 3  # after one that leaves compiled modules and kernels behind
 
 
 @dataclass

@@ -51,6 +51,26 @@ _KINDS: Final = (
 )
 _SCATTER: Final = np.uint64(0x9E3779B1)  # odd, so multiplying by it permutes the ranks
 
+ROWS_PER_BLOCK: Final = 131_072
+START_US: Final = 1_441_065_600_000_000  # 2015-09-01T00:00:00Z
+DAY_US: Final = 86_400_000_000
+SPAN_US: Final = 30 * DAY_US
+LATENESS_US: Final = 10_000_000  # an edit arrives at most this much late
+SCHEMA: Final = pa.schema(
+    [
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("channel", pa.string()),
+        ("page", pa.string()),
+        ("user", pa.string()),
+        ("country", pa.string()),
+        ("device", pa.string()),
+        ("robot", pa.bool_()),
+        ("added", pa.int32()),
+        ("deleted", pa.int32()),
+        ("price", pa.float64()),
+    ]
+)
+
 
 def channels() -> pa.Array:
     """Return the 50 channels, named as Wikipedia's recent-changes rooms are."""
@@ -123,27 +143,6 @@ def _ids(numbers: NDArray[np.uint64]) -> pa.Array:
 def _joined(*parts: pa.Array | str) -> pa.Array:
     """Concatenate row by row."""
     return pc.binary_join_element_wise(*parts, "")
-
-
-ROWS_PER_BLOCK: Final = 131_072
-START_US: Final = 1_441_065_600_000_000  # 2015-09-01T00:00:00Z
-DAY_US: Final = 86_400_000_000
-SPAN_US: Final = 30 * DAY_US
-LATENESS_US: Final = 10_000_000  # an edit arrives at most this much late
-SCHEMA: Final = pa.schema(
-    [
-        ("time", pa.timestamp("us", tz="UTC")),
-        ("channel", pa.string()),
-        ("page", pa.string()),
-        ("user", pa.string()),
-        ("country", pa.string()),
-        ("device", pa.string()),
-        ("robot", pa.bool_()),
-        ("added", pa.int32()),
-        ("deleted", pa.int32()),
-        ("price", pa.float64()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ _BYTES_PER_THREAD: Final = 512 << 20  # far beyond any cache
 _REPEATS: Final = 5
 _SAMPLE_SECONDS: Final = 0.02
 
+ANSWERS_PER_TURN: Final = 4  # at most; the first does not count where there are more
+TURN_MS: Final = 100.0  # no answer is begun after so much of the turn
+
+Clock = Callable[[], float]
+
 
 def describe_machine() -> dict[str, Any]:
     """Return the machine, the libraries and the commit that a run's figures depend on."""
@@ -162,12 +167,6 @@ def _git(root: Path | None, *arguments: str) -> str | None:
         [git, "-C", str(root), *arguments], capture_output=True, text=True, check=False
     )
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-ANSWERS_PER_TURN: Final = 4  # at most; the first does not count where there are more
-TURN_MS: Final = 100.0  # no answer is begun after so much of the turn
-
-Clock = Callable[[], float]
 
 
 class TurnTime(NamedTuple):

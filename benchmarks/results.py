@@ -21,6 +21,13 @@ from projseg.errors import InvalidInputError
 RESULTS_VERSION = 3  # earlier files hold figures of other forms
 _FULL_SHARE = 0.5  # of a table's cells that must be known for one column a way
 
+SLOWER_BY_MORE_THAN: Final = 0.25
+LARGER_BY_MORE_THAN: Final = 0.02
+_NOISE: Final = {"ms": 0.1, "s": 0.1}  # smaller differences are noise
+_FREE: Final = {"rounds", "peers", "queries"}  # arguments in which compared runs may differ
+
+_Key = tuple[str, str, str]
+
 
 class Figure(msgspec.Struct, frozen=True):
     """The measures of one case, by their names, whose last word is the unit.
@@ -241,14 +248,6 @@ def _format_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.2f} GB"
-
-
-SLOWER_BY_MORE_THAN: Final = 0.25
-LARGER_BY_MORE_THAN: Final = 0.02
-_NOISE: Final = {"ms": 0.1, "s": 0.1}  # smaller differences are noise
-_FREE: Final = {"rounds", "peers", "queries"}  # arguments in which compared runs may differ
-
-_Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)

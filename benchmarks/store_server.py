@@ -35,6 +35,15 @@ from projseg.errors import StorageError
 _START_SECONDS_MAX: Final = 60
 _PAUSE_SECONDS: Final = 0.05
 
+_CONTROL: Final = "/-/"
+_NOT_PASSED_ON: Final = frozenset({"connection", "transfer-encoding", "content-length", "server"})
+_CONDITION: Final = "if-none-match"
+_Reply: TypeAlias = tuple[int, list[tuple[str, str]], bytes]
+_NO_REPLY: Final[_Reply] = (0, [], b"")
+_SPOILED: Final[_Reply] = (500, [], b"")
+_NOT_SERVED: Final[_Reply] = (503, [], b"")
+_SAFE_RANDOM: Final = random.SystemRandom()
+
 
 class StoreServer:
     """The running server, known by its ports.
@@ -120,16 +129,6 @@ def _asked(port: int, method: str, path: str, body: bytes | None = None) -> byte
         return connection.getresponse().read()
     finally:
         connection.close()
-
-
-_CONTROL: Final = "/-/"
-_NOT_PASSED_ON: Final = frozenset({"connection", "transfer-encoding", "content-length", "server"})
-_CONDITION: Final = "if-none-match"
-_Reply: TypeAlias = tuple[int, list[tuple[str, str]], bytes]
-_NO_REPLY: Final[_Reply] = (0, [], b"")
-_SPOILED: Final[_Reply] = (500, [], b"")
-_NOT_SERVED: Final[_Reply] = (503, [], b"")
-_SAFE_RANDOM: Final = random.SystemRandom()
 
 
 class _State:

@@ -38,6 +38,9 @@ _TYPES: Final = {
 _FILE: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 FAMILIES: Final = tuple(_FILE)
 
+_HOURS: Final = (1, 6, 24, 96)
+_SAMPLE_ROWS: Final = 1000
+
 
 @dataclass(frozen=True)
 class SweepColumn:
@@ -170,10 +173,6 @@ def _texts(numbers: NDArray[np.uint64], role: str) -> list[str]:
         else:
             known[number] = f"{''.join(word[:3])}{number}"
     return [known[number] for number in numbers.tolist()]
-
-
-_HOURS: Final = (1, 6, 24, 96)
-_SAMPLE_ROWS: Final = 1000
 
 
 def sweep_questions(table: SweepTable, count: int) -> tuple[Question, ...]:

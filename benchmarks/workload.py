@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 
 from projseg.errors import InvalidInputError, did_you_mean
 
+_GROUP_ROWS: Final = 1 << 20  # pyarrow's own default
+
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
@@ -169,9 +171,6 @@ def require_known(name: str, known: Collection[str], kind: str) -> None:
             "PROJSEG_BAD_ARGUMENT",
             f"'{name}' is not {kind}{did_you_mean(name, known)}; there are {', '.join(known)}",
         )
-
-
-_GROUP_ROWS: Final = 1 << 20  # pyarrow's own default
 
 
 class RowsToStage(Protocol):

@@ -47,6 +47,8 @@ SCHEMA: Final = pa.schema(
     ]
 )
 
+_LISTS: Final = ("group_by", "aggregators", "columns", "order_by")
+
 
 def generate_tpch(folder: Path, scale: float, tables: Sequence[str] = ()) -> None:
     """Make TPC-H's tables, all if none is named, as one Parquet file each.
@@ -99,9 +101,6 @@ class LineitemRows:
         with pq.ParquetFile(self.path) as file:
             for batch in file.iter_batches(_ROWS_PER_BATCH):
                 yield batch.cast(SCHEMA)
-
-
-_LISTS: Final = ("group_by", "aggregators", "columns", "order_by")
 
 
 def _read(name: str, schema: pa.Schema) -> Workload:

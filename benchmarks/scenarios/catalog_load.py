@@ -32,6 +32,54 @@ _REPEATS: Final = 100
 _ROWS: Final = {"a": list(range(1000)), "b": ["x", "y"] * 500}
 _START_SECONDS: Final = 60
 
+_KEEPER: Final = """
+import json, sys, time
+from pathlib import Path
+import projseg
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+uri, token, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+names = [f"t{number}" for number in range(count)]
+with projseg.Catalog(uri, token=token) as catalog:
+    catalog.namespaces()
+    before = resident()
+    kept = [catalog.metadata(name) for name in names]
+    held = resident() - before
+    for number in range(10):
+        catalog.merge(names[-1 - number], {"properties": {"description": f"{number}"}})
+    start = time.process_time()
+    again = [catalog.metadata(name) for name in names]
+    spent = time.process_time() - start
+found = sum(one is not other for one, other in zip(kept, again, strict=True))
+print(json.dumps({"fetched": found, "MB": held / 2**20, "cpu ms": spent * 1000}))
+"""
+
+_EDITOR: Final = """
+import json, sys
+import projseg
+from projseg.errors import CatalogError
+uri, client, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+found = {"applied": 0, "refused": 0}
+with projseg.Catalog(uri, timeout=60) as catalog:
+    catalog.spec("edited")
+    print("ready", flush=True)
+    sys.stdin.read()
+    for number in range(count):
+        text = {"properties": {"description": f"{client}: {number}"}}
+        try:
+            catalog.edit("edited", lambda spec: text, retries=200)
+            found["applied"] += 1
+        except CatalogError:
+            found["refused"] += 1
+print(json.dumps(found))
+"""
+
+Send = Callable[..., Any]
+_EDIT_SHARE: Final = 0.1
+_MOST_SECONDS: Final = 10.0
+
 
 def run(bench: Bench) -> None:
     """Fill a catalog in a SQLite file, and one in PostgreSQL, and ask them."""
@@ -107,31 +155,6 @@ def _add_cache(bench: Bench, port: int, token: str, names: list[str], database: 
     bench.add("kept definitions", f"{len(names):,} definitions, {database}", "REST", found)
 
 
-_KEEPER: Final = """
-import json, sys, time
-from pathlib import Path
-import projseg
-
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-uri, token, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-names = [f"t{number}" for number in range(count)]
-with projseg.Catalog(uri, token=token) as catalog:
-    catalog.namespaces()
-    before = resident()
-    kept = [catalog.metadata(name) for name in names]
-    held = resident() - before
-    for number in range(10):
-        catalog.merge(names[-1 - number], {"properties": {"description": f"{number}"}})
-    start = time.process_time()
-    again = [catalog.metadata(name) for name in names]
-    spent = time.process_time() - start
-found = sum(one is not other for one, other in zip(kept, again, strict=True))
-print(json.dumps({"fetched": found, "MB": held / 2**20, "cpu ms": spent * 1000}))
-"""
-
-
 def _add_editors(bench: Bench, catalog: projseg.Catalog, uri: str, database: str) -> None:
     """Measure processes that all edit one definition: each edit is applied, or refused by code."""
     catalog.create("edited", {})
@@ -156,27 +179,6 @@ def _add_editors(bench: Bench, catalog: projseg.Catalog, uri: str, database: str
     bench.add(
         "edits of one definition", f"{bench['clients']} processes, {database}", "python", found
     )
-
-
-_EDITOR: Final = """
-import json, sys
-import projseg
-from projseg.errors import CatalogError
-uri, client, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-found = {"applied": 0, "refused": 0}
-with projseg.Catalog(uri, timeout=60) as catalog:
-    catalog.spec("edited")
-    print("ready", flush=True)
-    sys.stdin.read()
-    for number in range(count):
-        text = {"properties": {"description": f"{client}: {number}"}}
-        try:
-            catalog.edit("edited", lambda spec: text, retries=200)
-            found["applied"] += 1
-        except CatalogError:
-            found["refused"] += 1
-print(json.dumps(found))
-"""
 
 
 def _spec(columns: int) -> dict[str, Any]:
@@ -273,11 +275,6 @@ def _server(uri: str) -> Iterator[int]:
 
 def _length(rows: Any) -> int:
     return int(rows.num_rows)
-
-
-Send = Callable[..., Any]
-_EDIT_SHARE: Final = 0.1
-_MOST_SECONDS: Final = 10.0
 
 
 def add_requests(bench: Bench, send: Send, names: list[str], database: str) -> None:

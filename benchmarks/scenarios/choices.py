@@ -78,6 +78,14 @@ _CONDITIONS: Final = {
 _WEIGHED: Final = ("sum(n)", "sum(n * 2 + 1)", "max(n)", "avg(n)")
 _OF_STATES: Final = {"sum(x)": ("sum(2 * x + 1)", "avg(x)"), "sum(y)": ("sum(y)", "avg(y)")}
 
+_SLOWER_BY_AT_MOST: Final = 1.3
+_ROUNDS_MIN: Final = 4
+_ROUNDS_MAX: Final = 60
+_SECONDS: Final = 0.6  # of the processor, after which no more than the least rounds are begun
+_NANOSECONDS: Final = 1e6  # in a millisecond
+_HOPELESS: Final = 4.0  # a source that takes so many times the least is not timed again
+_QUESTIONS_A_TABLE: Final = 10
+
 
 def random_table(folder: Path, seed: int) -> tuple[projseg.Table, tuple[Projection, ...]]:
     """Return a table of 20,000, 60,000 or 200,000 rows, and its projections."""
@@ -172,15 +180,6 @@ def _question(draw: np.random.Generator, stored: Projection, name: str) -> Quest
         interval=interval,
         table="random",
     )
-
-
-_SLOWER_BY_AT_MOST: Final = 1.3
-_ROUNDS_MIN: Final = 4
-_ROUNDS_MAX: Final = 60
-_SECONDS: Final = 0.6  # of the processor, after which no more than the least rounds are begun
-_NANOSECONDS: Final = 1e6  # in a millisecond
-_HOPELESS: Final = 4.0  # a source that takes so many times the least is not timed again
-_QUESTIONS_A_TABLE: Final = 10
 
 
 @dataclass(frozen=True)

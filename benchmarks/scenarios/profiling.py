@@ -48,6 +48,60 @@ _QUESTIONS: Final = {
     "base rows": "group_by='user', aggregators='count(*) AS edits'",
 }
 
+_REPEATS: Final = 5
+_PACKAGE: Final = Path(errors.__file__).parent
+
+_START: Final = datetime(2024, 1, 1, tzinfo=UTC)
+_COUNTRIES: Final = 400
+_ASKED: Final = 60
+_GROUPS: Final = {"group_by": "channel", "aggregators": "count(*) AS n, sum(added) AS s"}
+_Given = Mapping[str, Any]
+_OF_VALUES: Final[dict[str, tuple[_Given, Callable[[int], dict[str, Any]]]]] = {
+    "covered": (
+        {**_GROUPS, "filter": "country = :c"},
+        lambda n: {"args": {"c": f"country{n}"}},
+    ),
+    "covered, literal": (
+        _GROUPS,
+        lambda n: {"filter": f"country = 'country{n}'"},
+    ),
+    "covered, literal in a list": (
+        _GROUPS,
+        lambda n: {"filter": f"country IN ('country{n}', 'country{n + 1}')"},
+    ),
+    "covered, two values": (
+        {**_GROUPS, "filter": "country = :c AND channel < :d"},
+        lambda n: {"args": {"c": f"country{n}", "d": f"ch{n % 20}"}},
+    ),
+    "covered, in a list": (
+        {**_GROUPS, "filter": "country IN (:c)"},
+        lambda n: {"args": {"c": [f"country{n}", f"country{n + 1}"]}},
+    ),
+    "covered, no such value": (
+        {**_GROUPS, "filter": "country = :c"},
+        lambda n: {"args": {"c": f"country none {n}"}},
+    ),
+    "base rows": (
+        {**_GROUPS, "filter": "page = :p"},
+        lambda n: {"args": {"p": n}},
+    ),
+    "base rows of an hour": (
+        {**_GROUPS, "filter": "time >= :t AND time < :t + INTERVAL 1 HOUR"},
+        lambda n: {"args": {"t": _START + timedelta(hours=n)}},
+    ),
+    "base rows of an hour, literal": (
+        _GROUPS,
+        lambda n: {
+            "filter": f"time >= TIMESTAMP '{_START + timedelta(hours=n):%Y-%m-%d %H:%M:%S}' "
+            f"AND time < TIMESTAMP '{_START + timedelta(hours=n + 1):%Y-%m-%d %H:%M:%S}'"
+        },
+    ),
+    "base rows of an interval": (
+        _GROUPS,
+        lambda n: {"interval": (_START + timedelta(hours=n), _START + timedelta(hours=n + 1))},
+    ),
+}
+
 
 def run_first_answers(bench: Bench) -> None:
     """Measure new processes to their first answer, or to the end of a first load.
@@ -73,10 +127,6 @@ def run_first_answers(bench: Bench) -> None:
         done = [bench.in_new_process(code) for _ in range(bench["rounds"])]
         seconds = [one.seconds for one in done]
         bench.add("processes", name, "", {"s": seconds, "cpu s": [one.cpu_seconds for one in done]})
-
-
-_REPEATS: Final = 5
-_PACKAGE: Final = Path(errors.__file__).parent
 
 
 def run(bench: Bench) -> None:
@@ -143,58 +193,6 @@ def _submit_inline(
     except Exception as error:  # noqa: BLE001  as in a pool, the caller gets it from the future
         done.set_exception(error)
     return done
-
-
-_START: Final = datetime(2024, 1, 1, tzinfo=UTC)
-_COUNTRIES: Final = 400
-_ASKED: Final = 60
-_GROUPS: Final = {"group_by": "channel", "aggregators": "count(*) AS n, sum(added) AS s"}
-_Given = Mapping[str, Any]
-_OF_VALUES: Final[dict[str, tuple[_Given, Callable[[int], dict[str, Any]]]]] = {
-    "covered": (
-        {**_GROUPS, "filter": "country = :c"},
-        lambda n: {"args": {"c": f"country{n}"}},
-    ),
-    "covered, literal": (
-        _GROUPS,
-        lambda n: {"filter": f"country = 'country{n}'"},
-    ),
-    "covered, literal in a list": (
-        _GROUPS,
-        lambda n: {"filter": f"country IN ('country{n}', 'country{n + 1}')"},
-    ),
-    "covered, two values": (
-        {**_GROUPS, "filter": "country = :c AND channel < :d"},
-        lambda n: {"args": {"c": f"country{n}", "d": f"ch{n % 20}"}},
-    ),
-    "covered, in a list": (
-        {**_GROUPS, "filter": "country IN (:c)"},
-        lambda n: {"args": {"c": [f"country{n}", f"country{n + 1}"]}},
-    ),
-    "covered, no such value": (
-        {**_GROUPS, "filter": "country = :c"},
-        lambda n: {"args": {"c": f"country none {n}"}},
-    ),
-    "base rows": (
-        {**_GROUPS, "filter": "page = :p"},
-        lambda n: {"args": {"p": n}},
-    ),
-    "base rows of an hour": (
-        {**_GROUPS, "filter": "time >= :t AND time < :t + INTERVAL 1 HOUR"},
-        lambda n: {"args": {"t": _START + timedelta(hours=n)}},
-    ),
-    "base rows of an hour, literal": (
-        _GROUPS,
-        lambda n: {
-            "filter": f"time >= TIMESTAMP '{_START + timedelta(hours=n):%Y-%m-%d %H:%M:%S}' "
-            f"AND time < TIMESTAMP '{_START + timedelta(hours=n + 1):%Y-%m-%d %H:%M:%S}'"
-        },
-    ),
-    "base rows of an interval": (
-        _GROUPS,
-        lambda n: {"interval": (_START + timedelta(hours=n), _START + timedelta(hours=n + 1))},
-    ),
-}
 
 
 def new_values(bench: Bench) -> None:

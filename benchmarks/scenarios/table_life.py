@@ -78,6 +78,37 @@ _LIFE: Final[dict[str, dict[str, Any]]] = {
 _OF_EDITS: Final = {query.name: query_arguments(query) for query in EDITS.queries[:8]}
 _ONE_IN_A_HUNDRED: Final = "unix_seconds(time) % 100 = 37"
 
+_DAYS: Final = 3653
+_DAYS_AFTER: Final = 10  # of the table, after the day that is asked
+_COMMIT_SEGMENTS: Final = 4096
+_DAY_ROWS: Final = 2_000
+_PLANNED_MOST: Final = 100_000
+_ASK: Final = """
+import json, re, time
+started = time.perf_counter()
+import projseg
+imported = time.perf_counter()
+location, interval = {location!r}, {interval!r}
+asked = dict(group_by="channel", aggregators="sum(added) AS added", interval=interval)
+{code}
+done = time.perf_counter()
+kilobytes = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+print(json.dumps([done - imported, kilobytes]))
+"""
+_CASES: Final = {
+    "open": "projseg.Table(location).version",
+    "plan one day": "projseg.Table(location).explain(**asked)",
+    "answer one day": "assert projseg.Table(location).query(**asked).num_rows > 0",
+    "open the tag and plan one day": (
+        "projseg.Table(location, tag='month-ago').explain(**{**asked, 'interval': {earlier!r}})"
+    ),
+    "answer one day again": (
+        "table = projseg.Table(location); table.query(**asked)\n"
+        "imported = time.perf_counter(); table.query(**{**asked, 'filter': 'robot'})"
+    ),
+    "plan all": "projseg.Table(location).explain(**{**asked, 'interval': None})",
+}
+
 
 def late_projections(bench: Bench) -> None:
     """Add two projections to a table of half-day segments: one day, then all; then write anew."""
@@ -208,38 +239,6 @@ def _base_parts(table: projseg.Table) -> dict[tuple[int | None, str], list[bytes
                 for record in records
             ]
     return parts
-
-
-_DAYS: Final = 3653
-_DAYS_AFTER: Final = 10  # of the table, after the day that is asked
-_COMMIT_SEGMENTS: Final = 4096
-_DAY_ROWS: Final = 2_000
-_PLANNED_MOST: Final = 100_000
-_ASK: Final = """
-import json, re, time
-started = time.perf_counter()
-import projseg
-imported = time.perf_counter()
-location, interval = {location!r}, {interval!r}
-asked = dict(group_by="channel", aggregators="sum(added) AS added", interval=interval)
-{code}
-done = time.perf_counter()
-kilobytes = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-print(json.dumps([done - imported, kilobytes]))
-"""
-_CASES: Final = {
-    "open": "projseg.Table(location).version",
-    "plan one day": "projseg.Table(location).explain(**asked)",
-    "answer one day": "assert projseg.Table(location).query(**asked).num_rows > 0",
-    "open the tag and plan one day": (
-        "projseg.Table(location, tag='month-ago').explain(**{**asked, 'interval': {earlier!r}})"
-    ),
-    "answer one day again": (
-        "table = projseg.Table(location); table.query(**asked)\n"
-        "imported = time.perf_counter(); table.query(**{**asked, 'filter': 'robot'})"
-    ),
-    "plan all": "projseg.Table(location).explain(**{**asked, 'interval': None})",
-}
 
 
 def many_segments(bench: Bench) -> None:

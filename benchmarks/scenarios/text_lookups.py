@@ -19,6 +19,31 @@ from projseg.benchmarks import generator
 from projseg.benchmarks.bench import Bench, measured
 from projseg.memory.cache import KEPT
 
+_HOUR_US: Final = 3_600_000_000
+_PIECE_SEGMENTS: Final = 10
+_LOADED_ROWS: Final = 400_000  # of the tables whose loading is compared
+_SERVICES: Final = ("cart", "search", "billing", "profile", "images", "orders", "login", "mail")
+_VERBS: Final = ("GET", "PUT", "POST", "DELETE")
+_TITLES: Final = 100_000
+_ASKED: Final = 5
+_WORD: Final = "text_match("  # all that tantivy answers
+_TITLE_INDEXES: Final = (
+    projseg.Index("words", "title", kind="token"),
+    projseg.Index("parts", "title", kind="ngram"),
+)
+_INDEXES: Final = (
+    projseg.Index("words", ["title", "message"], kind="token"),
+    projseg.Index("parts", ["title", "message"], kind="ngram"),
+)
+_LOADED: Final[dict[str, tuple[projseg.Index, ...]]] = {
+    "no index": (),
+    "bloom": (projseg.Index("values", "title"),),
+    "token": _TITLE_INDEXES[:1],
+    "ngram": _TITLE_INDEXES[1:],
+    "ngram without postings": (projseg.Index("parts", "title", kind="ngram", postings=False),),
+    "token and ngram": _TITLE_INDEXES,
+}
+
 
 class ParquetFiles:
     """DuckDB over Parquet files that it writes, one for each piece.
@@ -88,32 +113,6 @@ class ClickHouseTable:
         """Return the rows that fulfil a condition, as lines of CSV."""
         text = f"SELECT {outputs} FROM bench.rows WHERE {condition}"
         return str(self._session.query(text, "CSV")).splitlines()
-
-
-_HOUR_US: Final = 3_600_000_000
-_PIECE_SEGMENTS: Final = 10
-_LOADED_ROWS: Final = 400_000  # of the tables whose loading is compared
-_SERVICES: Final = ("cart", "search", "billing", "profile", "images", "orders", "login", "mail")
-_VERBS: Final = ("GET", "PUT", "POST", "DELETE")
-_TITLES: Final = 100_000
-_ASKED: Final = 5
-_WORD: Final = "text_match("  # all that tantivy answers
-_TITLE_INDEXES: Final = (
-    projseg.Index("words", "title", kind="token"),
-    projseg.Index("parts", "title", kind="ngram"),
-)
-_INDEXES: Final = (
-    projseg.Index("words", ["title", "message"], kind="token"),
-    projseg.Index("parts", ["title", "message"], kind="ngram"),
-)
-_LOADED: Final[dict[str, tuple[projseg.Index, ...]]] = {
-    "no index": (),
-    "bloom": (projseg.Index("values", "title"),),
-    "token": _TITLE_INDEXES[:1],
-    "ngram": _TITLE_INDEXES[1:],
-    "ngram without postings": (projseg.Index("parts", "title", kind="ngram", postings=False),),
-    "token and ngram": _TITLE_INDEXES,
-}
 
 
 class _Case(NamedTuple):
