@@ -42,6 +42,10 @@ from projseg.table_layer.metadata.table_properties import (
 from projseg.table_layer.metadata.table_schema import stored_by_name
 from projseg.table_layer.renamed_columns import stored_declaration
 
+SchemaLike: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
+
+_EVERYWHERE: Final = ProjectionScope()
+
 
 @dataclass(frozen=True)
 class Projection:
@@ -104,11 +108,8 @@ class Index:
     postings: bool | None = None
 
 
-SchemaLike: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 ProjectionLike = Projection | Mapping[str, Any] | str
 IndexLike = Index | Mapping[str, Any] | str
-
-_EVERYWHERE: Final = ProjectionScope()
 
 
 def schema_of(declared: SchemaLike) -> pa.Schema:

@@ -29,7 +29,6 @@ from projseg.table_layer.storage.locate_storage import Storage
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-
 SEGMENTS_SCHEMA: Final = pa.schema(
     [
         ("segment", pa.string()),
@@ -64,6 +63,8 @@ _SEGMENTS_SHOWN: Final = 20
 _MEGABYTE: Final = 1e6
 _NANOSECONDS: Final = 1e6  # in a millisecond
 _UNBROKEN: Final = 10_000  # characters a line of `str()` may have: whoever shows it wraps it
+
+_SHOWN_MAX: Final = 20  # names in a list, and rows of a table
 
 
 @dataclass(frozen=True, repr=False)
@@ -347,9 +348,6 @@ def _sizes(rows: list[dict[str, Any]]) -> str:
         )
         took = f", {measured:.2f} ms (estimated {estimated:.2f})"
     return f"{row_count:,} rows, {byte_count:,} bytes{took}"
-
-
-_SHOWN_MAX: Final = 20  # names in a list, and rows of a table
 
 
 def titled(title: str, *parts: str) -> str:

@@ -53,6 +53,11 @@ Files = Annotated[
     ),
 ]
 
+EXIT_STILL_STORED: Final = 3
+
+WhenMatched = Literal["update", "delete", "ignore"]
+WhenNotMatched = Literal["insert", "ignore"]
+
 
 def load(
     location: Location,
@@ -219,12 +224,6 @@ def _reading(sources: Sources, schema: pa.Schema, bad: BadLines) -> Iterator[pa.
 
         rows = sources.rows(schema, bad, advance)
         yield pa.RecordBatchReader.from_batches(schema, rows)
-
-
-EXIT_STILL_STORED: Final = 3
-
-WhenMatched = Literal["update", "delete", "ignore"]
-WhenNotMatched = Literal["insert", "ignore"]
 
 
 def delete(

@@ -27,6 +27,8 @@ from projseg.table_layer.storage.local_files import storage_error
 
 _WIDE_FIELDS: Final = frozenset({"kind", "role", "nulls", "raw_bytes", "definition"})
 
+ReadRange = Callable[[int, int], bytes]
+
 
 def inspect(
     file: Annotated[str, "A segment file (.pseg) or a Bloom file (.pblm)."],
@@ -223,9 +225,6 @@ def _counted(names: Mapping[str, int]) -> str:
 
 def _field_name(purpose: str) -> str:
     return purpose.replace(",", "").replace(" ", "_")
-
-
-ReadRange = Callable[[int, int], bytes]
 
 
 def is_bloom_file(read_range: ReadRange, byte_count: int) -> bool:
