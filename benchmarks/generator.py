@@ -72,79 +72,6 @@ SCHEMA: Final = pa.schema(
 )
 
 
-def channels() -> pa.Array:
-    """Return the 50 channels, named as Wikipedia's recent-changes rooms are."""
-    return pa.array([f"#{wiki}.wikipedia" for wiki in _WIKIS.split()])
-
-
-def countries() -> pa.Array:
-    """Return 200 distinct country names of 5 to 22 characters."""
-    suffixes = pa.array(["", "", " Republic", " Islands", " Union", "", " Federation"])
-    stems = _words(_scattered(200, bits=8))
-    return _joined(stems, suffixes.take(pa.array(np.arange(200) % 7)))
-
-
-def devices() -> pa.Array:
-    """Return the 5 devices."""
-    return pa.array(_DEVICES)
-
-
-def pages() -> pa.Array:
-    """Return 200,000 distinct page titles of about 20 characters, some of them not ASCII."""
-    scattered = _scattered(200_000, bits=24)
-    words = [_words((scattered >> np.uint64(shift)) & np.uint64(255)) for shift in (0, 8)]
-    return _joined(words[0], " ", words[1], _title_ends().take(_ids(scattered >> np.uint64(16))))
-
-
-def users() -> pa.Array:
-    """Return 500,000 distinct users: names of about 13 characters, every fourth an IP address."""
-    ranks = np.arange(500_000, dtype=np.uint64)
-    scattered = _scattered(len(ranks), bits=24)
-    names = _joined(
-        _words(scattered & np.uint64(255)),
-        _words((scattered >> np.uint64(8)) & np.uint64(255)),
-        _numbers(scattered >> np.uint64(16)),
-    )
-    addresses = _addresses(scattered)
-    return pc.if_else(pa.array(ranks % 4 == 3), addresses, names)
-
-
-def _scattered(count: int, *, bits: int) -> NDArray[np.uint64]:
-    """Return `count` distinct numbers below `2**bits`, in no visible order."""
-    ranks = np.arange(count, dtype=np.uint64)
-    return (ranks * _SCATTER) & np.uint64((1 << bits) - 1)
-
-
-def _words(numbers: NDArray[np.uint64]) -> pa.Array:
-    """Return the pseudo-word of each number below 256; different numbers, different words."""
-    words = [start + ending for start in _STARTS.split() for ending in _ENDINGS]
-    return pa.array(words).take(_ids(numbers))
-
-
-def _title_ends() -> pa.Array:
-    """Return 256 distinct endings of titles: a year, a kind, both, or nothing."""
-    years = ["", *(f" {1880 + 9 * step}" for step in range(15))]
-    return pa.array([f"{kind}{year}" for year in years for kind in _KINDS.split("|")])
-
-
-def _addresses(numbers: NDArray[np.uint64]) -> pa.Array:
-    octets = [_numbers((numbers >> np.uint64(shift)) & np.uint64(255)) for shift in (16, 8, 0)]
-    return _joined("10.", octets[0], ".", octets[1], ".", octets[2])
-
-
-def _numbers(numbers: NDArray[np.uint64]) -> pa.Array:
-    return pa.array(numbers.astype(np.int64)).cast(pa.string())
-
-
-def _ids(numbers: NDArray[np.uint64]) -> pa.Array:
-    return pa.array(numbers.astype(np.int32))
-
-
-def _joined(*parts: pa.Array | str) -> pa.Array:
-    """Concatenate row by row."""
-    return pc.binary_join_element_wise(*parts, "")
-
-
 @dataclass(frozen=True, slots=True)
 class EditStream:
     """Edits to generate: how many, from which seed, over which time.
@@ -227,6 +154,85 @@ class _Draw:
         return np.random.Generator(np.random.SFC64(sequence)).random(self.row_count)
 
 
+def _sparse_counts(draw: _Draw, column: str, *, zero_share: float) -> pa.Array:
+    """Return int32 counts: zeros for `zero_share` of the rows, else log-uniform in [1, 10,000]."""
+    scaled = (draw.uniform(column) - zero_share) * (np.log(10_001) / (1.0 - zero_share))
+    return pa.array(np.where(scaled < 0.0, 0.0, np.exp(scaled)).astype(np.int32))
+
+
+def channels() -> pa.Array:
+    """Return the 50 channels, named as Wikipedia's recent-changes rooms are."""
+    return pa.array([f"#{wiki}.wikipedia" for wiki in _WIKIS.split()])
+
+
+def countries() -> pa.Array:
+    """Return 200 distinct country names of 5 to 22 characters."""
+    suffixes = pa.array(["", "", " Republic", " Islands", " Union", "", " Federation"])
+    stems = _words(_scattered(200, bits=8))
+    return _joined(stems, suffixes.take(pa.array(np.arange(200) % 7)))
+
+
+def devices() -> pa.Array:
+    """Return the 5 devices."""
+    return pa.array(_DEVICES)
+
+
+def pages() -> pa.Array:
+    """Return 200,000 distinct page titles of about 20 characters, some of them not ASCII."""
+    scattered = _scattered(200_000, bits=24)
+    words = [_words((scattered >> np.uint64(shift)) & np.uint64(255)) for shift in (0, 8)]
+    return _joined(words[0], " ", words[1], _title_ends().take(_ids(scattered >> np.uint64(16))))
+
+
+def users() -> pa.Array:
+    """Return 500,000 distinct users: names of about 13 characters, every fourth an IP address."""
+    ranks = np.arange(500_000, dtype=np.uint64)
+    scattered = _scattered(len(ranks), bits=24)
+    names = _joined(
+        _words(scattered & np.uint64(255)),
+        _words((scattered >> np.uint64(8)) & np.uint64(255)),
+        _numbers(scattered >> np.uint64(16)),
+    )
+    addresses = _addresses(scattered)
+    return pc.if_else(pa.array(ranks % 4 == 3), addresses, names)
+
+
+def _scattered(count: int, *, bits: int) -> NDArray[np.uint64]:
+    """Return `count` distinct numbers below `2**bits`, in no visible order."""
+    ranks = np.arange(count, dtype=np.uint64)
+    return (ranks * _SCATTER) & np.uint64((1 << bits) - 1)
+
+
+def _words(numbers: NDArray[np.uint64]) -> pa.Array:
+    """Return the pseudo-word of each number below 256; different numbers, different words."""
+    words = [start + ending for start in _STARTS.split() for ending in _ENDINGS]
+    return pa.array(words).take(_ids(numbers))
+
+
+def _title_ends() -> pa.Array:
+    """Return 256 distinct endings of titles: a year, a kind, both, or nothing."""
+    years = ["", *(f" {1880 + 9 * step}" for step in range(15))]
+    return pa.array([f"{kind}{year}" for year in years for kind in _KINDS.split("|")])
+
+
+def _addresses(numbers: NDArray[np.uint64]) -> pa.Array:
+    octets = [_numbers((numbers >> np.uint64(shift)) & np.uint64(255)) for shift in (16, 8, 0)]
+    return _joined("10.", octets[0], ".", octets[1], ".", octets[2])
+
+
+def _numbers(numbers: NDArray[np.uint64]) -> pa.Array:
+    return pa.array(numbers.astype(np.int64)).cast(pa.string())
+
+
+def _ids(numbers: NDArray[np.uint64]) -> pa.Array:
+    return pa.array(numbers.astype(np.int32))
+
+
+def _joined(*parts: pa.Array | str) -> pa.Array:
+    """Concatenate row by row."""
+    return pc.binary_join_element_wise(*parts, "")
+
+
 _VOCABULARIES: Final[dict[str, Callable[[], pa.Array]]] = {
     "channel": channels,
     "page": pages,
@@ -246,9 +252,3 @@ def _text(draw: _Draw, column: str) -> pa.Array:
     ranks = np.exp(draw.uniform(column) * np.log(len(values) + 1)).astype(np.int32) - 1
     # Rounding may carry u just below 1 to rank n, one past the last.
     return values.take(pa.array(np.minimum(ranks, len(values) - 1)))
-
-
-def _sparse_counts(draw: _Draw, column: str, *, zero_share: float) -> pa.Array:
-    """Return int32 counts: zeros for `zero_share` of the rows, else log-uniform in [1, 10,000]."""
-    scaled = (draw.uniform(column) - zero_share) * (np.log(10_001) / (1.0 - zero_share))
-    return pa.array(np.where(scaled < 0.0, 0.0, np.exp(scaled)).astype(np.int32))

@@ -38,46 +38,62 @@ TURN_MS: Final = 100.0  # no answer is begun after so much of the turn
 Clock = Callable[[], float]
 
 
-def describe_machine() -> dict[str, Any]:
-    """Return the machine, the libraries and the commit that a run's figures depend on."""
-    root = checkout()
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _git(root, "rev-parse", "HEAD"),
-        "has_local_changes": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
-        "cpu": _cpu_name(),
-        "cpu_count": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 2),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": _versions(),
-    }
+class TurnTime(NamedTuple):
+    """Medians over the answers that count."""
+
+    milliseconds: float
+    cpu_milliseconds: float  # of this process, all threads
 
 
-def checkout() -> Path | None:
-    """Return the root of the working tree that this code runs from; None when installed."""
-    root = Path(__file__).resolve().parents[1]
-    return root if (root / ".git").exists() else None
+def take_turn(
+    ask: Callable[[], object], *, clock: Clock = time.perf_counter, cpu: Clock = time.process_time
+) -> TurnTime:
+    """Ask again and again until four answers or 100 ms, whichever comes first.
+
+    Parameters
+    ----------
+    ask : callable
+        Gives one answer, which is let go outside the time measured.
+    clock, cpu : callable
+        Seconds, and seconds of the processor.
+    """
+    times: list[tuple[float, float]] = []
+    start = clock()
+    while len(times) < ANSWERS_PER_TURN and (clock() - start) * 1000.0 < TURN_MS:
+        asked, cpu_asked = clock(), cpu()
+        answer = ask()
+        times.append(((clock() - asked) * 1000.0, (cpu() - cpu_asked) * 1000.0))
+        del answer
+    milliseconds, cpu_milliseconds = zip(*(times[1:] or times), strict=True)
+    return TurnTime(statistics.median(milliseconds), statistics.median(cpu_milliseconds))
 
 
-def read_bandwidth(thread_count: int) -> float:
-    """Return bytes read a second, the best of several reads of 512 MiB a thread."""
-    sources = [np.ones(_BYTES_PER_THREAD // 8, dtype=np.int64) for _ in range(thread_count)]
-    with ThreadPoolExecutor(thread_count) as pool:
-        # A bitwise reduction keeps up with memory, and NumPy releases the GIL in it.
-        seconds = _best_seconds(lambda: list(pool.map(np.bitwise_or.reduce, sources)))
-    return thread_count * _BYTES_PER_THREAD / seconds
+def ask_at_once(clients: Sequence[Callable[[], object]], seconds: float) -> dict[str, Any]:
+    """Return the rate and latencies of clients that each ask as soon as they have an answer."""
+    times: list[float] = []
+    started = threading.Barrier(len(clients) + 1)
 
+    def ask_again_and_again(ask: Callable[[], object]) -> None:
+        own: list[float] = []
+        started.wait()
+        end = time.perf_counter() + seconds
+        while not own or time.perf_counter() < end:
+            asked = time.perf_counter()
+            ask()
+            own.append(time.perf_counter() - asked)
+        times.extend(own)
 
-def _best_seconds(task: Callable[[], object]) -> float:
-    """Return the least time of several."""
-    taken = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        task()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+    threads = [threading.Thread(target=ask_again_and_again, args=(ask,)) for ask in clients]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    begun = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    taken = time.perf_counter() - begun
+    times.sort()
+    p50, p99 = (times[math.ceil(share * len(times)) - 1] * 1000 for share in (0.5, 0.99))
+    return {"per second": len(times) / taken, "p50 ms": p50, "p99 ms": p99}
 
 
 @contextmanager
@@ -139,6 +155,48 @@ def _processes() -> Callable[[Callable[[Any], Any]], list[Any]] | None:
     return asked
 
 
+def describe_machine() -> dict[str, Any]:
+    """Return the machine, the libraries and the commit that a run's figures depend on."""
+    root = checkout()
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _git(root, "rev-parse", "HEAD"),
+        "has_local_changes": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
+        "cpu": _cpu_name(),
+        "cpu_count": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 2),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": _versions(),
+    }
+
+
+def checkout() -> Path | None:
+    """Return the root of the working tree that this code runs from; None when installed."""
+    root = Path(__file__).resolve().parents[1]
+    return root if (root / ".git").exists() else None
+
+
+def read_bandwidth(thread_count: int) -> float:
+    """Return bytes read a second, the best of several reads of 512 MiB a thread."""
+    sources = [np.ones(_BYTES_PER_THREAD // 8, dtype=np.int64) for _ in range(thread_count)]
+    with ThreadPoolExecutor(thread_count) as pool:
+        # A bitwise reduction keeps up with memory, and NumPy releases the GIL in it.
+        seconds = _best_seconds(lambda: list(pool.map(np.bitwise_or.reduce, sources)))
+    return thread_count * _BYTES_PER_THREAD / seconds
+
+
+def _best_seconds(task: Callable[[], object]) -> float:
+    """Return the least time of several."""
+    taken = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        task()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
 def _versions() -> dict[str, str]:
     found = {}
     for library in _LIBRARIES:
@@ -167,61 +225,3 @@ def _git(root: Path | None, *arguments: str) -> str | None:
         [git, "-C", str(root), *arguments], capture_output=True, text=True, check=False
     )
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-class TurnTime(NamedTuple):
-    """Medians over the answers that count."""
-
-    milliseconds: float
-    cpu_milliseconds: float  # of this process, all threads
-
-
-def take_turn(
-    ask: Callable[[], object], *, clock: Clock = time.perf_counter, cpu: Clock = time.process_time
-) -> TurnTime:
-    """Ask again and again until four answers or 100 ms, whichever comes first.
-
-    Parameters
-    ----------
-    ask : callable
-        Gives one answer, which is let go outside the time measured.
-    clock, cpu : callable
-        Seconds, and seconds of the processor.
-    """
-    times: list[tuple[float, float]] = []
-    start = clock()
-    while len(times) < ANSWERS_PER_TURN and (clock() - start) * 1000.0 < TURN_MS:
-        asked, cpu_asked = clock(), cpu()
-        answer = ask()
-        times.append(((clock() - asked) * 1000.0, (cpu() - cpu_asked) * 1000.0))
-        del answer
-    milliseconds, cpu_milliseconds = zip(*(times[1:] or times), strict=True)
-    return TurnTime(statistics.median(milliseconds), statistics.median(cpu_milliseconds))
-
-
-def ask_at_once(clients: Sequence[Callable[[], object]], seconds: float) -> dict[str, Any]:
-    """Return the rate and latencies of clients that each ask as soon as they have an answer."""
-    times: list[float] = []
-    started = threading.Barrier(len(clients) + 1)
-
-    def ask_again_and_again(ask: Callable[[], object]) -> None:
-        own: list[float] = []
-        started.wait()
-        end = time.perf_counter() + seconds
-        while not own or time.perf_counter() < end:
-            asked = time.perf_counter()
-            ask()
-            own.append(time.perf_counter() - asked)
-        times.extend(own)
-
-    threads = [threading.Thread(target=ask_again_and_again, args=(ask,)) for ask in clients]
-    for thread in threads:
-        thread.start()
-    started.wait()
-    begun = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    taken = time.perf_counter() - begun
-    times.sort()
-    p50, p99 = (times[math.ceil(share * len(times)) - 1] * 1000 for share in (0.5, 0.99))
-    return {"per second": len(times) / taken, "p50 ms": p50, "p99 ms": p99}

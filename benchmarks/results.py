@@ -18,8 +18,8 @@ import msgspec
 
 from projseg.errors import InvalidInputError
 
-RESULTS_VERSION = 3  # earlier files hold figures of other forms
-_FULL_SHARE = 0.5  # of a table's cells that must be known for one column a way
+RESULTS_VERSION: Final = 3  # earlier files hold figures of other forms
+_FULL_SHARE: Final = 0.5  # of a table's cells that must be known for one column a way
 
 SLOWER_BY_MORE_THAN: Final = 0.25
 LARGER_BY_MORE_THAN: Final = 0.02

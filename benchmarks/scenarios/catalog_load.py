@@ -76,7 +76,7 @@ with projseg.Catalog(uri, timeout=60) as catalog:
 print(json.dumps(found))
 """
 
-Send = Callable[..., Any]
+_Send = Callable[..., Any]
 _EDIT_SHARE: Final = 0.1
 _MOST_SECONDS: Final = 10.0
 
@@ -134,9 +134,9 @@ def _run_with(bench: Bench, database: str, uri: str) -> None:
         _add_selects(bench, catalog, database)
         token = _administrator(catalog)
         with _server(uri) as port:
-            send = sender(bench, port, token)
+            send = _sender(bench, port, token)
             _add_wide(bench, "REST", database, lambda name: send("GET", name).get("columns", ()))
-            add_requests(bench, send, names[bench["wide"] :], database)
+            _add_requests(bench, send, names[bench["wide"] :], database)
             _add_cache(bench, port, token, names, database)
         _add_editors(bench, catalog, uri, database)
         if bench["spark"]:
@@ -277,7 +277,7 @@ def _length(rows: Any) -> int:
     return int(rows.num_rows)
 
 
-def add_requests(bench: Bench, send: Send, names: list[str], database: str) -> None:
+def _add_requests(bench: Bench, send: _Send, names: list[str], database: str) -> None:
     """Measure clients that read and edit small definitions: at a rate, then as fast as they can.
 
     At a rate, a request is timed from when it was due, so that one which waits delays no other.
@@ -300,7 +300,7 @@ def add_requests(bench: Bench, send: Send, names: list[str], database: str) -> N
             bench.add(kind, case, way, _rate(times, whole["s"]))
 
 
-def sender(bench: Bench, port: int, token: str) -> Send:
+def _sender(bench: Bench, port: int, token: str) -> _Send:
     """Return what sends a request about a definition, and notes one that fails."""
     import urllib3  # optional: extra [catalog]
 
@@ -320,9 +320,9 @@ def sender(bench: Bench, port: int, token: str) -> Send:
 
 
 def _ask(
-    share: float, send: Send, names: list[str], times: tuple[float, float, float]
+    share: float, send: _Send, names: list[str], times: tuple[float, float, float]
 ) -> list[tuple[str, float]]:
-    """Send the requests of one client; returns the kind of each, and its milliseconds."""
+    """_Send the requests of one client; returns the kind of each, and its milliseconds."""
     start, end, pause = times
     drawn = np.random.default_rng(int(share * 1000))
     spent: list[tuple[str, float]] = []
@@ -343,5 +343,5 @@ def _ask(
 
 def _rate(times: list[float], seconds: float) -> dict[str, float]:
     """Return requests a second, and the clock of each; all clients share one processor."""
-    spread = {"ms": float(np.median(times)), "p99 ms": float(np.percentile(times, 99))}
-    return {"a second": len(times) / seconds, **spread}
+    clock = {"ms": float(np.median(times)), "p99 ms": float(np.percentile(times, 99))}
+    return {"a second": len(times) / seconds, **clock}

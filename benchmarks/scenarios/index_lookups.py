@@ -133,7 +133,7 @@ def _condition(key: str) -> str:
     return f"visit = '{key}'"
 
 
-def _rows_of(table: projseg.Table, key: str, context: dict[str, Any] | None = None) -> int:
+def _rows_of(table: projseg.Table, key: str, context: dict[str, Any]) -> int:
     return len(table.query(columns=["user"], filter=_condition(key), context=context))
 
 

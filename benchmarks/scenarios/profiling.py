@@ -103,32 +103,6 @@ _OF_VALUES: Final[dict[str, tuple[_Given, Callable[[int], dict[str, Any]]]]] = {
 }
 
 
-def run_first_answers(bench: Bench) -> None:
-    """Measure new processes to their first answer, or to the end of a first load.
-
-    On a machine that has run projseg before, and with an empty folder of kernels, as on a fresh
-    one. On a machine that does other work as well, only the processor's time tells the cost.
-    """
-    location = str(bench.folder / "edits")
-    table = projseg.Table.create(
-        location, SCHEMA, time_column="time", segment_granularity="day", projections=[HOURLY]
-    )
-    table.append(EditStream(bench["rows"]).reader())
-    codes = {
-        name: _ASK.format(location=location, question=question)
-        for name, question in _QUESTIONS.items()
-    }
-    folder = str(bench.folder)
-    codes["load"] = _LOAD.format(location=location, folder=folder)
-    fresh = _FRESH.format(folder=folder)
-    codes |= {f"{name}, fresh machine": fresh + code for name, code in codes.items()}
-    for name, code in (codes | {"import pyarrow": "import pyarrow"}).items():
-        bench.in_new_process(code)  # leaves compiled modules and kernels behind
-        done = [bench.in_new_process(code) for _ in range(bench["rounds"])]
-        seconds = [one.seconds for one in done]
-        bench.add("processes", name, "", {"s": seconds, "cpu s": [one.cpu_seconds for one in done]})
-
-
 def run(bench: Bench) -> None:
     """Profile each query."""
     source = stage(EditStream(bench["rows"]), bench.folder / "source", with_parquet=False)
@@ -193,6 +167,32 @@ def _submit_inline(
     except Exception as error:  # noqa: BLE001  as in a pool, the caller gets it from the future
         done.set_exception(error)
     return done
+
+
+def run_first_answers(bench: Bench) -> None:
+    """Measure new processes to their first answer, or to the end of a first load.
+
+    On a machine that has run projseg before, and with an empty folder of kernels, as on a fresh
+    one. On a machine that does other work as well, only the processor's time tells the cost.
+    """
+    location = str(bench.folder / "edits")
+    table = projseg.Table.create(
+        location, SCHEMA, time_column="time", segment_granularity="day", projections=[HOURLY]
+    )
+    table.append(EditStream(bench["rows"]).reader())
+    codes = {
+        name: _ASK.format(location=location, question=question)
+        for name, question in _QUESTIONS.items()
+    }
+    folder = str(bench.folder)
+    codes["load"] = _LOAD.format(location=location, folder=folder)
+    fresh = _FRESH.format(folder=folder)
+    codes |= {f"{name}, fresh machine": fresh + code for name, code in codes.items()}
+    for name, code in (codes | {"import pyarrow": "import pyarrow"}).items():
+        bench.in_new_process(code)  # leaves compiled modules and kernels behind
+        done = [bench.in_new_process(code) for _ in range(bench["rounds"])]
+        seconds = [one.seconds for one in done]
+        bench.add("processes", name, "", {"s": seconds, "cpu s": [one.cpu_seconds for one in done]})
 
 
 def new_values(bench: Bench) -> None:

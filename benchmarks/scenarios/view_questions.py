@@ -78,7 +78,7 @@ def run(bench: Bench) -> None:
         bench.add("refresh", case, "after 1 %", _appended(table, count, bench))
         bench.add("refresh", case, "after a row a chunk was deleted", _deleted(table))
         bench.add("refresh", case, "after a compaction", _compacted(table, bench))
-        for way, figures in _of_dimension(bench.folder / f"d{count}", table, count, bench):
+        for way, figures in _of_dimension(bench.folder / f"d{count}", table, bench):
             bench.add("refresh", case, way, figures)
         bench.add("append", f"100,000 rows to {case}", "", _append_with_view(table, count))
         compared = count
@@ -115,7 +115,7 @@ def _compacted(table: projseg.Table, bench: Bench) -> dict[str, Any]:
 
 
 def _of_dimension(
-    location: Path, table: projseg.Table, count: int, bench: Bench
+    location: Path, table: projseg.Table, bench: Bench
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what a refresh of a star's view takes after changes of its dimension."""
     schema = pa.schema([("code", pa.string()), ("region", pa.string())])
