@@ -24,7 +24,7 @@ from projseg.reader.plan_figures import (
     postings_segments,
     run_and_measure,
 )
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -204,8 +204,6 @@ class Explain:
 
     def _repr_html_(self) -> str:
         """Return the explanation as a notebook shows it: a line for each source and its reasons."""
-        # Imported here, so that a process that only asks starts without it.
-
         lines = [
             (source, f"{len(group):,}", f"{rows:,}", f"{size:,}", "; ".join(_not_used(group)))
             for group in self._groups()
@@ -213,8 +211,8 @@ class Explain:
         ]
         header = ("source", "segments", "rows", "bytes", "not used")
         query, _, reads = self._headline().rpartition("\n")
-        asked = [line(_index_line(use)) for use in self.indexes.to_pylist()]
-        return titled(query, rows(header, lines), *asked, line(reads))
+        asked = [html_line(_index_line(use)) for use in self.indexes.to_pylist()]
+        return html_block(query, html_rows(header, lines), *asked, html_line(reads))
 
     def _groups(self) -> list[list[dict[str, Any]]]:
         """Return the reads, those of one source for the same reasons together."""
@@ -350,29 +348,29 @@ def _sizes(rows: list[dict[str, Any]]) -> str:
     return f"{row_count:,} rows, {byte_count:,} bytes{took}"
 
 
-def titled(title: str, *parts: str) -> str:
+def html_block(title: str, *parts: str) -> str:
     """Return a block under a title; the parts are HTML already."""
     return f"<div><strong>{escape(title)}</strong>{''.join(parts)}</div>"
 
 
-def line(text: str) -> str:
+def html_line(text: str) -> str:
     """Return a line of plain text."""
     return f"<div>{escape(text)}</div>"
 
 
-def fields(named: Iterable[tuple[str, str]]) -> str:
+def html_fields(named: Iterable[tuple[str, str]]) -> str:
     """Return one line for each name and its text."""
     return _table(f"<th>{escape(name)}</th><td>{escape(text)}</td>" for name, text in named)
 
 
-def rows(header: Sequence[str], texts: Sequence[Sequence[str]]) -> str:
+def html_rows(header: Sequence[str], texts: Sequence[Sequence[str]]) -> str:
     """Return a table of texts, cut after its first rows."""
     lines = [_cells("th", header), *(_cells("td", row) for row in texts[:_SHOWN_MAX])]
     left = len(texts) - _SHOWN_MAX
-    return _table(lines) + (line(f"... {left:,} more") if left > 0 else "")
+    return _table(lines) + (html_line(f"... {left:,} more") if left > 0 else "")
 
 
-def listed(names: Sequence[str]) -> str:
+def shown_names(names: Sequence[str]) -> str:
     """Return names in one line, cut after the first; plain text, not HTML."""
     left = len(names) - _SHOWN_MAX
     return ", ".join(names[:_SHOWN_MAX]) + (f" ... {left:,} more" if left > 0 else "")

@@ -42,9 +42,9 @@ def inspect(
     """
     read_range, byte_count = opened(file)
     chosen = chosen_format(output)
-    is_bloom = is_bloom_file(read_range, byte_count)
+    is_bloom = _is_bloom_file(read_range, byte_count)
     if is_bloom:
-        totals, parts = bloom_report(read_range, byte_count, file)
+        totals, parts = _bloom_report(read_range, byte_count, file)
     else:
         totals, parts = _segment_report(describe_segment(read_range, byte_count, file))
     if chosen is OutputFormat.CSV:
@@ -134,7 +134,10 @@ def summary(segment: SegmentDescription) -> dict[str, Any]:
         "columns": len(segment.tables[0].columns),
         "projections": len(segment.projections),
         "bytes": segment.byte_count,
-        **{_field_name(purpose): size for purpose, size in segment.bytes_by_purpose.items()},
+        **{
+            purpose.replace(",", "").replace(" ", "_"): size
+            for purpose, size in segment.bytes_by_purpose.items()
+        },
         "bytes_saved_by_shared_dictionaries": segment.bytes_saved_by_sharing,
     }
 
@@ -223,26 +226,16 @@ def _counted(names: Mapping[str, int]) -> str:
     return ", ".join(f"{name} x {count}" for name, count in names.items())
 
 
-def _field_name(purpose: str) -> str:
-    return purpose.replace(",", "").replace(" ", "_")
-
-
-def is_bloom_file(read_range: ReadRange, byte_count: int) -> bool:
+def _is_bloom_file(read_range: ReadRange, byte_count: int) -> bool:
     """Whether a file ends as Bloom files do."""
     size = len(BLOOM_TAIL_MAGIC)
     return byte_count >= size and read_range(byte_count - size, size) == BLOOM_TAIL_MAGIC
 
 
-def bloom_report(
+def _bloom_report(
     read_range: ReadRange, byte_count: int, path: str
 ) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
-    """Return a Bloom file's totals, and a row for each of its bands and segments.
-
-    Raises
-    ------
-    CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-        If it is damaged, or of a later release.
-    """
+    """Return a Bloom file's totals, and a row for each of its bands and segments."""
     start = max(0, byte_count - TAIL_LAYOUT.size)
     content = memoryview(read_range(start, byte_count - start))
     tail, _ = parse_tail(content, byte_count, path, BLOOM_TAIL_MAGIC)

@@ -12,10 +12,11 @@ from projseg.errors import without_secrets
 from projseg.table_layer import metadata_tables
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 if TYPE_CHECKING:
-    from projseg.maintenance.verify import Finding, OnSegment
+    from projseg.maintenance.findings import Finding
+    from projseg.maintenance.verify import OnSegment
 
 
 ColumnsOf: TypeAlias = Callable[[TableProperties], DeclaredColumns]
@@ -58,22 +59,22 @@ class TableInspection:
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it."""
         # Imported here, so that a process that only asks starts without it.
-        from projseg import explain
+        from projseg.explain import html_block, html_fields, shown_names
         from projseg.segment_format.logical_types import type_name
 
         location = without_secrets(self.location)
         name = location.rstrip("/").rpartition("/")[2]
         columns = [f"{field.name} {type_name(field.type)}" for field in self.schema]
-        return explain.titled(
+        return html_block(
             name or location,
-            explain.fields(
+            html_fields(
                 [
                     ("location", location),
                     ("version", f"{self.version:,}"),
                     ("rows", f"{self._snapshot.row_count:,}"),
                     ("segments", f"{len(self._snapshot.segments):,}"),
-                    ("columns", explain.listed(columns)),
-                    ("projections", explain.listed([p.name for p in self.properties.projections])),
+                    ("columns", shown_names(columns)),
+                    ("projections", shown_names([p.name for p in self.properties.projections])),
                 ]
             ),
         )

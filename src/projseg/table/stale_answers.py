@@ -21,20 +21,10 @@ _Asked = TypeVar("_Asked")
 Versions: TypeAlias = Sequence[ViewedVersion]
 
 
-def earlier_versions(fact: ViewedVersion, tables: Versions, seconds: float) -> Iterator[
+def _earlier_versions(fact: ViewedVersion, tables: Versions, seconds: float) -> Iterator[
     tuple[str, tuple[ViewedVersion, ...]]
 ]:  # fmt: skip
-    """Yield views of a table with the versions of tables at which each was refreshed.
-
-    Parameters
-    ----------
-    fact : ViewedVersion
-        The table that has the views; one of `tables`.
-    tables : sequence of ViewedVersion
-        All tables of a statement, at versions that nobody chose.
-    seconds : float
-        As of `earlier_states`.
-    """
+    """Yield views of a table with the versions of tables at which each was refreshed."""
     # Imported here, so that a process that asks tables without views starts without it.
     from projseg.views.nominated_views import earlier_states
 
@@ -64,7 +54,7 @@ def earlier_answer(
     Parameters
     ----------
     fact, tables, seconds
-        As of `earlier_versions`.
+        As of `_earlier_versions`.
     present : callable
         Plans the statement over the present versions.
     at : callable
@@ -82,7 +72,7 @@ def earlier_answer(
             return None
     except ProjectionNotUsableError:
         pass
-    for name, versions in earlier_versions(fact, tables, seconds):
+    for name, versions in _earlier_versions(fact, tables, seconds):
         try:
             asked, plan = at(name, versions)
         except ProjsegError:  # a column that was added since, a view that does not answer
