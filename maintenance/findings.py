@@ -17,13 +17,13 @@ from projseg.table_layer.metadata.manifest import (
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
-from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import (
     MANIFEST_PREFIX,
     SNAPSHOT_PREFIX,
     is_temporary,
     snapshot_name,
 )
+from projseg.table_layer.storage.storage_contract import Storage
 
 
 @dataclass(frozen=True, slots=True)

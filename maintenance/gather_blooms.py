@@ -55,7 +55,7 @@ def gather_small(snapshot: Snapshot) -> Snapshot:
         small = [one for one in files if one.segment_count < SMALL_BLOOM_SEGMENTS]
         if len(small) > SMALL_BLOOM_FILES_MAX:
             small.sort(key=lambda one: one.segment_count)
-            chosen.append(_up_to(small, _GATHERED_BYTES_MAX))
+            chosen.append(_up_to_limit(small))
     return _gathered(snapshot, chosen, NO_NOTE)
 
 
@@ -90,9 +90,10 @@ def _by_definition(snapshot: Snapshot) -> list[list[BloomReference]]:
     return list(found.values())
 
 
-def _up_to(files: Sequence[BloomReference], byte_count: int) -> list[BloomReference]:
-    """Return the first files that hold so many bytes and as many segments as a file may."""
+def _up_to_limit(files: Sequence[BloomReference]) -> list[BloomReference]:
+    """Return the first files that hold as many bytes and segments as one file may."""
     chosen: list[BloomReference] = []
+    byte_count = _GATHERED_BYTES_MAX
     for one in files:
         byte_count -= one.byte_count
         segments = sum(known.segment_count for known in chosen) + one.segment_count

@@ -35,7 +35,7 @@ from projseg.table_layer.commits.publish import remove
 from projseg.table_layer.metadata.deleted_rows import live_row_ids
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema, in_stored_names, stored_schema
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 from projseg.writer.column_vectors import merged_column, with_dictionary_of, with_values_in_use
 from projseg.writer.segment_contents import (
     BuiltProjection,

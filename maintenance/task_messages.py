@@ -30,8 +30,8 @@ from projseg.table_layer.metadata.segment_entry import (
     written_files,
 )
 from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile
-from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import prefix_of_write
+from projseg.table_layer.storage.storage_contract import Storage
 
 
 class _Message(msgspec.Struct, frozen=True):

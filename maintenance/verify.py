@@ -38,8 +38,8 @@ from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEn
 from projseg.table_layer.metadata.snapshot import Snapshot, read_version
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names, stored_schema
-from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import kept_name, snapshot_name
+from projseg.table_layer.storage.storage_contract import Storage
 
 # Check one listed segment: the table's claims against the file, and the file against its rows.
 #
@@ -48,7 +48,7 @@ from projseg.table_layer.storage.paths import kept_name, snapshot_name
 # | fact | by | |---|---| | size, footer checksum | `listed_ending` | | parts, padding, page zones,
 # nulls, ids, dictionaries, hashes, bitmaps | `SegmentFile.verify` | | rows, columns, types,
 # projections and what was not built | `footer_mismatches` | | sizes by which plans are costed, the
-# time chunk | `size_mismatches`, `chunk_mismatches` | | zones, smallest and largest time, null
+# time chunk | `_size_mismatches`, `_chunk_mismatches` | | zones, smallest and largest time, null
 # counts, NaN (deep) | `column_mismatches` | | deleted rows | `read_deleted_rows` | | order of rows
 # (deep) | `order_mismatches` | | projections: definition, columns, groups, states (deep) |
 # `verify_projection` |
@@ -65,8 +65,8 @@ def _verify_listed_segment(
         segment = _opened(snapshot, entry)
         opened.append(segment)
         yield from footer_mismatches(entry, segment, stored_schema(snapshot.properties))
-        yield from chunk_mismatches(entry, snapshot.properties)
-        yield from size_mismatches(entry, segment)
+        yield from _chunk_mismatches(entry, snapshot.properties)
+        yield from _size_mismatches(entry, segment)
 
     yield from findings(entry.file, against_listing())
     if entry.deletion_vector is not None:
@@ -112,7 +112,7 @@ def _against_rows(
         yield from findings(entry.file, verify_projection(segment, table, schema))
 
 
-def chunk_mismatches(entry: SegmentEntry, properties: TableProperties) -> Iterator[Mismatch]:
+def _chunk_mismatches(entry: SegmentEntry, properties: TableProperties) -> Iterator[Mismatch]:
     """Yield a time chunk of a table without time; that it holds the rows is checked of each entry.
 
     Segments differ in granularity: a table adopts another one, and a write may choose its own.
@@ -121,7 +121,7 @@ def chunk_mismatches(entry: SegmentEntry, properties: TableProperties) -> Iterat
         yield Mismatch("interval of a segment without time", None, entry.interval)
 
 
-def size_mismatches(entry: SegmentEntry, segment: SegmentFile) -> Iterator[Mismatch]:
+def _size_mismatches(entry: SegmentEntry, segment: SegmentFile) -> Iterator[Mismatch]:
     """Yield stored sizes that differ from those in the file's directories."""
     base, *projections = segment.tables
     for column in base.columns:
@@ -150,8 +150,6 @@ def _index_bytes(segment: SegmentFile, table: TableEntry, column: ColumnEntry) -
         return 0
     return sum(size + padding(size) for size in index.records["stored_bytes"].tolist())
 
-
-__all__ = ["Finding", "kept_version_numbers", "verify_kept_versions", "verify_table"]
 
 OnSegment = Callable[[SegmentEntry], object]
 

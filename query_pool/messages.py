@@ -34,7 +34,7 @@ from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.forks import hold_while_forking
 from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 SENT_AT_ONCE_BYTES_MAX: Final = 1 << 16
 """A message of so many bytes is sent without waiting for the other end, if that has read all."""

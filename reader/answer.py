@@ -46,7 +46,7 @@ from projseg.segment_format.arrow_arrays import (
     primitive_array,
 )
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 _LOGGER: Final = logging.getLogger("projseg.views")
 MERGING: Final = b"projseg.aggregates"

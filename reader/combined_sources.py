@@ -35,7 +35,7 @@ from projseg.segment_format.logical_types import is_nested
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, text_bytes
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 # A source with more rows is folded by itself.
 _SOURCE_ROWS_MAX: Final = 1 << 13

@@ -48,7 +48,7 @@ from projseg.reader.segment_source import SegmentSource, row_numbers
 from projseg.reader.selection import select_rows
 from projseg.reader.threads import Workers
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 # Segments of an object store that are opened before it is known whether they are needed, at most.
 _OPENED_AHEAD: Final = 4

@@ -49,7 +49,7 @@ from projseg.table_layer.metadata.deleted_rows import deleted_rows
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.renamed_columns import viewed, viewed_projection
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 
 class _Opened(msgspec.Struct, frozen=True):

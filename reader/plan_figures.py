@@ -34,7 +34,7 @@ from projseg.reader.row_scan import scan_table
 from projseg.reader.run_plan import run_partial
 from projseg.reader.selection import postings_used, select_rows
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 BASE_ROWS: Final = "base"
 """What base rows are called where sources are named."""

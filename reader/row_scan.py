@@ -42,7 +42,7 @@ from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.logical_types import is_fixed_width
 from projseg.segment_format.vectors import Vector, text_bytes
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -52,7 +52,7 @@ from projseg.segment_format.vectors import Ids, Numbers
 from projseg.table_layer.metadata.deleted_rows import deleted_rows
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 # A source with fewer rows than this is not worth a second thread.
 _ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX

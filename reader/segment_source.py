@@ -24,7 +24,7 @@ from projseg.segment_format.page_directory import PageZones
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.table_layer.commits.verify_entries import FetchedRanges
 from projseg.table_layer.metadata.table_schema import TableSchema
-from projseg.table_layer.storage.locate_storage import ByteRange
+from projseg.table_layer.storage.storage_contract import ByteRange
 
 # Below this share of a column's pages, only those pages are decoded.
 _PAGE_SHARE_MAX: Final = 0.25

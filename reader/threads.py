@@ -25,7 +25,7 @@ from projseg.reader.open_sources import open_source
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.table_layer.commits.verify_entries import FetchedRanges
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -47,7 +47,7 @@ from projseg.spark_datasource.task_split import (
 )
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import open_snapshot
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 LOGGER: Final = logging.getLogger("projseg.spark")
 LOGGER.setLevel(logging.INFO)  # Spark's workers attach a handler, if asked to, but set no level
@@ -61,14 +61,14 @@ _READER: Final = "projseg.catalog.external.source_reader"
 
 
 @dataclass
-class TablePartition(InputPartition):
+class _TablePartition(InputPartition):
     """Rows that the planner has already, as an Arrow stream."""
 
     stream: bytes
 
 
 @dataclass
-class UnplannedPartition(InputPartition):
+class _UnplannedPartition(InputPartition):
     """Segments that a task plans for itself: it alone knows the session's time zone."""
 
     request: ReadRequest
@@ -134,12 +134,12 @@ class ProjsegReader(DataSourceReader):
             candidates = scan.candidates() if entries is None else entries
             parts = _entry_shares(scan, candidates, len(self._schema.names))
             return [
-                UnplannedPartition(scan.request, part, len(parts) == 1, scan.definitions)
+                _UnplannedPartition(scan.request, part, len(parts) == 1, scan.definitions)
                 for part in parts
             ]
         described = scan.description_rows()
         if described is not None:
-            return [TablePartition(_stream_of(described))]
+            return [_TablePartition(_stream_of(described))]
         plan = scan.plan(self._schema.names, entries)
         shares = _shares(scan, plan)
         _log(
@@ -167,9 +167,9 @@ class ProjsegReader(DataSourceReader):
         freeze_imports()
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, UnplannedPartition):
+        if isinstance(partition, _UnplannedPartition):
             partition = self._planned(partition)
-        if isinstance(partition, TablePartition):
+        if isinstance(partition, _TablePartition):
             yield from pa.ipc.open_stream(partition.stream)
             return
         assert isinstance(partition, QueryPartition)
@@ -181,12 +181,12 @@ class ProjsegReader(DataSourceReader):
         rows = answer_without_views(storage, plan, instead, partition.threads())
         yield from rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
 
-    def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
+    def _planned(self, partition: _UnplannedPartition) -> _TablePartition | QueryPartition:
         """Return the partition that the planner would make if it knew the time zone."""
         scan = Scan(partition.request.in_zone(zone_of_task()), partition.definitions)
         described = scan.description_rows()
         if described is not None:
-            return TablePartition(_stream_of(described))
+            return _TablePartition(_stream_of(described))
         plan = scan.plan(self._schema.names, [entry for entry, _ in partition.entries])
         segments = tuple(_parts(plan.segments, partition.entries))
         return QueryPartition(scan.storage, replace(plan, segments=segments), partition.is_alone)

@@ -170,7 +170,7 @@ def parse_list(name: str, text: str) -> tuple[str, ...]:
     if stripped.startswith("[") and stripped.endswith("]"):
         return _parse_bracketed(name, stripped)
     # Imported here: the SQL parser is heavy, and Spark's look-up of formats imports this module.
-    from projseg.algebra.expressions.bind import split_list
+    from projseg.algebra.expressions.dialect import split_list
 
     return tuple(split_list(stripped))
 

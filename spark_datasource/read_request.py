@@ -15,7 +15,8 @@ from projseg.errors import InvalidInputError
 from projseg.spark_datasource.option_table import OF_STREAMS, STREAM_NAMES
 from projseg.spark_datasource.options import Options, bad_value, parse_choice, read_location
 from projseg.table_layer.metadata.versions_and_tags import holds_table
-from projseg.table_layer.storage.locate_storage import Storage, is_uri, open_storage
+from projseg.table_layer.storage.locate_storage import is_uri, open_storage
+from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions
 
 METADATA_TABLES: Final = (

@@ -31,7 +31,7 @@ from projseg.table_layer.commits.open_version import (
 from projseg.table_layer.coverage import indexes, projection_stats
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 _ROWS: Final[dict[str, Callable[[Snapshot], pa.Table]]] = {
     "segments": metadata_tables.segments,

@@ -73,18 +73,8 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 """The property of a task by which Spark tells the id of the streaming query that runs it."""
 
 
-class StreamPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What an offset in a checkpoint says.
-
-    Parameters
-    ----------
-    at : Position
-        Where the stream is.
-    origin : Position or None
-        Where it began; None in the offset that it begins with. Spark does not keep that one: to
-        repeat the first batch after a restart it asks for it again, when the table may have newer
-        versions and another beginning. So the end of each batch says it.
-    """
+class _StreamPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What an offset in a checkpoint says."""
 
     at: Position
     origin: Position | None = None
@@ -139,18 +129,18 @@ class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:
         """Return where a new query starts."""
-        return _offset(StreamPlace(self._beginning()))
+        return _offset(_StreamPlace(self._beginning()))
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
         """Return how far the next batch may go; Spark before 4.2 gives no arguments."""
         rows = self._rows()
         if start is None:
             begun, newest = self._beginning_if_any(), rows.newest()
-            return _offset(StreamPlace(newest, begun or newest))
+            return _offset(_StreamPlace(newest, begun or newest))
         place = _place(start)
         many = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         at = rows.advance(place.at, many, self._end)
-        return _offset(StreamPlace(at, place.origin or place.at))
+        return _offset(_StreamPlace(at, place.origin or place.at))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit that the options set; a segment is a file."""
@@ -211,14 +201,14 @@ class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
 
-def _offset(place: StreamPlace) -> Offset:
+def _offset(place: _StreamPlace) -> Offset:
     offset: Offset = msgspec.to_builtins(place)
     return offset
 
 
-def _place(offset: Offset) -> StreamPlace:
+def _place(offset: Offset) -> _StreamPlace:
     try:
-        return msgspec.convert(offset, StreamPlace)
+        return msgspec.convert(offset, _StreamPlace)
     except msgspec.ValidationError as error:
         raise InvalidInputError(
             "PROJSEG_BAD_OFFSET",
@@ -228,16 +218,8 @@ def _place(offset: Offset) -> StreamPlace:
 
 
 @dataclass(frozen=True)
-class BatchWritten(SegmentsWritten):
-    """The segments that one task wrote for a batch, and what the commit must know of the others.
-
-    Parameters
-    ----------
-    job : WriteJob
-        As the tasks had it: the commit gets a writer that was made anew.
-    query_id : str
-        The streaming query's.
-    """
+class _BatchWritten(SegmentsWritten):
+    """The segments that one task wrote for a batch, and what the commit must know of the others."""
 
     job: WriteJob
     query_id: str
@@ -270,14 +252,14 @@ class ProjsegStreamWriter(DataSourceStreamArrowWriter):
         """
         query_id = _query_id()
         written = SegmentsWritten.of(self._job.write(iterator))
-        return BatchWritten(written.entries, written.release, self._job, query_id)
+        return _BatchWritten(written.entries, written.release, self._job, query_id)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Publish a batch's segments in one table version, unless it was published before.
 
         A batch without rows makes no version, but in output mode `complete`.
         """
-        written = [message for message in messages if isinstance(message, BatchWritten)]
+        written = [message for message in messages if isinstance(message, _BatchWritten)]
         entries = [entry for message in written for entry in message.unpacked()]
         if not written or not (entries or written[0].job.overwrite):
             return

@@ -80,14 +80,14 @@ class Piece(msgspec.Struct, frozen=True):
     rows: tuple[int, int] | None = None
 
 
-def work_of_rows(row_count: int, column_count: int) -> int:
+def _work_of_rows(row_count: int, column_count: int) -> int:
     """Return the nanoseconds that Spark takes for rows of so many columns."""
     return row_count * (_ROW_WORK + _VALUE_WORK * column_count)
 
 
 def work_of_entry(entry: SegmentEntry, column_count: int) -> SegmentWork:
     """Return the work of returning a segment's rows, before it is known which and from where."""
-    return SegmentWork(work_of_rows(entry.live_row_count, column_count), entry.row_count)
+    return SegmentWork(_work_of_rows(entry.live_row_count, column_count), entry.row_count)
 
 
 def work_of_scan(segment: SegmentPlan) -> SegmentWork:
@@ -104,7 +104,7 @@ def work_of_groups(segment: SegmentPlan) -> SegmentWork:
 
 def _scan_work(plan: SourcePlan) -> int:
     returned = int(plan.row_count * selectivity(conjuncts(plan.filter)))
-    return plan.cost + work_of_rows(returned, len(plan.keys))
+    return plan.cost + _work_of_rows(returned, len(plan.keys))
 
 
 def work_of_a_task(works: Sequence[SegmentWork], parallelism: int | None) -> int:

@@ -14,7 +14,8 @@ from projseg.spark_datasource.options import Options, write_location
 from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
 from projseg.spark_datasource.write_plan import WritePlan
 from projseg.table_layer.metadata.change import NO_NOTE, CommitNote
-from projseg.table_layer.storage.locate_storage import Storage, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions
 
 IF_EXISTS: Final = ("append", "error", "ignore")

@@ -22,10 +22,11 @@ from projseg.table_layer.column_changes import (
     with_changes,
 )
 from projseg.table_layer.metadata.change import AdoptLayout
-from projseg.table_layer.metadata.snapshot import Snapshot, holds_table, open_snapshot
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties, columns_of
 from projseg.table_layer.metadata.table_schema import stored_by_name
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.metadata.versions_and_tags import holds_table
+from projseg.table_layer.storage.storage_contract import Storage
 from projseg.writer.checked_rows import check_schema
 
 _WRITE_AGAIN: Final = "write again, as an append to that table"

@@ -33,9 +33,10 @@ from projseg.table.star_statements import oriented
 from projseg.table.view_answers import ViewedVersion
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import result_folder
+from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.definitions.result_definition import ResultDefinition, place_of
 from projseg.views.stored_results import AskedSelect, answering_results, nominations
-from projseg.views.view_store import no_store, open_store, store_of
+from projseg.views.view_store import no_store, open_store
 
 _SHARED_ROWS_MAX: Final = 5_000_000
 """Rows of all dimensions that each of Spark's tasks may have to read."""
@@ -67,7 +68,7 @@ def answered(request: Mapping[str, Any]) -> Reply:
     snapshot = snapshot_of(request)
     query = query_of(request)
     if query.query_context.max_staleness is not None:
-        found = earlier_answered(request, [snapshot], 0, lambda versions: (versions[0], query))
+        found = _earlier_answered(request, [snapshot], 0, lambda versions: (versions[0], query))
         if found is not None:
             return found
     return answered_groups(request, snapshot, query, partial(bound_alone, snapshot))
@@ -111,7 +112,7 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
             return tables[place], star
 
         snapshots = [one.snapshot for one in versions]
-        found = earlier_answered(request, snapshots, number, query_over)
+        found = _earlier_answered(request, snapshots, number, query_over)
     reply, content = found or answered_groups(
         request, fact, joins, lambda one: bound_star(fact, one)
     )
@@ -170,31 +171,13 @@ class _Pinned(ViewedVersion):
         return True
 
 
-def earlier_answered(
+def _earlier_answered(
     request: Mapping[str, Any],
     tables: Sequence[Snapshot],
     fact: int,
     query_over: Callable[[Sequence[Snapshot]], tuple[Snapshot, Query]],
 ) -> Reply | None:
-    """Return the answer of an earlier state, as `maxStaleness` of a query allows it.
-
-    Parameters
-    ----------
-    request : mapping
-        As of `answered_groups`.
-    tables : sequence of Snapshot
-        All tables of the statement, at the versions that are the present ones.
-    fact : int
-        The number of the table whose rows are grouped.
-    query_over : callable
-        From versions of the tables to that of the fact, and the query of it.
-
-    Returns
-    -------
-    tuple of dict and bytes, or None
-        As of `answered_groups`; None if no view answers so, or no small answer: what tasks share
-        is of the present.
-    """
+    """Return the answer of an earlier state, as `maxStaleness` of a query allows it."""
     versions = [_Pinned(one.storage, one) for one in tables]
 
     def asked(found: Sequence[Snapshot], **more: object) -> tuple[Snapshot, Query]:
@@ -257,7 +240,7 @@ def results_of(request: Mapping[str, Any]) -> Reply:
         PROJSEG_VIEW_NOT_USABLE, with the reason against each that is nominated.
     """
     fact = snapshot_of(request)
-    store = open_store(fact) or no_store(store_of(fact.storage))
+    store = open_store(fact) or no_store(ViewsFolder(fact.storage))
     tables = {one.properties.table_id: one for one in map(snapshot_of, request["tables"])}
     asked = AskedSelect(
         request["nomination"], tables, request["session"], query_of(request).query_context

@@ -32,7 +32,8 @@ from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figu
 from projseg.segment_format.logical_types import type_name
 from projseg.table import Table
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.storage.locate_storage import Storage, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 Reply = tuple[dict[str, Any], bytes]
 """JSON, and the bytes of an Arrow stream of rows, or none."""

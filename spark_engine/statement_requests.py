@@ -38,17 +38,13 @@ from projseg.table_layer.change_feed import effect_of
 from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.known_properties import is_auto_compacted
-from projseg.table_layer.metadata.snapshot import (
-    Snapshot,
-    holds_table,
-    latest_version,
-    open_snapshot,
-)
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import (
     TARGET_SEGMENT_ROWS,
     ProjectionDeclaration,
     TableProperties,
 )
+from projseg.table_layer.metadata.versions_and_tags import holds_table, latest_version
 from projseg.table_layer.renamed_columns import declared_spec
 from projseg.table_layer.storage.locate_storage import open_storage
 

@@ -20,8 +20,8 @@ from projseg.errors import InvalidInputError
 from projseg.table_layer.commits.open_version import version_at
 from projseg.table_layer.metadata.manifest import ManifestReference, time_range
 from projseg.table_layer.metadata.segment_entry import Count, SegmentEntry
-from projseg.table_layer.metadata.snapshot import Snapshot, latest_version, read_version
-from projseg.table_layer.metadata.versions_and_tags import list_versions
+from projseg.table_layer.metadata.snapshot import Snapshot, read_version
+from projseg.table_layer.metadata.versions_and_tags import latest_version, list_versions
 from projseg.table_layer.storage.storage_contract import Storage
 
 Effect = Literal["none", "append", "delete", "rewrite"]

@@ -24,8 +24,8 @@ from projseg.table_layer.metadata.known_properties import SKIPPED, ProjectionSco
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
-from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import parse_segment_name
+from projseg.table_layer.storage.storage_contract import Storage
 
 FAILED: Final = "failed: "
 _SLOT_BYTES: Final = 400

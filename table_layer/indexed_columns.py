@@ -8,9 +8,10 @@ from typing import NamedTuple
 import pyarrow as pa
 from msgspec import UNSET
 
+from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
 from projseg.segment_format.logical_types import parse_type_name
-from projseg.table_layer.metadata.index_declaration import DeclaredIndex, column_text, is_served
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex, is_served
 from projseg.table_layer.metadata.known_properties import ProjectionScope, scope_of
 from projseg.table_layer.metadata.stored_columns import Forms
 from projseg.table_layer.metadata.table_properties import TableProperties
@@ -42,7 +43,7 @@ def indexed_column(
 ) -> IndexedColumn | None:
     """Return the column of a definition; None if the table has none of that stored name now."""
     for name, forms in _forms(properties):
-        if any(column_text(form.name) == definition.column for form in forms):
+        if any(quoted_name(form.name) == definition.column for form in forms):
             type_ = parse_type_name(forms[-1].type)
             return IndexedColumn(name, forms[-1].name, type_, is_served(definition, type_))
     return None
@@ -53,11 +54,11 @@ def indexes_reading(
 ) -> list[str]:
     """Return the names of the indexes over any of some columns, by the table's names."""
     pairs = [(name, forms) for name, forms in _forms(properties) if name in columns]
-    texts = {column_text(form.name) for _, forms in pairs for form in forms}
+    texts = {quoted_name(form.name) for _, forms in pairs for form in forms}
     return [index.name for index in declared if any(one.column in texts for one in index.columns)]
 
 
-def scope_of_index(index: DeclaredIndex) -> ProjectionScope:
+def _scope_of_index(index: DeclaredIndex) -> ProjectionScope:
     """Return the segments that an index is to be built for."""
     return scope_of(
         {f"projection.index.{key}": index.properties[key] for key in index.properties}, "index"
@@ -116,7 +117,7 @@ def wanted_filters(properties: TableProperties) -> tuple[WantedFilter, ...]:
     scopes: dict[IndexDefinition, list[ProjectionScope]] = {}
     for index in properties.declared_indexes:
         for definition in index.columns:
-            scopes.setdefault(definition, []).append(scope_of_index(index))
+            scopes.setdefault(definition, []).append(_scope_of_index(index))
     found = []
     for definition, several in scopes.items():
         column = indexed_column(definition, properties)

@@ -21,7 +21,7 @@ from projseg.table_layer.still_stored import (
     in_earlier_versions,
     in_own_segments,
 )
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 _HISTORY = pa.schema(
     [

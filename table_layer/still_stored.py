@@ -21,7 +21,7 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version
 from projseg.table_layer.metadata.table_schema import live_stored_names
 from projseg.table_layer.renamed_columns import named_spec
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 _SCHEMA: Final = pa.schema(
     [

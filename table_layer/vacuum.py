@@ -20,7 +20,8 @@ from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import CommitNote, Expire, now_us
 from projseg.table_layer.metadata.checksummed_json import read_sealed
 from projseg.table_layer.metadata.manifest import load_manifest
-from projseg.table_layer.metadata.snapshot import Snapshot, list_versions, open_snapshot
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.metadata.versions_and_tags import list_versions
 from projseg.table_layer.still_stored import (
     StillStored,
     as_table,
@@ -289,7 +290,7 @@ def _keep_tagged(newest: Snapshot) -> None:
 
 def with_files(vacuumed: Vacuumed, files: Sequence[StoredFile]) -> Vacuumed:
     """Return what a vacuum removed, and more files."""
-    added = pa.Table.from_pylist(file_rows(files), _FILES)
+    added = pa.Table.from_pylist(_file_rows(files), _FILES)
     return replace(
         vacuumed,
         file_count=vacuumed.file_count + len(files),
@@ -298,7 +299,7 @@ def with_files(vacuumed: Vacuumed, files: Sequence[StoredFile]) -> Vacuumed:
     )
 
 
-def file_rows(files: Iterable[StoredFile]) -> list[dict[str, Any]]:
+def _file_rows(files: Iterable[StoredFile]) -> list[dict[str, Any]]:
     """Return what a vacuum tells of files."""
     return [{"file": f.name, "bytes": f.size, "modified": f.modified_us} for f in files]
 
@@ -306,7 +307,7 @@ def file_rows(files: Iterable[StoredFile]) -> list[dict[str, Any]]:
 def _report(
     plan: _Plan, version: int | None, still_stored: pa.Table, *, is_dry_run: bool
 ) -> Vacuumed:
-    rows = file_rows(plan.files)
+    rows = _file_rows(plan.files)
     return Vacuumed(
         is_dry_run=is_dry_run,
         version=version,

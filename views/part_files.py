@@ -37,10 +37,10 @@ from projseg.table_layer.metadata.segment_entry import (
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import TableSchema, stored_schema
 from projseg.table_layer.storage.paths import VIEWS, segment_name
+from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.view_commits import StoreWrite
 from projseg.views.view_dimensions import paths_of, state_of
 from projseg.views.view_records import GROUPS, PartCover, PathState, ViewPart, digest_of
-from projseg.views.view_store import store_of
 from projseg.views.written_rows import WrittenRows, folded_groups, held_groups, hold_groups
 from projseg.writer.column_vectors import with_values_in_use
 from projseg.writer.segment_contents import (
@@ -180,7 +180,7 @@ class Folder:
             return piece.groups
         (part,) = piece.merged
         self.rows_read += part.group_count
-        held = held_groups(store_of(self.snapshot.storage).location, part, self.schema)
+        held = held_groups(ViewsFolder(self.snapshot.storage).location, part, self.schema)
         if held is not None:
             return held
         return stored_groups_of(self.snapshot, self.schema, self.spec, part)

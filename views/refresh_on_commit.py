@@ -21,6 +21,7 @@ from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import VIEW_OF
 from projseg.table_layer.storage.locate_storage import storage_beside
 from projseg.table_layer.storage.paths import new_write_id
+from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.refresh_view import REASON_CHARACTERS_MAX, Refresher
 from projseg.views.refresh_work import Work
 from projseg.views.view_commits import edited, store_write
@@ -31,7 +32,6 @@ from projseg.views.view_store import (
     has_views,
     newest_store,
     open_store,
-    store_of,
 )
 from projseg.views.written_rows import WrittenRows
 
@@ -112,7 +112,7 @@ def _record(snapshot: Snapshot, view: ViewEntry, error: ProjsegError, note: Comm
         return
     failure = Failure(error.code, error.message[:REASON_CHARACTERS_MAX], now_us())
     try:
-        store = newest_store(store_of(snapshot.storage))
+        store = newest_store(ViewsFolder(snapshot.storage))
         if store is None or view_id not in store.views:
             return
         change = edited(view_id, lambda view: replace(view, last_error=failure))

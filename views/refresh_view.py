@@ -22,6 +22,7 @@ from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.classify_parts import PartFates, RewrittenParts, fates_of_parts
 from projseg.views.cover_test import listed_segments
 from projseg.views.definitions.definition import mentioned, renewed, stored_groups_spec
@@ -52,7 +53,7 @@ from projseg.views.view_records import (
     ViewEntry,
     ViewPart,
 )
-from projseg.views.view_store import StoreVersion, newest_store, store_of, unknown_view
+from projseg.views.view_store import StoreVersion, newest_store, unknown_view
 
 _TRIES_MAX: Final = 20
 REASON_CHARACTERS_MAX: Final = 1_000
@@ -74,7 +75,7 @@ def refresh_view(
         If a file cannot be read or written; the view stays as it was.
     """
     for _ in range(_TRIES_MAX):
-        store = newest_store(store_of(snapshot.storage))
+        store = newest_store(ViewsFolder(snapshot.storage))
         views = {} if store is None else store.views
         if store is None or view_id not in views:
             raise unknown_view(view_id, views.values(), snapshot.storage.location)

@@ -120,13 +120,13 @@ def _of_part(
     pieces = list(folder.fold(among(snapshot, set(cover))))
     anew = pieces[0] if len(pieces) == 1 else folder.merged(pieces)
     groups = in_key_order(folder.groups_of(anew), spec.primitives)
-    if not same_groups(groups, stored, spec.primitives):
+    if not _same_groups(groups, stored, spec.primitives):
         yield Finding(
             name, "its groups are not those of the segments it stands for; refresh the view in full"
         )
 
 
-def same_groups(found: Partial, stored: Partial, primitives: tuple[Primitive, ...]) -> bool:
+def _same_groups(found: Partial, stored: Partial, primitives: tuple[Primitive, ...]) -> bool:
     """Whether groups in one order have equal keys, and states but for doubles' last digits."""
     if found.group_count != stored.group_count:
         return False

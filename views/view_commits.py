@@ -16,6 +16,7 @@ from projseg.table_layer.metadata.change import CommitNote, SetProperties, now_u
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import VIEWS_PROPERTY
 from projseg.table_layer.storage.paths import new_write_id
+from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.view_records import (
     LISTED_PARTS_MAX,
     LISTED_VIEWS_MAX,
@@ -34,7 +35,6 @@ from projseg.views.view_store import (
     newest_store,
     no_store,
     read_store,
-    store_of,
 )
 
 Views = Mapping[str, ViewEntry]
@@ -332,5 +332,5 @@ def with_store(snapshot: Snapshot, note: CommitNote) -> tuple[Snapshot, StoreVer
             snapshot = open_snapshot(snapshot.storage)
             if not has_views(snapshot):
                 raise
-    storage = store_of(snapshot.storage)
+    storage = ViewsFolder(snapshot.storage)
     return snapshot, newest_store(storage) or no_store(storage)

@@ -14,6 +14,7 @@ from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.storage.paths import new_write_id
+from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.definitions.definition import Definition, mentioned
 from projseg.views.definitions.view_checks import (
     bad_view,
@@ -28,7 +29,7 @@ from projseg.views.refresh_work import Refresh, Work
 from projseg.views.view_commits import Views, edited, store_write, with_store
 from projseg.views.view_dimensions import FACT
 from projseg.views.view_records import TableReference, ViewEntry
-from projseg.views.view_store import StoreVersion, newest_store, no_store, store_of, unknown_view
+from projseg.views.view_store import StoreVersion, newest_store, no_store, unknown_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def create_view(
     view = new.entry(snapshot)
     work = work or Work()
     if dry_run:
-        storage = store_of(snapshot.storage)
+        storage = ViewsFolder(snapshot.storage)
         store = newest_store(storage) or no_store(storage)
         _check_free(store, view, new)
         return snapshot, store, None, refresher_of(snapshot, store, view, work).planned()

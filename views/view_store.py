@@ -93,7 +93,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
 
     def lists(self) -> list[tuple[ViewEntry, ...]]:
         """Return the views of each list."""
-        return load_lists(self.storage, self.file.lists)
+        return _load_lists(self.storage, self.file.lists)
 
     def view(self, name: str) -> ViewEntry:
         """Return a view by its name, in any case.
@@ -193,11 +193,6 @@ def check_names(query: QuerySpec, views: Iterable[ViewEntry], store: StoreVersio
             raise unknown_view(name, listed, store.storage.location)
 
 
-def store_of(table: Storage) -> Storage:
-    """Return where the views of a table are."""
-    return ViewsFolder(table)
-
-
 def no_store(storage: Storage) -> StoreVersion:
     """Return the version that comes before the first of a store."""
     return StoreVersion(
@@ -228,7 +223,7 @@ def open_store(snapshot: Snapshot) -> StoreVersion | None:
     """
     if not has_views(snapshot):
         return None
-    return newest_store(store_of(snapshot.storage))
+    return newest_store(ViewsFolder(snapshot.storage))
 
 
 def newest_store(storage: Storage) -> StoreVersion | None:
@@ -279,16 +274,10 @@ def encode_store(file: ViewsFile) -> bytes:
     return payload
 
 
-def load_lists(
+def _load_lists(
     storage: Storage, references: Sequence[FileReference]
 ) -> list[tuple[ViewEntry, ...]]:
-    """Return the views of several lists.
-
-    Raises
-    ------
-    CorruptTableError
-        If one is missing or damaged, or two views have one name or one id.
-    """
+    """Return the views of several lists."""
     load = partial(_load, storage, _LIST, "view_list")
     each = side_by_side if storage.is_remote else map
     found = [file.views for file in each(load, references)]

@@ -59,11 +59,11 @@ _PARTS: Final = pa.schema(
 def views_table(snapshot: Snapshot, store: StoreVersion | None) -> pa.Table:
     """Return one row for each view; see `Table.views`."""
     views = [] if store is None else list(store.views.values())
-    rows = [view_row(snapshot, store, view) for view in views if store is not None]
+    rows = [_view_row(snapshot, store, view) for view in views if store is not None]
     return pa.Table.from_pylist(rows, _VIEWS)
 
 
-def view_row(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> dict[str, Any]:
+def _view_row(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> dict[str, Any]:
     """Return the columns of `Table.views` in one row."""
     refreshed = view.refreshed.get(snapshot.properties.table_id)
     state_of = _state_of_result if view.is_result else _state
@@ -147,7 +147,7 @@ def view_detail(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> dic
     """Return all that is known of a view: its row, what it stores and what steers it."""
     spec = None if view.is_result else stored_groups_spec(view, snapshot.properties)
     return {
-        **view_row(snapshot, store, view),
+        **_view_row(snapshot, store, view),
         "last_refresh": msgspec.structs.asdict(view.last_refresh),
         "view_id": view.view_id,
         "definition_hash": view.definition_hash,

@@ -38,8 +38,8 @@ from projseg.table_layer.metadata.known_properties import SKIPPED
 from projseg.table_layer.metadata.manifest import NO_TIME_MAX, NO_TIME_MIN, time_range
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.storage.local_files import storage_error
-from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage
 from projseg.table_layer.storage.paths import new_bloom_name
+from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage
 
 _HELD_BYTES_MAX: Final = 64 << 20
 

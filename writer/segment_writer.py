@@ -23,7 +23,7 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProje
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names
 from projseg.table_layer.storage.local_files import storage_error
-from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage
+from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage
 from projseg.writer.column_vectors import column_vector, column_zone, time_bounds
 from projseg.writer.segment_contents import (
     REASON_CHARACTERS_MAX,

@@ -24,8 +24,8 @@ from projseg.table_layer.commits.publish import remove
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names
-from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import segment_name
+from projseg.table_layer.storage.storage_contract import Storage
 from projseg.writer.checked_rows import normalise_batches
 from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import OnRows, SegmentLayout, write_segment

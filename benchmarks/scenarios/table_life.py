@@ -35,9 +35,8 @@ from projseg.benchmarks.written_workloads import EDITS
 from projseg.memory.cache import KEPT
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.spark_engine.warehouse import set_properties
-from projseg.table_layer.commits import publish as publishing
 from projseg.table_layer.commits.footer_match import open_uncached
-from projseg.table_layer.commits.publish import CommitLabel, NewManifests, next_file
+from projseg.table_layer.commits.publish import CommitLabel, NewManifests, next_file, publish
 from projseg.table_layer.commits.rebase import rebase
 from projseg.table_layer.metadata.change import Append
 from projseg.table_layer.metadata.known_properties import MAX_DELETED_RATIO
@@ -336,7 +335,7 @@ def _append(location: Path, commit: tuple[str, list[SegmentEntry]]) -> None:
     draft = rebase(Append(tuple(entries)), current, ())
     label = CommitLabel(write_id, "append")
     made = next_file(draft, current, current, label, NewManifests([]))
-    if publishing.publish(current.storage, made) is None:
+    if publish(current.storage, made) is None:
         raise RuntimeError(f"version {made.version} was made by another commit")
 
 

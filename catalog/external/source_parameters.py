@@ -74,7 +74,7 @@ def whole_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpe
         raise InvalidInputError(
             "PROJSEG_MISSING_PARAMETER", f"'{name}' needs {', '.join(missing)}; give each by name"
         )
-    columns = schema_columns(given[_SCHEMA]) if _SCHEMA in given else content["columns"]
+    columns = _schema_columns(given[_SCHEMA]) if _SCHEMA in given else content["columns"]
     if spec.type == "http" and "uriTemplate" in properties and "uris" in properties:
         template = properties.pop("uriTemplate")
         properties["uris"] = [template.replace("{}", uri) for uri in properties["uris"]]
@@ -86,7 +86,7 @@ def _spark_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSp
     content = spec.to_dict()
     properties, more = content["properties"], dict(given)
     if _SCHEMA in more and not spec.columns:
-        content["columns"] = schema_columns(more.pop(_SCHEMA))
+        content["columns"] = _schema_columns(more.pop(_SCHEMA))
     if "format" in more and "format" not in properties:
         properties["format"] = more.pop("format")
     options = properties.setdefault("options", {})
@@ -116,7 +116,7 @@ def given_spec(given: Mapping[str, Any]) -> TableSpec:
             "PROJSEG_MISSING_PARAMETER", f"source is one of {', '.join(_OPEN)}; found {source!r}"
         )
     schema = rest.pop(_SCHEMA, None)
-    columns = [] if schema is None else schema_columns(schema)
+    columns = [] if schema is None else _schema_columns(schema)
     known = SPECS[source].__struct_encode_fields__
     for key in rest:
         if key not in known:
@@ -131,14 +131,8 @@ def given_spec(given: Mapping[str, Any]) -> TableSpec:
     return whole_spec(source, spec, {} if uris is None else {"uris": uris})
 
 
-def schema_columns(text: str) -> list[dict[str, str]]:
-    """Return the columns of a DDL text, `x STRING, z BIGINT`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_TYPE_NAME.
-    """
+def _schema_columns(text: str) -> list[dict[str, str]]:
+    """Return the columns of a DDL text, `x STRING, z BIGINT`."""
     found = parse_type(f"struct<{text}>")
     return [{"name": field.name, "sqlType": type_name(field.type)} for field in found]
 

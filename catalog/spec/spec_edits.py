@@ -196,14 +196,14 @@ def moved(spec: TableSpec, column: str, where: str, anchor: str | None) -> Table
             "PROJSEG_BAD_ARGUMENT",
             f"'{where}' is none of {', '.join(PLACES)}{did_you_mean(str(where), PLACES)}",
         )
-    moving = declared_column(spec, column)
+    moving = _declared_column(spec, column)
     rest = [one for one in spec.columns if one is not moving]
     if where in ("before", "after"):
         if anchor is None:
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT", f"'{where}' needs the column to put '{column}' beside"
             )
-        beside = declared_column(spec, anchor)
+        beside = _declared_column(spec, anchor)
         if beside is moving:
             return spec
         place = rest.index(beside) + (where == "after")
@@ -220,7 +220,7 @@ def without_columns(spec: TableSpec, names: Iterable[str]) -> TableSpec:
     InvalidInputError
         PROJSEG_UNKNOWN_COLUMN; PROJSEG_COLUMN_IN_USE if the layout names one of them.
     """
-    gone = [declared_column(spec, name) for name in _listed(names)]
+    gone = [_declared_column(spec, name) for name in _listed(names)]
     for column in gone:
         _require_unused(spec, column.name)
     return checked(
@@ -257,14 +257,8 @@ def with_renamed_column(spec: TableSpec, old: str, new: str) -> TableSpec:
     return checked(structs.replace(spec, properties=layout, columns=columns))
 
 
-def declared_column(spec: TableSpec, name: str) -> ColumnSpec:
-    """Return a declared column, found in any case.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN.
-    """
+def _declared_column(spec: TableSpec, name: str) -> ColumnSpec:
+    """Return a declared column, found in any case."""
     for column in spec.columns:
         if column.name.casefold() == str(name).casefold():
             return column

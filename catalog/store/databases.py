@@ -200,11 +200,11 @@ class Database:
         try:
             with self._begun() as connection:
                 revision = _revision(connection)
-            if revision == head_revision():
+            if revision == _head_revision():
                 return False
             self._check(revision, allows_older=True)
             if self.path is not None:
-                self.copy_to(self.path.with_name(f"{self.path.name}.before-{head_revision()}"))
+                self.copy_to(self.path.with_name(f"{self.path.name}.before-{_head_revision()}"))
             with self._begun(is_edit=True) as connection:
                 self._upgrade(connection)
                 connection.commit()
@@ -317,7 +317,7 @@ class Database:
                 "PROJSEG_CATALOG_UNAVAILABLE",
                 f"database {self} holds no catalog; make one with Catalog.init",
             )
-        if revision == head_revision():
+        if revision == _head_revision():
             return
         known = {one.revision for one in ScriptDirectory.from_config(_config()).walk_revisions()}
         if revision not in known:
@@ -328,7 +328,7 @@ class Database:
         if not allows_older:
             raise CatalogError(
                 "PROJSEG_CATALOG_NEEDS_MIGRATION",
-                f"catalog {self} has schema {revision}, this release {head_revision()}; call "
+                f"catalog {self} has schema {revision}, this release {_head_revision()}; call "
                 "Catalog.migrate",
             )
 
@@ -345,7 +345,7 @@ class Database:
         )
 
 
-def head_revision() -> str:
+def _head_revision() -> str:
     """Return the name of this release's schema."""
     return str(ScriptDirectory.from_config(_config()).get_current_head())
 

@@ -30,7 +30,7 @@ from projseg.table_layer.metadata.known_properties import max_deleted_ratio
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from projseg.memory.cache import KEPT
 from projseg.segment_format.dictionary_pages import array_hashes
 from projseg.segment_format.indexes.bloom_file import Band, Blocks, BloomFile
 from projseg.table_layer.metadata.segment_entry import BloomReference
-from projseg.table_layer.storage.locate_storage import Storage
-from projseg.table_layer.storage.storage_contract import ByteRange
+from projseg.table_layer.storage.storage_contract import ByteRange, Storage
 
 Mask = NDArray[np.bool_]
 

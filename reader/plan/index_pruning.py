@@ -35,7 +35,7 @@ from projseg.table_layer.coverage import open_bloom
 from projseg.table_layer.indexed_columns import indexed_column
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 LOGGER: Final = logging.getLogger("projseg.table")
 

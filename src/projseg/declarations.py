@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.sql_words import parse_type
+from projseg.algebra.expressions.sql_words import parse_type, quoted_name
 from projseg.algebra.projection.parse import parse_projection, parse_projections
 from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable
 from projseg.segment_format.format_limits import check_new_name
@@ -30,7 +30,6 @@ from projseg.table_layer.metadata.index_declaration import (
     DeclaredIndex,
     bad_index,
     check_indexes,
-    column_text,
 )
 from projseg.table_layer.metadata.known_properties import ProjectionScope
 from projseg.table_layer.metadata.table_properties import (
@@ -198,7 +197,7 @@ def declared_index(
         name = find_column(properties, _plain_name(str(text)))
         definition = IndexDefinition(
             kind,
-            column_text(stored[name]),
+            quoted_name(stored[name]),
             types[name],
             bits_of(fpp),
             postings=has_postings,

@@ -43,13 +43,9 @@ from projseg.table_layer.metadata.change import (
 from projseg.table_layer.metadata.index_declaration import stored_indexes
 from projseg.table_layer.metadata.metadata_limits import COMMIT_TRIES_MAX, REMOTE_COMMIT_TRIES_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.metadata.snapshot import (
-    Snapshot,
-    SnapshotFile,
-    latest_version,
-    read_version,
-)
+from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile, read_version
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
+from projseg.table_layer.metadata.versions_and_tags import latest_version
 from projseg.table_layer.storage.local_files import storage_error
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.table_layer.storage.storage_contract import Storage

@@ -19,8 +19,8 @@ from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.commits.verify_entries import listed_ending, read_listed
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
-from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import VIEWS
+from projseg.table_layer.storage.storage_contract import Storage
 
 
 class Mismatch(NamedTuple):

@@ -34,10 +34,10 @@ from projseg.table_layer.metadata.snapshot import (
     SnapshotFile,
     Transaction,
     encode_snapshot,
-    latest_version,
     optional_members,
     read_version,
 )
+from projseg.table_layer.metadata.versions_and_tags import latest_version
 from projseg.table_layer.storage.local_files import create_unique
 from projseg.table_layer.storage.paths import (
     METADATA_PREFIX,

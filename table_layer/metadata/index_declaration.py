@@ -9,7 +9,6 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET, UnsetType
 
-from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.format_limits import name_problem
 from projseg.segment_format.indexes.index_kinds import (
@@ -225,8 +224,3 @@ def find_index(declared: Sequence[DeclaredIndex], name: str) -> DeclaredIndex:
 def is_served(definition: IndexDefinition, present: pa.DataType) -> bool:
     """Whether filters of a definition may be asked about values of its column's present type."""
     return definition.is_known and same_hashes(parse_type_name(definition.type), present)
-
-
-def column_text(stored_name: str) -> str:
-    """Return the canonical text of a column, by a stored name."""
-    return quoted_name(stored_name)

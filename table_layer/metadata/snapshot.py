@@ -30,27 +30,12 @@ from projseg.table_layer.metadata.segment_entry import BloomReference, Count, Mi
 from projseg.table_layer.metadata.stored_columns import STORED_COLUMNS
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
 from projseg.table_layer.metadata.versions_and_tags import (
-    holds_table,
     latest_version,
     list_versions,
     tags_problem,
 )
 from projseg.table_layer.storage.paths import kept_name, snapshot_name
 from projseg.table_layer.storage.storage_contract import Storage
-
-__all__ = [
-    "SegmentList",
-    "Snapshot",
-    "SnapshotFile",
-    "Transaction",
-    "encode_snapshot",
-    "holds_table",
-    "kept_versions",
-    "latest_version",
-    "list_versions",
-    "open_snapshot",
-    "read_version",
-]
 
 
 class Transaction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

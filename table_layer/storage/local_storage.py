@@ -144,8 +144,8 @@ class LocalStorage:
             sink.commit()
 
     @contextmanager
-    def create(self, name: str) -> Iterator[LocalSink]:
-        """Open a temporary file beside `name`, for `LocalSink.commit` to publish.
+    def create(self, name: str) -> Iterator[_LocalSink]:
+        """Open a temporary file beside `name`, for `_LocalSink.commit` to publish.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class LocalStorage:
                     raise FileExistsError(errno.EEXIST, "the name is taken", name)
                 temporary = temporary_name(name).rpartition("/")[2]
                 path = f"{self.root}/{name}"
-                sink = LocalSink(folder, base, temporary, path, is_durable=self.is_durable)
+                sink = _LocalSink(folder, base, temporary, path, is_durable=self.is_durable)
             stack.callback(sink.abort)
             yield sink
 
@@ -233,7 +233,7 @@ class LocalStorage:
         return explained(action, f"{self.root}/{name}")
 
 
-class LocalSink:
+class _LocalSink:
     """A file being written: it has a temporary name until `commit` publishes it."""
 
     def __init__(

@@ -10,35 +10,14 @@ from urllib.parse import unquote, urlsplit
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.table_layer.storage.local_storage import LocalStorage
 from projseg.table_layer.storage.storage_contract import (
-    ByteRange,
-    PutNotDurableError,
-    PutOutcomeUnknownError,
-    SegmentSink,
-    SizedRead,
     Storage,
-    StoredFile,
 )
 from projseg.table_layer.storage.store_location import (
-    NO_OPTIONS,
     STORE_SCHEMES,
     StorageOptions,
     StorageOptionsLike,
     parse_store_location,
 )
-
-__all__ = [
-    "NO_OPTIONS",
-    "ByteRange",
-    "PutNotDurableError",
-    "PutOutcomeUnknownError",
-    "SegmentSink",
-    "SizedRead",
-    "Storage",
-    "StorageOptions",
-    "StorageOptionsLike",
-    "StoredFile",
-    "open_storage",
-]
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 

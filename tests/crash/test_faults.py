@@ -17,16 +17,18 @@ from projseg.errors import (
 from projseg.memory.cache import KEPT
 from projseg.table_layer.commits.commit import append, commit, create_table
 from projseg.table_layer.metadata.change import Append
-from projseg.table_layer.metadata.snapshot import holds_table, list_versions, open_snapshot
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.metadata.versions_and_tags import holds_table, list_versions
 from projseg.table_layer.storage import local_storage
 from projseg.table_layer.storage.local_files import SYNCED
-from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import (
     METADATA_PREFIX,
     is_temporary,
     new_manifest_name,
     snapshot_name,
 )
+from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError
 
 
 def outcome_of_append(storage):

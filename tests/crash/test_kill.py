@@ -13,7 +13,8 @@ from small_tables import files_of, new_table, new_write_id, put_segment
 
 from projseg.memory.cache import KEPT
 from projseg.table_layer.commits.commit import append
-from projseg.table_layer.metadata.snapshot import list_versions, open_snapshot
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.metadata.versions_and_tags import list_versions
 from projseg.table_layer.storage import local_storage
 from projseg.table_layer.storage.locate_storage import open_storage
 

@@ -17,9 +17,10 @@ from projseg.table_layer.metadata.change import (
     SetProperties,
     added_entries,
 )
-from projseg.table_layer.metadata.snapshot import list_versions, open_snapshot
+from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.table_layer.metadata.stored_columns import ColumnDeclaration
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
+from projseg.table_layer.metadata.versions_and_tags import list_versions
 from projseg.table_layer.storage import local_files
 
 KINDS = [

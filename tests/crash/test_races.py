@@ -10,7 +10,8 @@ from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.memory.cache import KEPT
 from projseg.table_layer.commits.commit import append, commit
 from projseg.table_layer.metadata.change import Append, Overwrite, Replace
-from projseg.table_layer.metadata.snapshot import kept_versions, list_versions, open_snapshot
+from projseg.table_layer.metadata.snapshot import kept_versions, open_snapshot
+from projseg.table_layer.metadata.versions_and_tags import list_versions
 from projseg.table_layer.storage.locate_storage import open_storage
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import projseg
 from projseg.table_layer.storage.paths import result_folder
-from projseg.views.view_store import encode_store, newest_store, read_store, store_of
+from projseg.table_layer.storage.storage_contract import ViewsFolder
+from projseg.views.view_store import encode_store, newest_store, read_store
 
 GOLDEN = Path(__file__).with_name("resulted")
 
@@ -25,7 +26,7 @@ def test_its_results_are_listed_and_read(table):
         "top": ("result", "fresh", 2), "unbuilt": ("result", "empty", 0),
     }  # fmt: skip
     assert table.verify(deep=True) == []
-    result = newest_store(store_of(table.snapshot.storage)).view("top").result
+    result = newest_store(ViewsFolder(table.snapshot.storage)).view("top").result
     rows = projseg.Table(f"{table.location}/views/{result_folder(result.cover)}")
     found = rows.sql("SELECT c0, c1, c2 FROM r ORDER BY row").to_pylist()
     assert [tuple(one.values()) for one in found] == [("eu", 163, 7), ("uk", 63, 6)]
@@ -42,7 +43,7 @@ def test_it_is_followed(table):
 
 
 def test_its_versions_are_written_as_they_are():
-    storage = store_of(projseg.Table(GOLDEN / "t").snapshot.storage)
+    storage = ViewsFolder(projseg.Table(GOLDEN / "t").snapshot.storage)
     newest = newest_store(storage)
     assert newest is not None
     for version in range(newest.version + 1):

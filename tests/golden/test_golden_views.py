@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import projseg
-from projseg.views.view_store import encode_store, newest_store, read_store, store_of
+from projseg.table_layer.storage.storage_contract import ViewsFolder
+from projseg.views.view_store import encode_store, newest_store, read_store
 
 GOLDEN = Path(__file__).with_name("viewed")
 STAR = "SELECT d.region, sum(n) AS n, max(price) AS p FROM t JOIN d ON k = d.code GROUP BY 1"
@@ -46,7 +47,7 @@ def test_it_is_kept_up(tables):
 
 def test_its_versions_are_written_as_they_are():
     table = projseg.Table(GOLDEN / "t")
-    storage = store_of(table.snapshot.storage)
+    storage = ViewsFolder(table.snapshot.storage)
     newest = newest_store(storage)
     assert newest is not None
     assert newest.version > 0

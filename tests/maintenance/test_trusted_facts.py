@@ -11,7 +11,7 @@ from using_tables import SCHEMA, sound_table
 
 import projseg
 from projseg.algebra.projection.spec import from_definition
-from projseg.maintenance.verify import Finding
+from projseg.maintenance.findings import Finding
 
 FILE, ROWS, BYTES, CHECKSUM, INTERVAL, MIN_TIME, MAX_TIME, COLUMNS, PROJECTIONS, NOT_BUILT = (
     *(0, 2, 3, 4, 5, 6, 7, 8, 9, 10),

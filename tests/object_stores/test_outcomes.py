@@ -12,8 +12,9 @@ from small_tables import small_properties
 import projseg
 from projseg.errors import CommitError
 from projseg.table_layer.commits.commit import create_table
-from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import METADATA_PREFIX, new_probe_name, segment_name
+from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError
 
 resource_tracker.ensure_running()  # it stays, so it must not begin within a test
 PROCESSES = partial(ProcessPoolExecutor, mp_context=multiprocessing.get_context("spawn"))

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 from projseg.errors import StorageError
-from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage
+from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage
 
 
 class FaultStorage:

@@ -7,8 +7,9 @@ from projseg.table_layer.commits.commit import create_table
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration, TableProperties
-from projseg.table_layer.storage.locate_storage import Storage, open_storage
+from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import new_write_id, segment_name
+from projseg.table_layer.storage.storage_contract import Storage
 
 HOUR_US = 3_600_000_000
 SCHEMA = pa.schema(

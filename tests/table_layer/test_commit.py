@@ -37,14 +37,10 @@ from projseg.table_layer.metadata.change import (
 from projseg.table_layer.metadata.manifest import ManifestCache, write_manifests
 from projseg.table_layer.metadata.metadata_limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
 from projseg.table_layer.metadata.segment_entry import ColumnZone
-from projseg.table_layer.metadata.snapshot import (
-    holds_table,
-    kept_versions,
-    latest_version,
-    open_snapshot,
-)
+from projseg.table_layer.metadata.snapshot import kept_versions, open_snapshot
 from projseg.table_layer.metadata.stored_columns import ColumnDeclaration
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
+from projseg.table_layer.metadata.versions_and_tags import holds_table, latest_version
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import MANIFEST_PREFIX, new_probe_name, snapshot_name
 

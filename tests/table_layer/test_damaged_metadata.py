@@ -20,7 +20,8 @@ from projseg.errors import (
 from projseg.memory.cache import KEPT
 from projseg.table_layer.commits.commit import append
 from projseg.table_layer.metadata import checksummed_json
-from projseg.table_layer.metadata.snapshot import latest_version, open_snapshot
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.metadata.versions_and_tags import latest_version
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import snapshot_name
 

@@ -8,7 +8,8 @@ from projseg.errors import CorruptTableError
 from projseg.table_layer.commits import publish
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import SetProperties
-from projseg.table_layer.metadata.snapshot import latest_version, list_versions, open_snapshot
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.metadata.versions_and_tags import latest_version, list_versions
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import new_write_id, snapshot_name
 

@@ -19,7 +19,7 @@ import typer
 
 import projseg
 from projseg.algebra.expressions.argument_texts import arguments_of_texts
-from projseg.algebra.expressions.bind import split_list
+from projseg.algebra.expressions.dialect import split_list
 from projseg.algebra.query.query_parts import query_of
 from projseg.algebra.query.request import Query
 from projseg.cli.output import OutputFormat, print_found

@@ -19,7 +19,7 @@ from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
 from projseg.table.inspection import TableInspection
 from projseg.table_layer.metadata.index_declaration import find_index
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 # A process that asks tables without views starts without the modules of views.
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from projseg.views.view_tables import parts_table, view_detail
 
 if TYPE_CHECKING:
     from projseg.algebra.query.request import IntervalLike
-    from projseg.maintenance.verify import Finding
+    from projseg.maintenance.findings import Finding
     from projseg.views.definitions.result_definition import RunSelect
 
 

@@ -10,7 +10,7 @@ from projseg.errors import InvalidInputError
 from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import Storage
 
 if TYPE_CHECKING:
     from projseg.views.written_rows import WrittenRows

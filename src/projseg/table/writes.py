@@ -24,8 +24,8 @@ from projseg.table_layer.metadata.change import Append, Change, CommitNote, Over
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
-from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import new_write_id
+from projseg.table_layer.storage.storage_contract import Storage
 from projseg.writer.segment_writer import OnRows
 from projseg.writer.table_writer import write_segments
 
