@@ -26,12 +26,7 @@ from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE, TableMetadata
 from projseg.catalog.table_verbs import TableVerbs, innermost_select, table_of
 from projseg.declarations import declare_properties
-from projseg.errors import (
-    InvalidInputError,
-    ProjsegError,
-    UnsupportedFeatureError,
-    did_you_mean,
-)
+from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError, did_you_mean
 from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.table import Table
 from projseg.table_layer.commits.commit import create_table

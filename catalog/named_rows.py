@@ -15,11 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.query.declared_columns import DeclaredColumn, DeclaredColumns
-from projseg.catalog.declared_table import (
-    bindings_of,
-    declared_columns,
-    new_properties,
-)
+from projseg.catalog.declared_table import bindings_of, declared_columns, new_properties
 from projseg.catalog.named_writes import (
     Counts,
     Prepared,

@@ -15,11 +15,7 @@ from msgspec.structs import replace
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.query.declared_columns import DeclaredColumn, DeclaredColumns
-from projseg.catalog.declared_table import (
-    bindings_of,
-    column_changes,
-    layout_of,
-)
+from projseg.catalog.declared_table import bindings_of, column_changes, layout_of
 from projseg.catalog.store.table_metadata import ProjectionStatus, TableMetadata, TableStatus
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, did_you_mean
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name

@@ -13,13 +13,7 @@ import msgspec
 from projseg.catalog.catalog_maintenance import DATA, DAY_US, TRASH_DAYS
 from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.information_schema import view_of, view_rows
-from projseg.catalog.rest_request import (
-    RestReply,
-    RestRequest,
-    definitions_of,
-    page_of,
-    unknown,
-)
+from projseg.catalog.rest_request import RestReply, RestRequest, definitions_of, page_of, unknown
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec

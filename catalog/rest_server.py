@@ -265,13 +265,7 @@ def _catalog_of(catalog: Catalog, caller: Caller) -> Catalog:
 
 
 def _database(catalog: Catalog) -> Database:
-    """Return the database of a catalog that is served, which is behind no server itself.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_STORAGE.
-    """
+    """Return the database of a catalog that is served, which is behind no server itself."""
     if not isinstance(catalog.store, DefinitionStore):
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_STORAGE",

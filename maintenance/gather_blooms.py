@@ -28,10 +28,7 @@ from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.publish import removed_on_failure
 from projseg.table_layer.coverage import open_bloom
 from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, ListBloomFiles
-from projseg.table_layer.metadata.metadata_limits import (
-    SMALL_BLOOM_FILES_MAX,
-    SMALL_BLOOM_SEGMENTS,
-)
+from projseg.table_layer.metadata.metadata_limits import SMALL_BLOOM_FILES_MAX, SMALL_BLOOM_SEGMENTS
 from projseg.table_layer.metadata.segment_entry import BloomReference
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import new_bloom_name, new_write_id

@@ -17,11 +17,7 @@ from projseg.maintenance.rewrite_tasks import Rewrite, Target, Task, TaskRunner,
 from projseg.table_layer.commits.commit import commit, not_committed
 from projseg.table_layer.commits.publish import remove, removed_on_failure
 from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, Replace
-from projseg.table_layer.metadata.segment_entry import (
-    SegmentEntry,
-    bloom_files_of,
-    written_files,
-)
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, bloom_files_of, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.paths import new_write_id
 

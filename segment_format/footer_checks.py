@@ -44,12 +44,7 @@ from projseg.segment_format.format_limits import (
     name_problem,
     require_limit,
 )
-from projseg.segment_format.logical_types import (
-    is_fixed_width,
-    is_nested,
-    is_text,
-    parse_type_name,
-)
+from projseg.segment_format.logical_types import is_fixed_width, is_nested, is_text, parse_type_name
 from projseg.segment_format.page_directory import PAGE_DTYPE
 
 

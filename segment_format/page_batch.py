@@ -20,11 +20,7 @@ from projseg.segment_format.byte_reader import ALIGNMENT, ByteReader
 from projseg.segment_format.encodings.fixed_width import SCALE_MAX
 from projseg.segment_format.encodings.nested_encoding import decode_validity
 from projseg.segment_format.footer import HEAD_LAYOUT
-from projseg.segment_format.format_limits import (
-    PAGE_RAW_BYTES_MAX,
-    PAGE_ROWS_MAX,
-    VALUE_BYTES_MAX,
-)
+from projseg.segment_format.format_limits import PAGE_RAW_BYTES_MAX, PAGE_ROWS_MAX, VALUE_BYTES_MAX
 from projseg.segment_format.logical_types import is_fixed_width, is_text, number_limits
 from projseg.segment_format.page_directory import FLAGS_KNOWN, HAS_BOUNDS
 from projseg.segment_format.vectors import Numbers

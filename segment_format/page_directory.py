@@ -21,11 +21,7 @@ from projseg.segment_format.byte_reader import ALIGNMENT, corrupt
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import HEAD_LAYOUT
 from projseg.segment_format.format_limits import PAGE_RAW_BYTES_MAX, PAGE_ROWS_MAX
-from projseg.segment_format.logical_types import (
-    DOUBLE_DIGITS,
-    INTEGER_DIGITS,
-    arrow_to_numbers,
-)
+from projseg.segment_format.logical_types import DOUBLE_DIGITS, INTEGER_DIGITS, arrow_to_numbers
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 PAGE_DTYPE: Final = np.dtype(  # SPEC.md section 5.1

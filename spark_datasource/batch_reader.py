@@ -193,20 +193,7 @@ class ProjsegReader(DataSourceReader):
 
 
 def _plan_without_parts(storage: Storage, plan: QueryPlan) -> QueryPlan | None:
-    """Return a task's plan with segments in place of parts; None if it must or can not be so.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where the table is.
-    plan : QueryPlan
-        Its parts know what they stand for; one whose query asks for views reads no segments.
-
-    Raises
-    ------
-    ProjsegError
-        As of `open_snapshot` and `plan_query`.
-    """
+    """Return a task's plan with segments in place of parts; None if it must or can not be so."""
     query, segments = plan.query, []
     versions = {one.covered.version for one in plan.segments if one.covered is not None}
     if not versions or query.context.force_views or query.context.use_view:

@@ -44,15 +44,7 @@ _ROWS: Final[dict[str, Callable[[Snapshot], pa.Table]]] = {
 
 
 def _metadata_rows(snapshot: Snapshot, name: str) -> pa.Table:
-    """Return the rows of one metadata table.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version to describe; `history` describes all kept ones.
-    name : str
-        One of `read_request.METADATA_TABLES`.
-    """
+    """Return the rows of one metadata table."""
     return _ROWS[name](snapshot)
 
 

@@ -111,13 +111,7 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
 
 
 def _named_target(request: WriteRequest, plan: WritePlan, schema: pa.Schema) -> WriteTarget:
-    """Return the target of a write by name, which the plan of the engine has brought to its table.
-
-    Raises
-    ------
-    CommitConflictError
-        If another writer has made the table since the statement was analysed.
-    """
+    """Return the target of a write by name, whose table the plan of the engine has brought up."""
     if request.overwrites_schema or request.merges_schema:
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
@@ -191,13 +185,7 @@ def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: b
 
 
 def _reason_to_skip(request: WriteRequest, existing: Snapshot) -> str:
-    """Return why a write leaves the table that is there alone, or an empty text.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_TABLE_EXISTS if it was to make the table.
-    """
+    """Return why a write leaves the table that is there alone, or an empty text."""
     if request.transaction is not None:
         application, number = request.transaction
         newest = existing.file.transactions.get(application)

@@ -144,13 +144,7 @@ def _create(catalog: Catalog, request: Request) -> int:
 
 
 def _stage(catalog: Catalog, request: Request) -> dict[str, Any]:
-    """Make a definition out of sight, whose table the statement's rows will make.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FEATURE with a LOCATION, or for files from outside.
-    """
+    """Make a definition out of sight, whose table the statement's rows will make."""
     from projseg.catalog.declared_table import new_properties
 
     spec = spec_of(request)
@@ -199,11 +193,7 @@ def _plan(catalog: Catalog, request: Request) -> dict[str, Any]:
         table = catalog.table(_name(request))
     given = [(name, parse_type_name(text)) for name, text in request["columns"]]
     schema = pa.schema(given)
-    from projseg.catalog.declared_table import (
-        bindings_of,
-        declared_columns,
-        new_properties,
-    )
+    from projseg.catalog.declared_table import bindings_of, declared_columns, new_properties
     from projseg.catalog.named_writes import check_names, may_assign, prepared, said_of
 
     definition, statement = table.definition, _statement(request["options"])
@@ -255,13 +245,7 @@ def _statement(options: Mapping[str, str]) -> StatementLayout:
 
 
 def _changeable(catalog: Catalog, request: Request) -> dict[str, Any]:
-    """Bring a table to its definition, so that its rows can be changed in place.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FEATURE if a column is stored in another type or under another name.
-    """
+    """Bring a table to its definition, so that its rows can be changed in place."""
     table = catalog.table(_name(request))
     table.adopt()
     found = _table(catalog.table(_name(request)))

@@ -60,13 +60,7 @@ def _create_index(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
 
 
 def _declared(request: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Return an index's declaration, the segments that it is built for, and what is ignored.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INDEX, if an option is unknown, or columns are said twice or never.
-    """
+    """Return an index's declaration, the segments that it is built for, and what is ignored."""
     name, given = request["name"], dict(request["options"])
     own = {one.name for one in fields(Index)} - {"name", "columns", "kind"}
     given |= {key.removeprefix("bloom_"): given.pop(key) for key in ("bloom_fpp",) if key in given}

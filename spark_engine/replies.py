@@ -21,11 +21,7 @@ from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
-from projseg.errors import (
-    InvalidInputError,
-    ProjsegError,
-    UnsupportedFeatureError,
-)
+from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_asked, plan_query
 from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads

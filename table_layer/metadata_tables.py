@@ -16,11 +16,7 @@ from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.snapshot import Snapshot, kept_versions
 from projseg.table_layer.metadata.table_schema import named_schema
 from projseg.table_layer.renamed_columns import declared_spec
-from projseg.table_layer.still_stored import (
-    as_table,
-    in_earlier_versions,
-    in_own_segments,
-)
+from projseg.table_layer.still_stored import as_table, in_earlier_versions, in_own_segments
 from projseg.table_layer.storage.storage_contract import Storage
 
 _HISTORY = pa.schema(

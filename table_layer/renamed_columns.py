@@ -14,11 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.aggregates.state_columns import (
-    decompose,
-    state_column_name,
-    stored_column,
-)
+from projseg.algebra.aggregates.state_columns import decompose, state_column_name, stored_column
 from projseg.algebra.expressions.stated_joins import kept_by_tables
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.renamed_projection import mentioned_columns, renamed

@@ -16,12 +16,7 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.join import refused_join
 from projseg.algebra.time.interval import Interval
-from projseg.errors import (
-    CorruptionError,
-    ProjectionNotUsableError,
-    ProjsegError,
-    without_secrets,
-)
+from projseg.errors import CorruptionError, ProjectionNotUsableError, ProjsegError, without_secrets
 from projseg.memory.deadline import check_deadline
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, WiderVerdict, plan_query
 from projseg.reader.plan.version_facts import VersionFacts

@@ -27,12 +27,7 @@ from projseg.views.refresh_work import Work
 from projseg.views.view_commits import edited, store_write
 from projseg.views.view_dimensions import FACT, location_from, newest_dimensions, seen_from
 from projseg.views.view_records import Failure, ViewEntry
-from projseg.views.view_store import (
-    StoreVersion,
-    has_views,
-    newest_store,
-    open_store,
-)
+from projseg.views.view_store import StoreVersion, has_views, newest_store, open_store
 from projseg.views.written_rows import WrittenRows
 
 LOGGER: Final = logging.getLogger("projseg.views")

@@ -47,12 +47,7 @@ from projseg.views.view_dimensions import (
     paths_of,
     with_tables_at_their_places,
 )
-from projseg.views.view_records import (
-    Refreshed,
-    RefreshFigures,
-    ViewEntry,
-    ViewPart,
-)
+from projseg.views.view_records import Refreshed, RefreshFigures, ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion, newest_store, unknown_view
 
 _TRIES_MAX: Final = 20

@@ -11,11 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.joined_values import path_of
-from projseg.algebra.expressions.stated_joins import (
-    AbsentDimension,
-    StatedTable,
-    StatedTables,
-)
+from projseg.algebra.expressions.stated_joins import AbsentDimension, StatedTable, StatedTables
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.join import key_not_unique

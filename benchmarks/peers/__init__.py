@@ -1,1 +1,1 @@
-"""One small adapter for each engine; `registry` lists them."""
+"""One small adapter for each engine; `engine_comparison` lists them."""

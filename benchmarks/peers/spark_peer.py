@@ -12,11 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import Engine, NotApplicableError, stored_bytes
-from projseg.benchmarks.peers.statements import (
-    rollup_definition,
-    rollup_statement,
-    spark_statement,
-)
+from projseg.benchmarks.peers.statements import rollup_definition, rollup_statement, spark_statement
 from projseg.benchmarks.workload import Question, Source, Workload
 
 _SETTINGS: Final = {

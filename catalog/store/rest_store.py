@@ -11,13 +11,7 @@ import msgspec
 
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.rest_client import (
-    Received,
-    RestAccess,
-    RestConnection,
-    decoded,
-    quoted,
-)
+from projseg.catalog.store.rest_client import Received, RestAccess, RestConnection, decoded, quoted
 from projseg.catalog.store.store_contract import (
     Changes,
     DroppedTables,
@@ -32,11 +26,7 @@ from projseg.catalog.store.table_metadata import (
     check_action,
     metadata_of_json,
 )
-from projseg.errors import (
-    CatalogConflictError,
-    InvalidInputError,
-    PermissionDeniedError,
-)
+from projseg.errors import CatalogConflictError, InvalidInputError, PermissionDeniedError
 
 _RANDOM: Final = random.SystemRandom()
 _KNOWN_MAX: Final = 10_000

@@ -144,13 +144,7 @@ def erase(
 
 
 def _texts_of(base: Snapshot, condition: Condition) -> frozenset[bytes]:
-    """Return the texts of the filter, and those that its columns have in the rows it means.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if they are too many to be searched for.
-    """
+    """Return the texts of the filter, and those that its columns have in the rows it means."""
     spec = scanned(base.properties, condition)
     types = {name: base.properties.schema.field(name).type for name in base.properties.schema.names}
     read = frozenset[str]() if spec.filter is None else spec.filter.columns

@@ -220,13 +220,7 @@ def _merged_segment(
 
 
 def _pairs(source: SegmentSource, merge: _Merge) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which rows of a segment match which rows to merge, int64[n] each, ascending.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_AMBIGUOUS_MERGE if several rows would update one.
-    """
+    """Return which rows of a segment match which rows to merge, int64[n] each, ascending."""
     names = [f"key {number}" for number in range(len(merge.on))]
     sought = merge.rows.select(merge.on).columns
     wanted = _numbered(sought, names, "source", np.arange(len(merge.rows)))

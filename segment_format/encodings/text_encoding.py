@@ -9,21 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.texts.text_bytes import (
-    PREFIX_BYTES_MAX,
-    join_texts,
-    shared_prefixes,
-    suffixes,
-)
+from projseg.kernels.texts.text_bytes import PREFIX_BYTES_MAX, join_texts, shared_prefixes, suffixes
 from projseg.segment_format.arrow_arrays import scalar_of
 from projseg.segment_format.byte_reader import ByteReader, padded, padding
 from projseg.segment_format.encodings.encoding import IntegerEncodings
 from projseg.segment_format.encodings.encoding_protocols import Offer, composed
-from projseg.segment_format.format_limits import (
-    PAGE_RAW_BYTES_MAX,
-    VALUE_BYTES_MAX,
-    require_limit,
-)
+from projseg.segment_format.format_limits import PAGE_RAW_BYTES_MAX, VALUE_BYTES_MAX, require_limit
 
 _LAYOUT: Final = struct.Struct("<II")  # lengths_encoding, reserved
 

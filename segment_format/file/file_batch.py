@@ -38,12 +38,7 @@ from projseg.segment_format.footer import (
 from projseg.segment_format.footer_checks import ReadRange, prove_footer, read_exactly
 from projseg.segment_format.format_limits import DICTIONARY_VALUES_MAX, SEGMENT_ROWS_MAX
 from projseg.segment_format.logical_types import is_fixed_width, is_text, parse_type_name
-from projseg.segment_format.page_batch import (
-    NotTogetherError,
-    PageBatch,
-    require,
-    require_sound,
-)
+from projseg.segment_format.page_batch import NotTogetherError, PageBatch, require, require_sound
 from projseg.segment_format.page_directory import PAGE_DTYPE
 from projseg.segment_format.vectors import Numbers
 

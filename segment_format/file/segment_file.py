@@ -37,12 +37,7 @@ from projseg.segment_format.format_limits import (
 )
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
 from projseg.segment_format.logical_types import parse_type_name
-from projseg.segment_format.page_decoder import (
-    PageRun,
-    decode_ids,
-    decode_numbers,
-    decode_opaque,
-)
+from projseg.segment_format.page_decoder import PageRun, decode_ids, decode_numbers, decode_opaque
 from projseg.segment_format.page_directory import PageDirectory, PageZones, page_zones
 from projseg.segment_format.vectors import Ids, Opaque, Vector
 

@@ -26,11 +26,7 @@ from projseg.segment_format.indexes.index_kinds import (
 from projseg.segment_format.logical_types import normal_type
 from projseg.table_layer.column_changes import find_column
 from projseg.table_layer.indexed_columns import scope_properties
-from projseg.table_layer.metadata.index_declaration import (
-    DeclaredIndex,
-    bad_index,
-    check_indexes,
-)
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex, bad_index, check_indexes
 from projseg.table_layer.metadata.known_properties import ProjectionScope
 from projseg.table_layer.metadata.table_properties import (
     TARGET_SEGMENT_ROWS,

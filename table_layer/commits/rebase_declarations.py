@@ -19,12 +19,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.errors import CommitConflictError, InvalidInputError
-from projseg.table_layer.column_changes import (
-    NO_CHANGES,
-    ColumnChanges,
-    NewColumns,
-    with_changes,
-)
+from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges, NewColumns, with_changes
 from projseg.table_layer.metadata.change import AdoptLayout
 from projseg.table_layer.metadata.known_properties import scope_keys
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

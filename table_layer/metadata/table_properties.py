@@ -16,12 +16,7 @@ import pyarrow as pa
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.format_limits import check_new_name, name_problem
-from projseg.segment_format.logical_types import (
-    is_nested,
-    normal_type,
-    parse_type_name,
-    type_name,
-)
+from projseg.segment_format.logical_types import is_nested, normal_type, parse_type_name, type_name
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, check_indexes
 from projseg.table_layer.metadata.known_properties import check_set
 from projseg.table_layer.metadata.metadata_limits import COLUMNS_MAX, PROJECTIONS_MAX

@@ -9,9 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.table_layer.storage.local_storage import LocalStorage
-from projseg.table_layer.storage.storage_contract import (
-    Storage,
-)
+from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import (
     STORE_SCHEMES,
     StorageOptions,

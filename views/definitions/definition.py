@@ -13,11 +13,7 @@ from projseg.algebra.aggregates.call import AggregateCall, call_text
 from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.canonical import conjunction
-from projseg.algebra.expressions.joined_values import (
-    JOIN_FUNCTIONS,
-    join_found,
-    path_of,
-)
+from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS, join_found, path_of
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.algebra.expressions.stated_joins import AbsentDimension, tables_stated
@@ -29,28 +25,15 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.select_query import select_query
 from projseg.algebra.time.interval import Interval
-from projseg.errors import (
-    CorruptTableError,
-    InvalidInputError,
-    ProjsegError,
-)
+from projseg.errors import CorruptTableError, InvalidInputError, ProjsegError
 from projseg.reader.dimensions import TableDimension
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import stored_schema
-from projseg.table_layer.renamed_columns import (
-    named_spec,
-    stored_declaration,
-    stored_spec,
-)
+from projseg.table_layer.renamed_columns import named_spec, stored_declaration, stored_spec
 from projseg.views.definitions.view_checks import bad_view, checked_statement, needs_spark
 from projseg.views.view_dimensions import FOUND, check_keys, dimensions_used, stated
-from projseg.views.view_records import (
-    GROUPS,
-    PATHS_MAX,
-    ViewDimension,
-    ViewEntry,
-)
+from projseg.views.view_records import GROUPS, PATHS_MAX, ViewDimension, ViewEntry
 
 
 class Definition(msgspec.Struct, frozen=True):

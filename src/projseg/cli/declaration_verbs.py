@@ -9,13 +9,7 @@ import typer
 
 import projseg
 from projseg.cli.output import Found, previewed, segments_shown
-from projseg.cli.shared_arguments import (
-    IsPreview,
-    Location,
-    Scope,
-    SegmentInterval,
-    open_table,
-)
+from projseg.cli.shared_arguments import IsPreview, Location, Scope, SegmentInterval, open_table
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.indexes.index_kinds import KINDS
 from projseg.segment_format.logical_types import type_name

@@ -5,25 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Final
 
-from projseg.cli.output import (
-    Ended,
-    Found,
-    previewed,
-    segments_shown,
-    shown_progress,
-)
-from projseg.cli.shared_arguments import (
-    At,
-    IsPreview,
-    Location,
-    SegmentInterval,
-    open_table,
-)
+from projseg.cli.output import Ended, Found, previewed, segments_shown, shown_progress
+from projseg.cli.shared_arguments import At, IsPreview, Location, SegmentInterval, open_table
 from projseg.errors import InvalidInputError
 from projseg.maintenance.findings import later_manifests
-from projseg.maintenance.verify import (
-    kept_version_numbers,
-)
+from projseg.maintenance.verify import kept_version_numbers
 
 EXIT_VERIFICATION_FAILED: Final = 3
 

@@ -15,12 +15,7 @@ from projseg.catalog.external.input_columns import BadLines
 from projseg.catalog.external.input_files import Sources
 from projseg.catalog.external.text_files import TextForm
 from projseg.cli.output import Found, previewed
-from projseg.cli.shared_arguments import (
-    Args,
-    IsPreview,
-    OptionGroup,
-    content_of,
-)
+from projseg.cli.shared_arguments import Args, IsPreview, OptionGroup, content_of
 from projseg.errors import InvalidInputError
 from projseg.segment_format.logical_types import normal_type
 

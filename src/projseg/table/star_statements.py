@@ -23,11 +23,7 @@ from projseg.algebra.query.select_names import warn_of_names
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.select_table import SelectedTable, WrittenJoin
-from projseg.algebra.query.star import (
-    JoinedTable,
-    joined_schema,
-    path_of_columns,
-)
+from projseg.algebra.query.star import JoinedTable, joined_schema, path_of_columns
 from projseg.algebra.query.star_names import StarScope, named_tables
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import LimitExceededError, ProjsegError
