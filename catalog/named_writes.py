@@ -1,6 +1,6 @@
 """What a write by name does beside adding rows: columns, layout, and values as declared.
 
-Values are _cast as Spark's ANSI mode assigns them to columns.
+Values are cast as Spark's ANSI mode assigns them to columns.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def cast_rows(
     properties: TableProperties,
     definition: TableMetadata,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows under the table's names: _cast to the declared types, then to the stored ones.
+    """Yield rows under the table's names: cast to the declared types, then to the stored ones.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def _column(
         raise InvalidInputError(
             "PROJSEG_SCHEMA_MISMATCH",
             f"column '{column.name}' is declared as {column.type}, and a {type_name(found)} is not "
-            "assigned to it; _cast it before it is written",
+            "assigned to it; cast it before it is written",
         )
     try:
         shown = _cast(array, found, wanted)
@@ -325,6 +325,6 @@ def _cast(array: pa.Array, found: pa.DataType, wanted: pa.DataType) -> pa.Array:
     except ProjsegError as error:
         raise InvalidInputError(
             "PROJSEG_SCHEMA_MISMATCH",
-            f"a {type_name(found)} is never _cast to {type_name(wanted)}: {error.message}",
+            f"a {type_name(found)} is never cast to {type_name(wanted)}: {error.message}",
         ) from error
-    return evaluate(expression, {"x": array._cast(found)}, len(array))
+    return evaluate(expression, {"x": array.cast(found)}, len(array))

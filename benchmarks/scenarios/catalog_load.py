@@ -322,7 +322,7 @@ def _sender(bench: Bench, port: int, token: str) -> _Send:
 def _ask(
     share: float, send: _Send, names: list[str], times: tuple[float, float, float]
 ) -> list[tuple[str, float]]:
-    """_Send the requests of one client; returns the kind of each, and its milliseconds."""
+    """Send the requests of one client; returns the kind of each, and its milliseconds."""
     start, end, pause = times
     drawn = np.random.default_rng(int(share * 1000))
     spent: list[tuple[str, float]] = []
