@@ -1,7 +1,7 @@
 """The record of a scalar function, which holds all that projseg knows of it.
 
-Each family of functions has its records in `FUNCTIONS`; `function_table.py` joins them, and every list of
-functions is derived from them.
+Each family of functions has its records in `FUNCTIONS`; `function_table.py` joins them, and every
+list of functions is derived from them.
 """
 
 from __future__ import annotations
