@@ -1,6 +1,7 @@
 """What `python -m tests.mutants` tries is there, and what it makes is what it says."""
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.mutants.code_swap import private_constant  # noqa: E402 - it is no te
 from tests.mutants.explanations import read_explanations  # noqa: E402 - it is no test's helper
 from tests.mutants.modules import TESTS  # noqa: E402
 from tests.mutants.mutations import mutants_of  # noqa: E402
+from tests.mutants.trial import TOO_LONG, _in_child  # noqa: E402
 
 
 @pytest.mark.parametrize("path", TESTS)
@@ -90,3 +92,18 @@ def test_a_mutant_knows_its_innermost_function():
     assert functions["def f(a=b - c):"] is None
     assert functions["return a - (lambda d: d - 1)(a)"] == 4
     assert functions["return a + (lambda d: d + 1)(a)"] == 6
+
+
+def test_a_mutant_is_given_time_of_the_processor():
+    """Another process may have it: a machine under load killed mutants that survive."""
+
+    def waits():
+        time.sleep(0.3)
+        return "survived"
+
+    def runs_for_ever():
+        while True:
+            pass
+
+    assert _in_child(waits, 0.1) == "survived"
+    assert _in_child(runs_for_ever, 1) == TOO_LONG

@@ -9,7 +9,9 @@ all tests in a process that imports the module changed.
 from __future__ import annotations
 
 import importlib
+import math
 import os
+import resource
 import select
 import signal
 import time
@@ -38,6 +40,7 @@ from tests.mutants.mutations import Mutant
 
 ROOT = Path(__file__).parents[2]
 _SPARE_SECONDS = 20.0
+_WAITS_MAX = 10
 _EXAMPLES_MAX = 40
 _UNFIT = "unfit"
 SURVIVED = "survived"
@@ -265,12 +268,18 @@ def _first_failure(items: Sequence[pytest.Item]) -> str:
 
 
 def _in_child(run: Callable[[], str], seconds_max: float) -> str:
-    """Return what `run` gives in a forked process; a crash kills, and so does too long a time."""
+    """Return what `run` gives in a forked process; a crash kills, and so does too long a time.
+
+    The time is the processor's: other processes may take most of it. A mutant may also wait for
+    ever, which takes none.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
         os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds_max), resource.RLIM_INFINITY))
         try:
             result = run()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it kills
@@ -279,12 +288,13 @@ def _in_child(run: Callable[[], str], seconds_max: float) -> str:
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb", buffering=0) as answers:
-        ready, _, _ = select.select([answers], [], [], seconds_max)
+        ready, _, _ = select.select([answers], [], [], _WAITS_MAX * seconds_max)
         result = answers.read().decode() if ready else TOO_LONG
     if not ready:
         os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return result or "killed by a crash"
+    _, status = os.waitpid(child, 0)
+    took_too_long = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+    return TOO_LONG if took_too_long else result or "killed by a crash"
 
 
 class _FirstFailure(_Repeatable):
