@@ -197,6 +197,11 @@ def test_distinct_values(data):
     for ours, theirs in zip(stored, expected, strict=True):
         assert len(ours) == len(theirs)
         assert all(map(same, sorted(ours, key=folds.order_key), theirs))
+    chosen = np.arange(rows.group_count)[::-1]
+    for lists in (state.lists().to_pylist(), state.lists(chosen).to_pylist()[::-1]):
+        assert [len(each) for each in lists] == [len(each) for each in expected]
+        for ours, theirs in zip(lists, expected, strict=True):
+            assert all(map(same, ours, theirs))
 
 
 def test_sum_passes_int64_and_comes_back():
