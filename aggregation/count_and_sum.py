@@ -33,6 +33,10 @@ from projseg.memory.memory_pool import zeros
 from projseg.segment_format.arrow_arrays import WIDE, halves
 from projseg.segment_format.vectors import Numbers, Vector
 
+_OPERATIONS: Final = {"bit_and": BIT_AND, "bit_or": BIT_OR, "bit_xor": BIT_XOR}
+
+_HIGH_BOUND_MAX: Final = 1 << 62
+
 
 class CountState:
     """A 64-bit count for each group."""
@@ -85,9 +89,6 @@ class CountState:
         return self._counts
 
 
-_OPERATIONS: Final = {"bit_and": BIT_AND, "bit_or": BIT_OR, "bit_xor": BIT_XOR}
-
-
 class BitsState:
     """The combined bits of each group, sign-extended to 64."""
 
@@ -117,9 +118,6 @@ class BitsState:
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the bits; null of no value."""
         return taken(self.columns()["bits"], selection).to_arrow()
-
-
-_HIGH_BOUND_MAX: Final = 1 << 62
 
 
 class SumState:

@@ -49,6 +49,8 @@ _PARTS_MAX: Final = 16  # how many dictionaries are held before they are merged 
 _INT64_DIGITS: Final = 18
 _WAITING_MIN: Final = 1 << 12  # texts that wait before groups' best are compared
 
+_PENDING_ROWS_MIN: Final = 1 << 16
+
 
 def has_number_keys(value_type: pa.DataType) -> bool:
     """Whether every value of the type has a 64-bit key of the same order."""
@@ -270,9 +272,6 @@ def values_of_keys(keys: NDArray[np.int64], value_type: pa.DataType) -> NDArray[
     if pa.types.is_floating(value_type):
         return float_of_order_keys(keys).astype(numpy_dtype(value_type))
     return keys
-
-
-_PENDING_ROWS_MIN: Final = 1 << 16
 
 
 class ByTimeState:

@@ -44,6 +44,8 @@ from projseg.evaluation.rows import Rows
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.vectors import Ids, Vector
 
+_Keys = frozenset[int]
+
 
 def fold(
     rows: Rows,
@@ -199,9 +201,6 @@ def constants(literals: Sequence[Expression]) -> Vector:
     """Return constants of one type, at least one, as a vector to group by."""
     values = [literal.value for literal in literals if isinstance(literal, Literal)]
     return grouping_vector(literal_array(values, literals[0].type))
-
-
-_Keys = frozenset[int]
 
 
 def groups_of_sets(

@@ -29,6 +29,14 @@ from projseg.memory.memory_pool import array_bytes, parse_byte_count
 from projseg.segment_format.logical_types import is_text
 from projseg.segment_format.vectors import Opaque, Vector, held_bytes
 
+LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"
+_MEMORY_SHARE: Final = 0.25  # of the machine's, or of what its control group may take
+_CONTROL_GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+# Groups of tasks are merged early once they take so much. That is not looked at while so few are
+# held, of states that take a few bytes each.
+_MERGED_BYTES: Final = 256 << 20
+_GROUPS_COUNTED_MIN: Final = 1 << 17
+
 
 class Partial(Protocol):
     """Groups (distinct tuples of keys), each with one state of each primitive."""
@@ -223,15 +231,6 @@ def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
 def _slice(grouped: GroupedRows, start: int, end: int) -> Groups:
     ids = grouped.groups.ids
     return Groups(None if ids is None else ids[start:end], grouped.groups.count, end - start)
-
-
-LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"
-_MEMORY_SHARE: Final = 0.25  # of the machine's, or of what its control group may take
-_CONTROL_GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
-# Groups of tasks are merged early once they take so much. That is not looked at while so few are
-# held, of states that take a few bytes each.
-_MERGED_BYTES: Final = 256 << 20
-_GROUPS_COUNTED_MIN: Final = 1 << 17
 
 
 def merged_groups(found: Iterable[Partial], primitives: Sequence[Primitive]) -> Partial | None:

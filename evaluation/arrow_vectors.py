@@ -33,6 +33,19 @@ from projseg.segment_format.dictionary import Dictionary, TextValue, narrow_id_d
 from projseg.segment_format.logical_types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, held_bytes
 
+# More texts are sought all at once.
+_SOUGHT_MAX: Final = 64
+
+Search = Callable[[Expression], NDArray[np.bool_] | None]
+"""Finds which values make a condition true, bool[ids], without all of them; None: it cannot."""
+
+IdMap = NDArray[np.unsignedinteger[Any]]
+Merged = tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]
+
+# Where rows are fewer than 1 / this of their dictionaries' values, only the values used are merged.
+_SPARSE_SHARE: Final = 4
+_TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
+
 
 def numbers_of_array(array: pa.Array) -> Numbers:
     """Return the fixed-width form of an Arrow array; of booleans in bytes."""
@@ -109,10 +122,6 @@ def plain_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
     return pc.if_else(pc.is_nan(array), scalar_of(np.nan, array.type), positive_zero)
 
 
-# More texts are sought all at once.
-_SOUGHT_MAX: Final = 64
-
-
 def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> Vector:
     """Return the value of `expression` for each id of the dictionary of its one column.
 
@@ -124,10 +133,6 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
         return grouping_vector(evaluate(expression, {name: values}, len(values)))
 
     return dictionary.memo(("values by id", expression), compute, held_bytes)
-
-
-Search = Callable[[Expression], NDArray[np.bool_] | None]
-"""Finds which values make a condition true, bool[ids], without all of them; None: it cannot."""
 
 
 def truth_by_id(
@@ -172,10 +177,6 @@ def _equal_texts(condition: Expression) -> list[TextValue] | None:
     texts = [one.value for one in constants if isinstance(one, Literal) and one.type == value.type]
     found = [text for text in texts if isinstance(text, str | bytes)]
     return found if len(found) == len(constants) else None
-
-
-IdMap = NDArray[np.unsignedinteger[Any]]
-Merged = tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]
 
 
 def _merge_dictionaries(
@@ -235,11 +236,6 @@ def _merge(dictionaries: Sequence[Dictionary]) -> tuple[Dictionary, list[IdMap |
     merged, maps = merge_values([dictionary.values for dictionary in distinct])
     by_identity = {id(dictionary): ids for dictionary, ids in zip(distinct, maps, strict=True)}
     return merged, [by_identity[id(dictionary)] for dictionary in dictionaries]
-
-
-# Where rows are fewer than 1 / this of their dictionaries' values, only the values used are merged.
-_SPARSE_SHARE: Final = 4
-_TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
 
 
 def concat_vectors(vectors: Sequence[Vector], owner: Owner | None = None) -> Vector:

@@ -33,6 +33,20 @@ _MASKED_SHARE_MIN: Final = 0.25
 
 Mask = NDArray[np.bool_]
 
+# Which comparisons bound a value from below, and which from above.
+_COMPARISONS: Final = {
+    "=": (True, True),
+    "in": (True, True),
+    "<": (False, True),
+    "<=": (False, True),
+    ">": (True, False),
+    ">=": (True, False),
+}
+
+_INT64_LIMIT: Final = 1 << 63
+_RANGES_MAX: Final = 4  # beyond, a program compares all constants in one pass
+_RANGES_KEPT: Final = 1024  # each question asks for those of its conditions in every segment
+
 
 def filter_rows(rows: Rows, condition: Expression | None) -> Rows:
     """Return the rows for which `condition` is true; None keeps all."""
@@ -160,21 +174,6 @@ def _mask_of_one(condition: Expression, rows: Rows) -> Mask:
         if isinstance(vector, Numbers) and found:
             return inside_any(found, vector)
     return truth(evaluate_over(condition, rows))
-
-
-# Which comparisons bound a value from below, and which from above.
-_COMPARISONS: Final = {
-    "=": (True, True),
-    "in": (True, True),
-    "<": (False, True),
-    "<=": (False, True),
-    ">": (True, False),
-    ">=": (True, False),
-}
-
-_INT64_LIMIT: Final = 1 << 63
-_RANGES_MAX: Final = 4  # beyond, a program compares all constants in one pass
-_RANGES_KEPT: Final = 1024  # each question asks for those of its conditions in every segment
 
 
 class NumberRange(msgspec.Struct, frozen=True):

@@ -29,6 +29,9 @@ from projseg.evaluation.dimension_rows import FOUND, POSITION, DimensionRows
 from projseg.kernels.row_selection import gather
 from projseg.segment_format.vectors import Vector
 
+_PARTS_KEPT: Final = 4096
+_numbers: Final = count()
+
 
 class ColumnSource(Protocol):
     """One table's columns: rows just read, a segment's base table, or one of its projections."""
@@ -203,10 +206,6 @@ class MaskedRows(msgspec.Struct, frozen=True):
 def all_rows(source: ColumnSource) -> Rows:
     """Select every row."""
     return Rows(source, RowRange(0, source.row_count))
-
-
-_PARTS_KEPT: Final = 4096
-_numbers: Final = count()
 
 
 class Hop(NamedTuple):

@@ -16,6 +16,12 @@ from projseg.kernels.fold_count import GroupIds, Validity, check_rows
 from projseg.kernels.runtime.kernel import Narrow, kernel
 from projseg.memory.memory_pool import empty, zeros
 
+_PART_BITS: Final = 8  # more parts than this are slower to write to
+
+# Pairs are marked while at most so many are possible for each row.
+_MARKS_A_ROW: Final = 8
+_MARKS_MIN: Final = 1 << 16
+
 
 @kernel(interpretable=True)
 def slot_of(key: np.uint64, shift: np.uint64) -> Any:
@@ -37,9 +43,6 @@ def shift_for(slot_count: int) -> Any:
     while (1 << bits) < slot_count:
         bits += 1
     return np.uint64(64 - bits)
-
-
-_PART_BITS: Final = 8  # more parts than this are slower to write to
 
 
 def number_in_parts(
@@ -213,11 +216,6 @@ def _number_runs(
             last = key
         ids[row] = count - 1
     return count
-
-
-# Pairs are marked while at most so many are possible for each row.
-_MARKS_A_ROW: Final = 8
-_MARKS_MIN: Final = 1 << 16
 
 
 def distinct_pairs(

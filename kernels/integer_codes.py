@@ -23,6 +23,9 @@ from projseg.memory.memory_pool import empty
 
 NARROW_WIDTH_MAX = 32  # beyond it words are 64 bits wide
 
+ZEROS_MAX: Final = 18
+_DIGITS_A_STEP: Final = 9  # of a divisor of 32 bits
+
 
 def word_bits(width: int) -> int:
     """Return the size of the words that hold values of `width` bits: 32 or 64."""
@@ -331,10 +334,6 @@ def _common_factor(values: NDArray[np.uint64], least: np.uint64) -> Any:
         for _ in range(5):
             inverse *= np.uint64(2) - odd * inverse
     return factor
-
-
-ZEROS_MAX: Final = 18
-_DIGITS_A_STEP: Final = 9  # of a divisor of 32 bits
 
 
 def common_zeros(halves: NDArray[np.int64]) -> int:

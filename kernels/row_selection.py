@@ -16,6 +16,11 @@ from projseg.memory.memory_pool import empty
 _COMPARED_IDS_MAX: Final = 8
 _BLOCK_ROWS: Final = 1 << 12
 
+# One kernel for each width of value, whatever its type.
+_WORDS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_COPIED: Final = 16  # bytes of text that are copied at once
+_TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
+
 
 def allowed_rows(ids: UnsignedIds, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which rows have an id that is allowed.
@@ -133,12 +138,6 @@ def _between(
     """
     for row in range(len(values)):
         inside[row] = (low <= values[row]) & (values[row] <= high)
-
-
-# One kernel for each width of value, whatever its type.
-_WORDS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_COPIED: Final = 16  # bytes of text that are copied at once
-_TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
 
 
 def gather(values: NDArray[Any], row_ids: NDArray[Any]) -> NDArray[Any]:

@@ -19,6 +19,13 @@ from projseg.kernels.runtime.kernel import Narrow, inlined_kernel, kernel, widen
 from projseg.kernels.texts.text_bytes import checked_texts
 from projseg.memory.memory_pool import empty
 
+_MAGNITUDE: Final = (1 << 63) - 1
+
+KEY_BYTES: Final = 8
+
+_U = np.uint64
+
+
 # Floats as doubles, by IEEE 754: what overflows is infinite and what is invalid is NaN.
 #
 # NumPy warns of both, even if a signalling NaN is only copied. The warnings are switched off, since
@@ -37,9 +44,6 @@ def plain_doubles(values: NDArray[Any]) -> NDArray[np.float64]:
         doubles = values.astype(np.float64) + 0.0
     doubles[np.isnan(doubles)] = np.nan
     return doubles
-
-
-_MAGNITUDE: Final = (1 << 63) - 1
 
 
 def float_order_keys(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -144,11 +148,6 @@ def _counting_sort(
         value = ids[row_id]
         sorted_order[starts[value]] = row_id
         starts[value] += 1
-
-
-KEY_BYTES: Final = 8
-
-_U = np.uint64
 
 
 def text_keys(

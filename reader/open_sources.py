@@ -51,6 +51,24 @@ from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.renamed_columns import viewed, viewed_projection
 from projseg.table_layer.storage.storage_contract import Storage
 
+BATCH_BYTES: Final = 16 << 20
+"""Approximate bytes of the decoded columns of a batch, and of the texts of a returned batch."""
+
+_BATCH_ROWS_MIN: Final = 1 << 12
+_WORK_BYTES: Final = 24  # of a row: its group, a mask, a computed value
+
+# Fewer files are opened one by one: their footers may have as many shapes.
+FILES_MIN: Final = 8
+# Bytes of files that are in memory at once.
+_BYTES_MAX: Final = 8 << 20
+# Columns of more bytes are decoded file by file.
+_DECODED_BYTES_MAX: Final = 64 << 20
+# Where rows are fewer than 1 / this of their dictionaries' values, only the values used are merged.
+_SPARSE_SHARE: Final = 4
+
+Source = tuple[SegmentEntry, SourcePlan]
+ColumnName = tuple[str, bool]  # and whether it is a state's
+
 
 class _Opened(msgspec.Struct, frozen=True):
     """An open segment, and the entry and the specs that it was already compared with."""
@@ -186,12 +204,6 @@ def listed_projection(entry: SegmentEntry, plan: SourcePlan) -> StoredProjection
 # source is decoded whole, which is fastest. A source whose columns would take far more memory than
 # its file is decoded in batches.
 
-BATCH_BYTES: Final = 16 << 20
-"""Approximate bytes of the decoded columns of a batch, and of the texts of a returned batch."""
-
-_BATCH_ROWS_MIN: Final = 1 << 12
-_WORK_BYTES: Final = 24  # of a row: its group, a mask, a computed value
-
 
 def rows_at_a_time(
     source: SegmentSource, names: Iterable[str], states: Iterable[str] = ()
@@ -248,19 +260,6 @@ def _halves(rows: RowRange, source: SegmentSource, names: Sequence[str]) -> Iter
     middle = (rows.start + rows.end) // 2
     yield from _halves(RowRange(rows.start, middle), source, names)
     yield from _halves(RowRange(middle, rows.end), source, names)
-
-
-# Fewer files are opened one by one: their footers may have as many shapes.
-FILES_MIN: Final = 8
-# Bytes of files that are in memory at once.
-_BYTES_MAX: Final = 8 << 20
-# Columns of more bytes are decoded file by file.
-_DECODED_BYTES_MAX: Final = 64 << 20
-# Where rows are fewer than 1 / this of their dictionaries' values, only the values used are merged.
-_SPARSE_SHARE: Final = 4
-
-Source = tuple[SegmentEntry, SourcePlan]
-ColumnName = tuple[str, bool]  # and whether it is a state's
 
 
 def read_side_by_side(

@@ -30,6 +30,11 @@ from projseg.table_layer.storage.storage_contract import Storage
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_FETCHED_BYTES_MAX: Final = 4 << 20
+"""A source whose parts take more is read as it is needed: bytes then take longer than trips."""
+
+Source = tuple[SegmentEntry, SourcePlan]
+
 
 def _new_pool() -> ThreadPoolExecutor:
     """Return a pool that starts a thread when all of its threads are busy."""
@@ -162,12 +167,6 @@ class Workers:
                     return
                 task = self._waiting.popleft()
             task.run()
-
-
-_FETCHED_BYTES_MAX: Final = 4 << 20
-"""A source whose parts take more is read as it is needed: bytes then take longer than trips."""
-
-Source = tuple[SegmentEntry, SourcePlan]
 
 
 @contextmanager

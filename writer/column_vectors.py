@@ -40,6 +40,17 @@ from projseg.table_layer.metadata.segment_entry import ColumnZone
 _ROWS: Final = 1 << 16
 _NARROW: Final[tuple[np.dtype[Any], ...]] = tuple(map(np.dtype, ("u1", "u2", "u4")))
 
+# A fixed-width grouping column gets a dictionary if it has at most this many distinct values.
+NUMBER_DICTIONARY_MAX: Final = 1 << 16
+# Text with few repeated values is stored as it is: a dictionary would cost ids and save nothing.
+_DISTINCT_SHARE_MAX: Final = 0.7
+_DICTIONARY_ROWS_MIN: Final = 4096
+# Counting texts takes a fiftieth of the time of a dictionary, and errs by 1 %.
+_SURE_SHARE_MIN: Final = 0.75
+# Rows in the middle that tell, where many repeat each other, that most of all rows do.
+_SAMPLE_ROWS: Final = 4096
+_SAMPLE_SHARE_MIN: Final = 0.5
+
 
 class _Stretch(NamedTuple):
     """Rows of a column: base + values, which lie from `low` to `high` where they are not null."""
@@ -125,18 +136,6 @@ def _joined_validity(stretches: Sequence[_Stretch]) -> NDArray[np.bool_] | None:
         for stretch in stretches
     ]
     return np.concatenate(present)
-
-
-# A fixed-width grouping column gets a dictionary if it has at most this many distinct values.
-NUMBER_DICTIONARY_MAX: Final = 1 << 16
-# Text with few repeated values is stored as it is: a dictionary would cost ids and save nothing.
-_DISTINCT_SHARE_MAX: Final = 0.7
-_DICTIONARY_ROWS_MIN: Final = 4096
-# Counting texts takes a fiftieth of the time of a dictionary, and errs by 1 %.
-_SURE_SHARE_MIN: Final = 0.75
-# Rows in the middle that tell, where many repeat each other, that most of all rows do.
-_SAMPLE_ROWS: Final = 4096
-_SAMPLE_SHARE_MIN: Final = 0.5
 
 
 def column_vector(column: pa.ChunkedArray, *, wants_dictionary: bool) -> Vector:

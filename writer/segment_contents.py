@@ -38,15 +38,17 @@ from projseg.writer.sort_order import sorted_row_ids
 
 _ROWS_MIN: Final = 1 << 14
 
+REASON_CHARACTERS_MAX = 1000
+
+_Column = tuple[Role, str, Vector]
+
+StoredRows = tuple[int, dict[str, Vector], dict[str, Vector]]
+"""Number of rows, their columns by stored name, and the column of row numbers by its name."""
+
 
 def are_worth_threads(row_count: int) -> bool:
     """Whether work on columns of so many rows takes longer than handing it to a thread."""
     return row_count >= _ROWS_MIN
-
-
-REASON_CHARACTERS_MAX = 1000
-
-_Column = tuple[Role, str, Vector]
 
 
 class SegmentContents:
@@ -191,10 +193,6 @@ def _stored_bytes(projection: BuiltProjection) -> int:
     if isinstance(SegmentContents(encoder).add_projection(projection), NotBuilt):
         return 0  # it passes a limit of the format, which says more than its size
     return encoder.column_bytes(projection.spec.name)
-
-
-StoredRows = tuple[int, dict[str, Vector], dict[str, Vector]]
-"""Number of rows, their columns by stored name, and the column of row numbers by its name."""
 
 
 def sorted_rows(source: ColumnSource, spec: ProjectionSpec) -> StoredRows:

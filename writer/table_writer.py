@@ -32,6 +32,9 @@ from projseg.writer.segment_writer import OnRows, SegmentLayout, write_segment
 
 _SEGMENTS_AT_ONCE: Final = 2
 
+# Buffered bytes above which the fullest chunk is written early, even with few rows.
+BUFFERED_BYTES_MAX: Final = 2 << 30
+
 
 def write_segments(
     batches: Iterable[pa.RecordBatch],
@@ -146,10 +149,6 @@ def _chunk(granularity: Granularity | None, start: int | None) -> tuple[int, int
     if granularity is None or start is None:
         return None
     return start, granularity.next_boundary(start)
-
-
-# Buffered bytes above which the fullest chunk is written early, even with few rows.
-BUFFERED_BYTES_MAX: Final = 2 << 30
 
 
 @dataclass(slots=True)

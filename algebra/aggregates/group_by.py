@@ -47,6 +47,14 @@ the highest, 1 where it is not in the set."""
 _NAMED: Final = "named"
 _GROUPING_SCHEMA: Final = pa.schema({GROUPING_ID: pa.int64()})
 
+GROUPING_SETS_MAX: Final = 4096
+"""The most grouping sets of a query: a CUBE of twelve columns."""
+GROUPING_COLUMNS_MAX: Final = 63
+"""The most grouping columns beside grouping sets: each is a bit of `grouping_id()`."""
+
+_CONSTRUCT: Final = re.compile(r"(rollup|cube|grouping\s+sets)\s*(\(.*\))", re.I | re.S)
+_Texts = tuple[str, ...]
+
 
 class GroupExpression(msgspec.Struct, frozen=True):
     """An expression over groups.
@@ -232,15 +240,6 @@ def _free_name(name: str, taken: Mapping[str, object]) -> str:
     while name.casefold() in folded:
         name += "'"
     return name
-
-
-GROUPING_SETS_MAX: Final = 4096
-"""The most grouping sets of a query: a CUBE of twelve columns."""
-GROUPING_COLUMNS_MAX: Final = 63
-"""The most grouping columns beside grouping sets: each is a bit of `grouping_id()`."""
-
-_CONSTRUCT: Final = re.compile(r"(rollup|cube|grouping\s+sets)\s*(\(.*\))", re.I | re.S)
-_Texts = tuple[str, ...]
 
 
 class Grouping(msgspec.Struct, frozen=True):

@@ -33,6 +33,26 @@ from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_
 
 _SCOPES_KEPT: Final = 256
 
+_by_identity: Final[dict[int, tuple[pa.Schema, ColumnScope]]] = {}
+"""Scopes by the identities of schemas, which live as long as they are here."""
+
+_TYPES: Final = {
+    "now": TIMESTAMP,
+    "current_timestamp": TIMESTAMP,
+    "localtimestamp": TIMESTAMP_NTZ,
+    "current_date": pa.date32(),
+    "curdate": pa.date32(),
+}
+INSTANT_NAMES: Final = frozenset(_TYPES)
+"""Functions without arguments that depend on the instant."""
+BARE_INSTANT_NAMES: Final = INSTANT_NAMES - {"now", "curdate"}
+"""Those that may be written without brackets, where no column has the name."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_TEXTS_KEPT: Final = 8192
+_MENTIONED: Final = re.compile(rf"\b({'|'.join(sorted(INSTANT_NAMES))})\b", re.IGNORECASE)
+_instant: ContextVar[datetime | None] = ContextVar("instant", default=None)
+
 
 class ColumnScope:
     """The columns that names in an expression may refer to; one object for equal schemas.
@@ -131,8 +151,6 @@ class ColumnScope:
 
 
 _scope: Final = lru_cache(maxsize=_SCOPES_KEPT)(ColumnScope)
-_by_identity: Final[dict[int, tuple[pa.Schema, ColumnScope]]] = {}
-"""Scopes by the identities of schemas, which live as long as they are here."""
 
 
 def span_of(tree: exp.Expression) -> Span | None:
@@ -172,24 +190,6 @@ def _count(tree: exp.Expression) -> str:
     if isinstance(written, bool) or not isinstance(written, int | str | Decimal):
         raise bad_arguments(f"parameter :{tree.this} of an interval is a whole number or a text")
     return str(written)
-
-
-_TYPES: Final = {
-    "now": TIMESTAMP,
-    "current_timestamp": TIMESTAMP,
-    "localtimestamp": TIMESTAMP_NTZ,
-    "current_date": pa.date32(),
-    "curdate": pa.date32(),
-}
-INSTANT_NAMES: Final = frozenset(_TYPES)
-"""Functions without arguments that depend on the instant."""
-BARE_INSTANT_NAMES: Final = INSTANT_NAMES - {"now", "curdate"}
-"""Those that may be written without brackets, where no column has the name."""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-_TEXTS_KEPT: Final = 8192
-_MENTIONED: Final = re.compile(rf"\b({'|'.join(sorted(INSTANT_NAMES))})\b", re.IGNORECASE)
-_instant: ContextVar[datetime | None] = ContextVar("instant", default=None)
 
 
 @contextmanager

@@ -32,6 +32,11 @@ from projseg.algebra.expressions.patterns.text_query import (
 )
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
+_TREES_KEPT: Final = 1024
+_KEPT_CHARACTERS_MAX: Final = 1_000
+"""Longer texts are kept only if they have parameters."""
+_TEXT_MATCH: Final = "text_match"
+
 
 class SparkExpression(Spark):
     """Spark's dialect without sqlglot's own reading of functions, which loses their spelling."""
@@ -180,12 +185,6 @@ class SparkExpression(Spark):
             for place in parameter_places(tokens):
                 tokens[place].token_type = TokenType.VAR
         return tokens
-
-
-_TREES_KEPT: Final = 1024
-_KEPT_CHARACTERS_MAX: Final = 1_000
-"""Longer texts are kept only if they have parameters."""
-_TEXT_MATCH: Final = "text_match"
 
 
 _GENERATOR: Final = SparkExpression.Generator(

@@ -35,6 +35,11 @@ from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.logical_types import arrow_to_numbers
 
+_ARRAY_BYTES_MAX: Final = 2**31 - 1  # a text array has 32-bit offsets
+
+Leaf = Callable[[Expression, BlockBuilder], Value | None]
+"""From a column, or an expression over one, to its value if that is loaded or looked up."""
+
 
 def may_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise an EvaluationError for some row."""
@@ -51,9 +56,6 @@ def regions_of(tree: Expression) -> Iterator[str]:
             zone = parameter.timezone if isinstance(parameter, Granularity) else parameter
             if isinstance(zone, str) and not is_fixed(zone):
                 yield zone
-
-
-_ARRAY_BYTES_MAX: Final = 2**31 - 1  # a text array has 32-bit offsets
 
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count: int) -> pa.Array:
@@ -143,10 +145,6 @@ class _Operands:
 
     def may_fail(self, operand: Expression) -> bool:
         return may_fail(operand)
-
-
-Leaf = Callable[[Expression, BlockBuilder], Value | None]
-"""From a column, or an expression over one, to its value if that is loaded or looked up."""
 
 
 def compiled(expression: Expression, blocks: BlockBuilder, leaf: Leaf) -> Value:

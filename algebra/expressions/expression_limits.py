@@ -35,6 +35,13 @@ _FRAMES: Final = 12_000
 _CHAINS: Final = (exp.And, exp.Or, exp.DPipe)
 _Node = TypeVar("_Node")
 
+_lock = Lock()
+_open_count = 0
+_limit_before = 0
+
+_NESTED_TYPES: Final = (TokenType.STRUCT, TokenType.ARRAY, TokenType.MAP)
+_OF_NAMES: Final = (exp.Column, exp.Identifier, exp.TableAlias)
+
 
 def check_text(text: str) -> None:
     """Refuse a text that is longer than any expression may be, or that no file can hold.
@@ -124,11 +131,6 @@ def _json_parts(value: Any) -> Iterator[tuple[Any, int]]:
         yield from ((part, 1) for part in parts if isinstance(part, dict | list | tuple))
 
 
-_lock = Lock()
-_open_count = 0
-_limit_before = 0
-
-
 @contextmanager
 def room_to_recurse() -> Iterator[None]:
     """Let Python's stack grow, within the block, by what the deepest expression needs."""
@@ -154,10 +156,6 @@ def _renew_lock() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_lock)
-
-
-_NESTED_TYPES: Final = (TokenType.STRUCT, TokenType.ARRAY, TokenType.MAP)
-_OF_NAMES: Final = (exp.Column, exp.Identifier, exp.TableAlias)
 
 
 def parameter_places(tokens: Sequence[Token]) -> Iterator[int]:

@@ -29,6 +29,9 @@ from projseg.memory.forks import cached_property
 _TEXTS_KEPT: Final = 8192
 _ALONE: Final = re.compile(r"\s*(?:\?|:\s*\w+)\s*")
 
+_VALUE_BYTES: Final = 200  # of a constant, beside its text
+_current: ContextVar[Arguments | None] = ContextVar("arguments", default=None)
+
 
 class Parameters(msgspec.Struct, frozen=True):
     """The parameters of some texts.
@@ -262,10 +265,6 @@ def with_arguments(text: str, given: ArgumentsLike | None) -> tuple[str, Argumen
     arguments, found = Arguments.of(given), parameters((text,))
     check_arguments(found, arguments)
     return found.texts[0] or text, arguments
-
-
-_VALUE_BYTES: Final = 200  # of a constant, beside its text
-_current: ContextVar[Arguments | None] = ContextVar("arguments", default=None)
 
 
 @contextmanager

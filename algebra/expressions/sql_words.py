@@ -28,49 +28,8 @@ from projseg.segment_format.logical_types import (
     type_name,
 )
 
-
-def quoted_name(name: str) -> str:
-    """Return a column's name as SQL, in backticks if it would be read as something else."""
-    return name if _is_plain(name) else backquoted(name)
-
-
-def backquoted(name: str) -> str:
-    """Return a name as SQL in backticks, whatever it is."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quoted_text(text: str) -> str:
-    """Return a string as an SQL constant."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def sql_type(arrow_type: pa.DataType) -> str:
-    """Return a type as CAST writes it; fields of structs keep their case."""
-    name = type_name(arrow_type)
-    return name if is_nested(arrow_type) else name.upper()
-
-
 # What sqlglot's parser takes for more than a name, though its tokenizer does not.
 _WORDS_OF_THE_PARSER: Final = frozenset({"connect_by_root", "if"})
-
-
-@lru_cache(maxsize=4096)
-def _is_plain(name: str) -> bool:
-    if not (name.isascii() and name.isidentifier()) or name.lower() in _WORDS_OF_THE_PARSER:
-        return False
-    tokens = SparkExpression().tokenize(name)
-    return [token.token_type for token in tokens] == [TokenType.VAR] or _reads_as_a_name(name)
-
-
-def _reads_as_a_name(word: str) -> bool:
-    """Return whether a word of SQL is a column's name wherever an expression may stand."""
-    try:
-        tree = parse_sql(f"{word} = 1 AND {word} IS NULL AND {word} IN (1) AND f({word})")
-    except InvalidInputError:
-        return False
-    names = [column.sql() for column in tree.find_all(exp.Column)]
-    return names == [word] * 4 and tree.find(exp.Alias, exp.Cast) is None
-
 
 _T: Final = exp.DataType.Type
 _BY_KIND: Final = {
@@ -98,6 +57,65 @@ _LIMIT: Final = re.compile(
     re.IGNORECASE,
 )
 """Names, texts and sizes of decimals; and what a type may be written with that is not stored."""
+
+DIFFERENCES: Final = frozenset(("timestampdiff", "datediff", "date_diff"))
+"""Functions of a unit of time and two times."""
+_WITH_UNITS: Final = DIFFERENCES | {"timestampadd", "dateadd", "date_add"}
+
+_PLACEHOLDER: Final = "?"
+_LITERALS: Final = frozenset(
+    {
+        TokenType.STRING,
+        TokenType.NUMBER,
+        TokenType.BIT_STRING,
+        TokenType.HEX_STRING,
+        TokenType.BYTE_STRING,
+        TokenType.NATIONAL_STRING,
+        TokenType.RAW_STRING,
+        TokenType.UNICODE_STRING,
+        TokenType.HEREDOC_STRING,
+    }
+)
+_TEXTS: Final = frozenset({TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.RAW_STRING})
+
+
+def quoted_name(name: str) -> str:
+    """Return a column's name as SQL, in backticks if it would be read as something else."""
+    return name if _is_plain(name) else backquoted(name)
+
+
+def backquoted(name: str) -> str:
+    """Return a name as SQL in backticks, whatever it is."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_text(text: str) -> str:
+    """Return a string as an SQL constant."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def sql_type(arrow_type: pa.DataType) -> str:
+    """Return a type as CAST writes it; fields of structs keep their case."""
+    name = type_name(arrow_type)
+    return name if is_nested(arrow_type) else name.upper()
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(name: str) -> bool:
+    if not (name.isascii() and name.isidentifier()) or name.lower() in _WORDS_OF_THE_PARSER:
+        return False
+    tokens = SparkExpression().tokenize(name)
+    return [token.token_type for token in tokens] == [TokenType.VAR] or _reads_as_a_name(name)
+
+
+def _reads_as_a_name(word: str) -> bool:
+    """Return whether a word of SQL is a column's name wherever an expression may stand."""
+    try:
+        tree = parse_sql(f"{word} = 1 AND {word} IS NULL AND {word} IN (1) AND f({word})")
+    except InvalidInputError:
+        return False
+    names = [column.sql() for column in tree.find_all(exp.Column)]
+    return names == [word] * 4 and tree.find(exp.Alias, exp.Cast) is None
 
 
 def written_type(tree: exp.DataType) -> pa.DataType:
@@ -160,11 +178,6 @@ def parse_type(text: str) -> pa.DataType:
         f"'{text}' is not a type that projseg stores; write it as in Spark SQL, such as bigint, "
         "string, timestamp, decimal(10,2) or array<int>",
     )
-
-
-DIFFERENCES: Final = frozenset(("timestampdiff", "datediff", "date_diff"))
-"""Functions of a unit of time and two times."""
-_WITH_UNITS: Final = DIFFERENCES | {"timestampadd", "dateadd", "date_add"}
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -270,23 +283,6 @@ def _functions_around(tree: exp.Expression) -> Iterator[str]:
         elif isinstance(around, exp.Func | exp.Filter) and not isinstance(around, exp.Connector):
             yield str(around.key)
         around = around.parent
-
-
-_PLACEHOLDER: Final = "?"
-_LITERALS: Final = frozenset(
-    {
-        TokenType.STRING,
-        TokenType.NUMBER,
-        TokenType.BIT_STRING,
-        TokenType.HEX_STRING,
-        TokenType.BYTE_STRING,
-        TokenType.NATIONAL_STRING,
-        TokenType.RAW_STRING,
-        TokenType.UNICODE_STRING,
-        TokenType.HEREDOC_STRING,
-    }
-)
-_TEXTS: Final = frozenset({TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.RAW_STRING})
 
 
 def hide_literals(sql: str) -> str:

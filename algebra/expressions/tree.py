@@ -22,6 +22,21 @@ from projseg.memory.forks import cached_property
 from projseg.segment_format.arrow_arrays import array_of, scalar_of
 from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
+PRECISION_MAX: Final = 38
+"""The most digits of a decimal."""
+_EPOCH: Final = datetime(1970, 1, 1)
+_INTEGERS: Final = ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()), (64, pa.int64()))
+
+Cut: TypeAlias = tuple[Any, ...]
+"""BOTTOM, TOP, or (1, key, is after): just before the value of an `order_key`, or just after it."""
+BOTTOM: Final[Cut] = (0,)
+TOP: Final[Cut] = (2,)
+
+_FIRST_SURROGATE: Final = 0xD800  # no string holds a surrogate
+_AFTER_SURROGATES: Final = 0xE000
+_EPOCH_UTC: Final = _EPOCH.replace(tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -132,11 +147,6 @@ TRUE: Final = Literal(pa.bool_(), True)
 FALSE: Final = Literal(pa.bool_(), False)
 UNKNOWN: Final = Literal(pa.bool_(), None)
 
-PRECISION_MAX: Final = 38
-"""The most digits of a decimal."""
-_EPOCH: Final = datetime(1970, 1, 1)
-_INTEGERS: Final = ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()), (64, pa.int64()))
-
 
 def literal_scalar(literal: Literal) -> pa.Scalar:
     """Return the Arrow scalar of a constant."""
@@ -241,17 +251,6 @@ def micros_datetime(micros: int, arrow_type: pa.DataType) -> datetime:
 def is_timestamp(arrow_type: pa.DataType) -> bool:
     """Whether it is timestamp or timestamp_ntz."""
     return arrow_type in (TIMESTAMP, TIMESTAMP_NTZ)
-
-
-Cut: TypeAlias = tuple[Any, ...]
-"""BOTTOM, TOP, or (1, key, is after): just before the value of an `order_key`, or just after it."""
-BOTTOM: Final[Cut] = (0,)
-TOP: Final[Cut] = (2,)
-
-_FIRST_SURROGATE: Final = 0xD800  # no string holds a surrogate
-_AFTER_SURROGATES: Final = 0xE000
-_EPOCH_UTC: Final = _EPOCH.replace(tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def cut_at(value: object, arrow_type: pa.DataType, *, after: bool) -> Cut | None:

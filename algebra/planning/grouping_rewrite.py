@@ -28,6 +28,8 @@ from projseg.memory.forks import cached_property
 Inverted = tuple[Expression, Expression]
 """A part of a function, and its value as a function of the whole's."""
 
+_WHOLE: Final = pa.schema([("whole", pa.string())])
+
 
 def argument_from(whole: Expression, column: Column, value: Expression) -> Expression | None:
     """Return a column as a function of what is computed from it alone.
@@ -109,7 +111,6 @@ def _with_whole(expression: Expression, value: Expression) -> Expression:
     return replace(expression, arguments=arguments)
 
 
-_WHOLE: Final = pa.schema([("whole", pa.string())])
 _INVERTED: Final[dict[str, Callable[[Call, Expression], Inverted | None]]] = {
     "cast": _of_cast,
     "+": _of_sum,

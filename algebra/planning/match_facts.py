@@ -50,6 +50,9 @@ Refinement = tuple[Granularity, Granularity, str]
 Steady = tuple[Granularity, Expression]
 """(stored granularity of a time, an expression of that time)."""
 
+Fill = Callable[[Expression], Expression]
+_Feed = TypeVar("_Feed", bound=Feed)
+
 
 class SegmentView(msgspec.Struct, frozen=True, dict=True):
     """A query as one segment sees it.
@@ -212,10 +215,6 @@ def _columns(conditions: Iterable[Expression]) -> tuple[Column, ...]:
     nodes = (node for condition in conditions for node in condition.walk())
     found = {node.name: node for node in nodes if isinstance(node, Column)}
     return tuple(found[name] for name in sorted(found))
-
-
-Fill = Callable[[Expression], Expression]
-_Feed = TypeVar("_Feed", bound=Feed)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,13 @@ _EXTRACT_UNITS: Final = [
     "YEAR",
 ]  # as Druid names them
 
+_SAME: Final = {
+    druid_name: spelling.name.upper()
+    for spelling in SPELLINGS.values()
+    for druid_name in spelling.druid_names
+}
+"""Druid's function -> the Spark function that takes the same arguments and means the same."""
+
 
 def translate_expression(text: str, names: Mapping[str, str]) -> str:
     """Return Spark SQL text that means what a Druid expression means.
@@ -213,12 +220,6 @@ def _case_simple(arguments: list[str]) -> str:
     )
 
 
-_SAME: Final = {
-    druid_name: spelling.name.upper()
-    for spelling in SPELLINGS.values()
-    for druid_name in spelling.druid_names
-}
-"""Druid's function -> the Spark function that takes the same arguments and means the same."""
 _REWRITERS: Final[dict[str, tuple[range, Callable[[list[str]], str]]]] = {
     "cast": (range(2, 3), _cast),
     "timestamp_extract": (range(2, 3), _extract),

@@ -15,6 +15,10 @@ from projseg.algebra.time.interval import micros_to_iso
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import InvalidInputError, did_you_mean
 
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
+
+_COLUMN: Final = ("column", "dimension")
+
 
 class DruidObject:
     """A JSON object with an owner, so that an error says where the object stands.
@@ -100,9 +104,6 @@ class DruidObject:
         if not isinstance(value, list | tuple):
             self.refuse(f"needs '{key}' as a list, found {value!r}")
         return list(value)
-
-
-_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
 
 
 class DruidFilters:
@@ -271,7 +272,6 @@ _LITERALS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, str],
     (pa.types.is_timestamp, _timestamp),
     (pa.types.is_date, lambda text, owner: f"DATE {quoted_text(text)}"),
 )
-_COLUMN: Final = ("column", "dimension")
 _KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[DruidFilters, DruidObject], str]]]] = {
     "selector": ((*_COLUMN, "value"), lambda f, n: _equality(f, n, "value")),
     "equals": (

@@ -18,6 +18,9 @@ from projseg.errors import InvalidInputError, did_you_mean
 
 TIME_NAME: Final = "__time"
 
+_FIELD: Final = ("fieldName", "expression")
+_KINDS: Final = {"long": True, "double": False, "float": False}
+
 
 @dataclass(frozen=True)
 class ProjectionTexts:
@@ -213,8 +216,6 @@ def _theta(declaration: _Declaration, node: DruidObject) -> str:
 
 
 _Translate = Callable[["_Declaration", DruidObject], str]
-_FIELD: Final = ("fieldName", "expression")
-_KINDS: Final = {"long": True, "double": False, "float": False}
 _AGGREGATORS: Final[Mapping[str, tuple[tuple[str, ...], _Translate]]] = {
     "count": ((), lambda declaration, node: "count(*)"),
     **{

@@ -36,6 +36,8 @@ from projseg.memory.forks import cached_property
 
 _COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
 
+_EPOCH = datetime.datetime(1970, 1, 1)
+
 
 class Truth(msgspec.Struct, frozen=True, dict=True):
     """Where a predicate over one term is true and where it is false.
@@ -218,9 +220,6 @@ _LEAVES: Final[dict[str, Callable[[Call], Truth | None]]] = {
     "like": _like,
     "startswith": _starts_with,
 }
-
-
-_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def split_time_bounds(

@@ -31,6 +31,15 @@ from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureEr
 from projseg.memory.forks import cached_property
 from projseg.segment_format.logical_types import is_nested, type_name
 
+# What is computed of a query, whatever rows it asks for.
+_OF_ALL_ROWS: Final = ("scanned", "primitives_of", "primitives")
+
+_SUFFIX: Final = re.compile(
+    r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",
+    re.IGNORECASE | re.DOTALL,
+)
+_ORDINAL: Final = re.compile(r"[+-]?\s*[0-9]+")
+
 
 class QuerySpec(msgspec.Struct, frozen=True, dict=True):
     """A bound query. With neither keys nor aggregates it is a row scan of `columns`.
@@ -183,10 +192,6 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
         return pa.schema(outputs)
 
 
-# What is computed of a query, whatever rows it asks for.
-_OF_ALL_ROWS: Final = ("scanned", "primitives_of", "primitives")
-
-
 def _plain_output(output: NamedExpression, calls: Container[str]) -> tuple[str, Column]:
     """Return the name of an output and the call's column that it is."""
     if not isinstance(output.expression, Column) or output.expression.name not in calls:
@@ -270,13 +275,6 @@ def _refuse_aggregates(tree: exp.Expression, text: str) -> None:
                 f"'{text}' has the aggregate {node.sql(dialect='spark')}, and a row scan has none; "
                 "give group_by or aggregators",
             )
-
-
-_SUFFIX: Final = re.compile(
-    r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",
-    re.IGNORECASE | re.DOTALL,
-)
-_ORDINAL: Final = re.compile(r"[+-]?\s*[0-9]+")
 
 
 class OrderTerm(msgspec.Struct, frozen=True):

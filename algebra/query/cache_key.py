@@ -21,6 +21,39 @@ from projseg.algebra.query.request import Query, arguments_of, output_texts
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjsegError
 
+PREFIX: Final = "literal_"
+_TEXTS_KEPT: Final = 1024
+_CHARACTERS_MAX: Final = 10_000
+_DIGITS_MAX: Final = 18
+_DIGITS: Final = re.compile("[0-9]+")
+# With these a text is more than names, operators and plain constants.
+_OTHER: Final = re.compile(rf"[\"`?;]|--|/\*|{PREFIX}", re.IGNORECASE)
+# In samples each text is 'a' and each number 1.
+_NUMBER: Final = r"1(?![\w.])"
+_SCAN: Final = re.compile(
+    r"(?P<texts>\bin\s*\(\s*'a'(?:\s*,\s*'a')*\s*\))"
+    rf"|(?P<numbers>\bin\s*\(\s*-?{_NUMBER}(?:\s*,\s*-?{_NUMBER})*\s*\))"
+    r"|(?P<typed>\b(?:timestamp_ntz|timestamp|date)\s*'a')"
+    r"|(?P<text>'a')"
+    rf"|(?<![\w.])(?P<number>{_NUMBER})"
+    rf"|(?<=[=<>])\s*(?P<negative>-{_NUMBER})"
+    r"|\w+'a'|[\w.]+",
+    re.IGNORECASE,
+)
+_CONSTANT: Final = re.compile(r"'a'|1")
+_PARAMETER: Final = re.compile(rf":{PREFIX}([a-z]+)_\d+")
+_SAMPLES: Final = {
+    "text": "'a'",
+    "typed": "'a'",
+    "number": "1",
+    "negative": "-1",
+    "texts": "'a', 'b'",
+    "numbers": "-1, 2",
+}
+_COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+
+_EITHER: Final = re.compile("'[^']*'|[0-9]+")
+
 
 class Meaning(NamedTuple):
     """What queries have in common only if they mean the same of any table.
@@ -87,38 +120,6 @@ def _output_parts(query: Query) -> tuple[object, ...]:
     lists = (query.group_by, query.aggregators, query.order_by, query.columns)
     others = (query.having, query.limit, query.granularity, query.aggregation, query.context)
     return (*lists, *others, *((join, join.version) for join in query.joins))
-
-
-PREFIX: Final = "literal_"
-_TEXTS_KEPT: Final = 1024
-_CHARACTERS_MAX: Final = 10_000
-_DIGITS_MAX: Final = 18
-_DIGITS: Final = re.compile("[0-9]+")
-# With these a text is more than names, operators and plain constants.
-_OTHER: Final = re.compile(rf"[\"`?;]|--|/\*|{PREFIX}", re.IGNORECASE)
-# In samples each text is 'a' and each number 1.
-_NUMBER: Final = r"1(?![\w.])"
-_SCAN: Final = re.compile(
-    r"(?P<texts>\bin\s*\(\s*'a'(?:\s*,\s*'a')*\s*\))"
-    rf"|(?P<numbers>\bin\s*\(\s*-?{_NUMBER}(?:\s*,\s*-?{_NUMBER})*\s*\))"
-    r"|(?P<typed>\b(?:timestamp_ntz|timestamp|date)\s*'a')"
-    r"|(?P<text>'a')"
-    rf"|(?<![\w.])(?P<number>{_NUMBER})"
-    rf"|(?<=[=<>])\s*(?P<negative>-{_NUMBER})"
-    r"|\w+'a'|[\w.]+",
-    re.IGNORECASE,
-)
-_CONSTANT: Final = re.compile(r"'a'|1")
-_PARAMETER: Final = re.compile(rf":{PREFIX}([a-z]+)_\d+")
-_SAMPLES: Final = {
-    "text": "'a'",
-    "typed": "'a'",
-    "number": "1",
-    "negative": "-1",
-    "texts": "'a', 'b'",
-    "numbers": "-1, 2",
-}
-_COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 
 
 class Lifted(NamedTuple):
@@ -205,9 +206,6 @@ def lifted_literals(text: str, written: frozenset[str] = frozenset()) -> Lifted 
     if len(kept) < len(shape.places):
         found = _written(shape, constants, kept)
     return Lifted(found, values)
-
-
-_EITHER: Final = re.compile("'[^']*'|[0-9]+")
 
 
 def _constants(text: str) -> list[str]:

@@ -19,6 +19,8 @@ from projseg.errors import (
 HOWS: Final = ("inner", "left", "semi", "anti")
 _JSON_FIELDS: Final = ("table", "on", "name", "how", "where", "version")
 
+_SEVERAL_ROWS: Final = re.compile(r"join '(.*?)': several of its rows have (.*), so a row would")
+
 
 @dataclass(frozen=True)
 class Join:
@@ -132,9 +134,6 @@ def with_texts(join: Join, on: str, where: str | None) -> Join:
 
 def _bad(problem: str) -> InvalidInputError:
     return InvalidInputError("PROJSEG_BAD_QUERY", f"a join's {problem}")
-
-
-_SEVERAL_ROWS: Final = re.compile(r"join '(.*?)': several of its rows have (.*), so a row would")
 
 
 def not_a_star(name: str, problem: str) -> UnsupportedFeatureError:

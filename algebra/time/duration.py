@@ -26,6 +26,32 @@ _PERIOD: Final = re.compile(
     re.IGNORECASE,
 )
 
+_MICROS: Final = {
+    "microsecond": 1,
+    "millisecond": 1000,
+    "second": SECOND,
+    "minute": MINUTE,
+    "hour": HOUR,
+}
+_DAYS: Final = {"day": 1, "week": 7}
+_MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
+_PART: Final = re.compile(r"([+-]?)\s*(\d+)(?:\.(\d{1,9}))?\s*([a-z]+)", re.IGNORECASE)
+_SPAN_MONTHS_MAX: Final = (1 << 31) - 1
+_MICROS_MAX: Final = (1 << 63) - 1
+_DIGITS_MAX: Final = 19  # of _MICROS_MAX
+_SPANS: Final = {
+    ("year", "month"): r"(?P<sign>[+-]?)(?P<year>\d+)-(?P<month>\d+)",
+    ("day", "hour"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+)",
+    ("day", "minute"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+):(?P<minute>\d+)",
+    ("day", "second"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+):(?P<minute>\d+):"
+    r"(?P<second>\d+)(?:\.(?P<fraction>\d{1,9}))?",
+    ("hour", "minute"): r"(?P<sign>[+-]?)(?P<hour>\d+):(?P<minute>\d+)",
+    ("hour", "second"): r"(?P<sign>[+-]?)(?P<hour>\d+):(?P<minute>\d+):(?P<second>\d+)"
+    r"(?:\.(?P<fraction>\d{1,9}))?",
+    ("minute", "second"): r"(?P<sign>[+-]?)(?P<minute>\d+):(?P<second>\d+)"
+    r"(?:\.(?P<fraction>\d{1,9}))?",
+}
+
 
 class Period(msgspec.Struct, frozen=True):
     """A length of time on the calendar: months, weeks and exact microseconds.
@@ -63,33 +89,6 @@ def parse_period(text: str) -> Period:
     if period.months > _MONTHS_MAX or period.weeks * WEEK + micros > _DAYS_MAX * DAY:
         raise too_long
     return period
-
-
-_MICROS: Final = {
-    "microsecond": 1,
-    "millisecond": 1000,
-    "second": SECOND,
-    "minute": MINUTE,
-    "hour": HOUR,
-}
-_DAYS: Final = {"day": 1, "week": 7}
-_MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
-_PART: Final = re.compile(r"([+-]?)\s*(\d+)(?:\.(\d{1,9}))?\s*([a-z]+)", re.IGNORECASE)
-_SPAN_MONTHS_MAX: Final = (1 << 31) - 1
-_MICROS_MAX: Final = (1 << 63) - 1
-_DIGITS_MAX: Final = 19  # of _MICROS_MAX
-_SPANS: Final = {
-    ("year", "month"): r"(?P<sign>[+-]?)(?P<year>\d+)-(?P<month>\d+)",
-    ("day", "hour"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+)",
-    ("day", "minute"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+):(?P<minute>\d+)",
-    ("day", "second"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+):(?P<minute>\d+):"
-    r"(?P<second>\d+)(?:\.(?P<fraction>\d{1,9}))?",
-    ("hour", "minute"): r"(?P<sign>[+-]?)(?P<hour>\d+):(?P<minute>\d+)",
-    ("hour", "second"): r"(?P<sign>[+-]?)(?P<hour>\d+):(?P<minute>\d+):(?P<second>\d+)"
-    r"(?:\.(?P<fraction>\d{1,9}))?",
-    ("minute", "second"): r"(?P<sign>[+-]?)(?P<minute>\d+):(?P<second>\d+)"
-    r"(?:\.(?P<fraction>\d{1,9}))?",
-}
 
 
 class Span(msgspec.Struct, frozen=True):

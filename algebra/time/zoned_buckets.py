@@ -40,6 +40,28 @@ from projseg.errors import InvalidInputError, did_you_mean
 _FEW: Final = 256
 """Up to so many readings, months are computed for each; beyond, looked up among their starts."""
 
+_MONDAY: Final = 4 * DAY
+"""1970-01-05, the first Monday of the epoch."""
+_SPARK_UNITS: Final = (MINUTE, HOUR, DAY)
+"""The units in which Spark's `date_trunc` depends on the offset; seconds do not depend on zones."""
+
+_DRUID_PERIODS: Final[dict[str, str]] = {
+    "second": "PT1S",
+    "minute": "PT1M",
+    "five_minute": "PT5M",
+    "ten_minute": "PT10M",
+    "fifteen_minute": "PT15M",
+    "thirty_minute": "PT30M",
+    "hour": "PT1H",
+    "six_hour": "PT6H",
+    "eight_hour": "PT8H",
+    "day": "P1D",
+    "week": "P1W",
+    "month": "P1M",
+    "quarter": "P3M",
+    "year": "P1Y",
+}
+
 
 class ClockCut(msgspec.Struct, frozen=True):
     """Buckets of equal length on a clock that is never changed.
@@ -108,12 +130,6 @@ def months_to_micros(months: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the reading at the start of each month since 1970-01: int64[n] from int64[n]."""
     days = months.astype("datetime64[M]").astype("datetime64[D]")
     return np.asarray(days.astype(np.int64) * DAY, dtype=np.int64)
-
-
-_MONDAY: Final = 4 * DAY
-"""1970-01-05, the first Monday of the epoch."""
-_SPARK_UNITS: Final = (MINUTE, HOUR, DAY)
-"""The units in which Spark's `date_trunc` depends on the offset; seconds do not depend on zones."""
 
 
 @dataclass(frozen=True)
@@ -358,20 +374,3 @@ class Granularity:
 
 Granularity.ALL = Granularity()
 Granularity.NONE = Granularity(micros=1)
-
-_DRUID_PERIODS: Final[dict[str, str]] = {
-    "second": "PT1S",
-    "minute": "PT1M",
-    "five_minute": "PT5M",
-    "ten_minute": "PT10M",
-    "fifteen_minute": "PT15M",
-    "thirty_minute": "PT30M",
-    "hour": "PT1H",
-    "six_hour": "PT6H",
-    "eight_hour": "PT8H",
-    "day": "P1D",
-    "week": "P1W",
-    "month": "P1M",
-    "quarter": "P3M",
-    "year": "P1Y",
-}

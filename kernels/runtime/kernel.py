@@ -47,6 +47,23 @@ FEW_ROWS = 1 << 14  # tests of narrow kernels set it to 0
 
 _Ids = TypeVar("_Ids", NDArray[np.unsignedinteger[Any]], NDArray[np.unsignedinteger[Any]] | None)
 
+INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 us each
+# Machine code of a kernel is loaded in the time of interpreting so many values.
+VALUES_TO_LOAD_FOR: Final = 1_000
+# Of all kernels; each is up to ten microseconds slower than by Numba, which is then loaded.
+CALLS_BEFORE_NUMBA: Final = 20_000
+_IS_INTERPRETER_WANTED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+LOGGER: Final = logging.getLogger("projseg")
+_STAMP_FACTOR: Final = 0x9E3779B97F4A7C15
+_STAMP_MAX: Final = 2**64 - 1
+
+# A child forked while another thread imports Numba could never import it itself.
+_loading: Final = threading.RLock()
+
+_calls_of_stored = itertools.count(1)
+# Which kernels run as stored machine code, for which types of arguments.
+_STORED: Final[list[tuple[Kernel, list[str]]]] = []
+
 
 def are_few(row_count: int) -> bool:
     """Whether so many rows are few, so that widening them costs next to nothing."""
@@ -66,18 +83,6 @@ def widened_values(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64) if is_narrow and are_few(len(values)) else values
 
 
-INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 us each
-# Machine code of a kernel is loaded in the time of interpreting so many values.
-VALUES_TO_LOAD_FOR: Final = 1_000
-# Of all kernels; each is up to ten microseconds slower than by Numba, which is then loaded.
-CALLS_BEFORE_NUMBA: Final = 20_000
-_IS_INTERPRETER_WANTED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-LOGGER: Final = logging.getLogger("projseg")
-_STAMP_FACTOR: Final = 0x9E3779B97F4A7C15
-_STAMP_MAX: Final = 2**64 - 1
-
-# A child forked while another thread imports Numba could never import it itself.
-_loading: Final = threading.RLock()
 hold_while_forking(_loading)
 
 
@@ -115,9 +120,6 @@ class Interpreter:
 
 
 interpreter = Interpreter(INTERPRETED_VALUES_MAX)
-_calls_of_stored = itertools.count(1)
-# Which kernels run as stored machine code, for which types of arguments.
-_STORED: Final[list[tuple[Kernel, list[str]]]] = []
 
 
 def _count_anew() -> None:

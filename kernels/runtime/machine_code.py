@@ -52,13 +52,51 @@ _FORMATS: Final = {
 NONE: Final = "n"
 _OF_PYTHON: Final[dict[type, str]] = {int: "si8", bool: "sb1", float: "sf8", type(None): NONE}
 
+TypeKey: TypeAlias = tuple[str, int, int] | type[object] | None
+"""What tells types apart quickest: an array's dtype, flags and dimensions, or a class."""
+
+_MAGIC: Final = b"\x7fELF\x02\x01"  # 64 bits, little-endian
+_X86_64: Final = 62
+_SECTION: Final = np.dtype(
+    [
+        ("name", "<u4"),
+        ("type", "<u4"),
+        ("flags", "<u8"),
+        ("address", "<u8"),
+        ("offset", "<u8"),
+        ("size", "<u8"),
+        ("link", "<u4"),
+        ("info", "<u4"),
+        ("alignment", "<u8"),
+        ("entry_bytes", "<u8"),
+    ]
+)
+_SYMBOL: Final = np.dtype(
+    [
+        ("name", "<u4"),
+        ("info", "u1"),
+        ("other", "u1"),
+        ("section", "<u2"),
+        ("value", "<u8"),
+        ("size", "<u8"),
+    ]
+)
+_RELOCATION: Final = np.dtype(
+    [("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("add", "<i8")]
+)
+_SYMBOLS, _RELOCATIONS = 2, 4  # types of sections
+_WRITABLE, _IN_MEMORY = 1, 2  # flags of sections
+_ABSOLUTE_64: Final = 1
+_WORD_BYTES: Final = 8
+_WRAPPERS: Final = ("_ZN7cpython", "cfunc.")
+# Called when the last reference to an array that Numba made is gone: kernels here make none.
+_NEVER_CALLED: Final = "NRT_MemInfo_call_dtor"
+IMPORTED: Final = frozenset(("memcpy", "memmove", "memset"))
+"""The functions of the C library that code may call."""
+
 
 class KernelFailedError(Exception):
     """A kernel raised an error, which only Numba can name."""
-
-
-TypeKey: TypeAlias = tuple[str, int, int] | type[object] | None
-"""What tells types apart quickest: an array's dtype, flags and dimensions, or a class."""
 
 
 def type_key(argument: object) -> TypeKey:
@@ -143,46 +181,6 @@ def _spread_values(array: NDArray[Any]) -> tuple[Any, ...]:
 def result_layout(types: Sequence[str]) -> Struct:
     """Return how results of these types lie in memory."""
     return Struct("=" + "".join(_FORMATS[text] for text in types))
-
-
-_MAGIC: Final = b"\x7fELF\x02\x01"  # 64 bits, little-endian
-_X86_64: Final = 62
-_SECTION: Final = np.dtype(
-    [
-        ("name", "<u4"),
-        ("type", "<u4"),
-        ("flags", "<u8"),
-        ("address", "<u8"),
-        ("offset", "<u8"),
-        ("size", "<u8"),
-        ("link", "<u4"),
-        ("info", "<u4"),
-        ("alignment", "<u8"),
-        ("entry_bytes", "<u8"),
-    ]
-)
-_SYMBOL: Final = np.dtype(
-    [
-        ("name", "<u4"),
-        ("info", "u1"),
-        ("other", "u1"),
-        ("section", "<u2"),
-        ("value", "<u8"),
-        ("size", "<u8"),
-    ]
-)
-_RELOCATION: Final = np.dtype(
-    [("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("add", "<i8")]
-)
-_SYMBOLS, _RELOCATIONS = 2, 4  # types of sections
-_WRITABLE, _IN_MEMORY = 1, 2  # flags of sections
-_ABSOLUTE_64: Final = 1
-_WORD_BYTES: Final = 8
-_WRAPPERS: Final = ("_ZN7cpython", "cfunc.")
-# Called when the last reference to an array that Numba made is gone: kernels here make none.
-_NEVER_CALLED: Final = "NRT_MemInfo_call_dtor"
-IMPORTED: Final = frozenset(("memcpy", "memmove", "memset"))
-"""The functions of the C library that code may call."""
 
 
 class MachineCode(msgspec.Struct, frozen=True, array_like=True):

@@ -22,6 +22,15 @@ from projseg.kernels.weighted_values import shell_sort
 _PAIRS_MAX: Final = 1 << 20  # a byte each, in the second-level cache
 _ROWS_PER_PAIR_MIN: Final = 8  # from which a pass over all pairs costs little beside one over rows
 
+BINS: Final = 128
+BINNED_MAX: Final = 512  # so that insertion stays cheap even where coupons were made to collide
+
+_BINNED_MIN: Final = 24  # below that insertion alone is faster
+
+THETA_MAX: Final = (1 << 63) - 1
+
+Hashes = NDArray[np.uint64]
+
 
 @dataclass(frozen=True)
 class CouponRows:
@@ -119,12 +128,6 @@ def _write_pairs(
             count += np.uint64(is_seen[group, value])
 
 
-BINS: Final = 128
-BINNED_MAX: Final = 512  # so that insertion stays cheap even where coupons were made to collide
-
-_BINNED_MIN: Final = 24  # below that insertion alone is faster
-
-
 @kernel
 def sort_coupons(
     coupons: NDArray[np.uint32], unsorted: NDArray[np.uint32], ends: NDArray[np.int64]
@@ -172,11 +175,6 @@ def _bin(coupon: np.uint32) -> Any:
     address = np.uint64(coupon & np.uint32(0x3FFFFFF))
     share = np.uint64(1 << 32) - (np.uint64(1 << 33) >> rank) + ((address << np.uint64(6)) >> rank)
     return np.int64((share * np.uint64(BINS) >> np.uint64(32)) & np.uint64(BINS - 1))
-
-
-THETA_MAX: Final = (1 << 63) - 1
-
-Hashes = NDArray[np.uint64]
 
 
 def bucket_hashes(

@@ -18,6 +18,8 @@ Offset = TypeVar("Offset", np.int32, np.int64)
 _U = np.uint64
 _FACTOR: Final = _U(0x9E3779B97F4A7C15)
 
+PREFIX_BYTES_MAX = 255
+
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a read-only view, so that kernels are compiled for one kind of array."""
@@ -137,9 +139,6 @@ def _first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> i
         elif content[left + k] > content[right + k]:
             return i
     return -1
-
-
-PREFIX_BYTES_MAX = 255
 
 
 def shared_prefixes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -42,6 +42,11 @@ _BOUNDS: Final[dict[type[exp.Expression], str]] = {
     exp.GTE: ">=",
 }
 
+_COMPARISONS: Final = frozenset(("=", "<", "<=", ">", ">="))
+_COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In)
+
+ValueKinds = tuple[tuple[str, Hashable], ...]
+
 
 class _TimeSlot(NamedTuple):
     """A bound on the time column.
@@ -230,12 +235,6 @@ def _exact_micros(sum_: exp.Add | exp.Sub, times: TimeSlots) -> int | None:
     if not pa.types.is_timestamp(times.type):
         return None
     return span.micros if isinstance(sum_, exp.Add) else -span.micros
-
-
-_COMPARISONS: Final = frozenset(("=", "<", "<=", ">", ">="))
-_COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In)
-
-ValueKinds = tuple[tuple[str, Hashable], ...]
 
 
 class ValueSlot(NamedTuple):

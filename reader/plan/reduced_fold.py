@@ -40,6 +40,15 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry
 Term = tuple[int | None, Primitive]
 """What a primitive is multiplied by; None: it is the primitive itself."""
 
+# Rows of the sample at least, and for each group that is wanted; of so many rows it takes one.
+_SAMPLE_ROWS: Final = 1 << 12
+_SAMPLE_ROWS_A_GROUP: Final = 1 << 6
+_ROWS_A_SAMPLED: Final = 1 << 3
+# Fewer groups than one for so many rows cost less than the comparison.
+_ROWS_A_GROUP: Final = 1 << 6
+# Comparing costs less than grouping where at most this share of the rows is left.
+_LEFT_SHARE_MAX: Final = 0.25
+
 
 class ReducedFold(msgspec.Struct, frozen=True):
     """What is folded for a query, and how its keys and primitives are made of that.
@@ -178,16 +187,6 @@ def _parts_of(feed: Feed) -> list[tuple[int | None, Primitive, Feed]] | None:
             return None
         found.append((part.constant, part.primitive, part.feed))
     return found
-
-
-# Rows of the sample at least, and for each group that is wanted; of so many rows it takes one.
-_SAMPLE_ROWS: Final = 1 << 12
-_SAMPLE_ROWS_A_GROUP: Final = 1 << 6
-_ROWS_A_SAMPLED: Final = 1 << 3
-# Fewer groups than one for so many rows cost less than the comparison.
-_ROWS_A_GROUP: Final = 1 << 6
-# Comparing costs less than grouping where at most this share of the rows is left.
-_LEFT_SHARE_MAX: Final = 0.25
 
 
 def among_first(

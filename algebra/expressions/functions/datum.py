@@ -33,6 +33,16 @@ _INT_MAX: Final = (1 << 31) - 1
 Datum: TypeAlias = pa.Array | pa.Scalar
 """A column of values, or one value for all rows; at least one argument of a call is a column."""
 
+TEXT_BYTES_MAX: Final = 16 << 20
+"""Bytes of text that a call may make for several rows; more if its arguments are that large."""
+
+_GROWTH_MAX: Final = 2  # times what the arguments take
+
+_OBJECT_ROWS: Final = 1 << 16  # how many rows are turned into Python objects at a time
+
+SEARCHED_TEXTS_MIN: Final = 1 << 16
+"""So many texts are searched in compiled code; fewer by Arrow, before that is loaded."""
+
 
 def overflow(message: str) -> EvaluationError:
     """Return the error of a value that does not fit its type."""
@@ -204,11 +214,6 @@ def true_mask(array: Datum, row_count: int) -> NDArray[np.bool_]:
 # one long text of a dictionary that is joined with a number of each row. Callers that evaluate many
 # rows try fewer rows at a time when `TextsTooLargeError` is raised.
 
-TEXT_BYTES_MAX: Final = 16 << 20
-"""Bytes of text that a call may make for several rows; more if its arguments are that large."""
-
-_GROWTH_MAX: Final = 2  # times what the arguments take
-
 
 class TextsTooLargeError(LimitExceededError):
     """The texts of several rows take too much memory together; those of fewer rows may fit."""
@@ -240,9 +245,6 @@ def check_text_bytes(
     """
     if row_count > 1 and byte_count > _text_limit(arguments):
         raise texts_too_large(row_count)
-
-
-_OBJECT_ROWS: Final = 1 << 16  # how many rows are turned into Python objects at a time
 
 
 def by_row(
@@ -299,10 +301,6 @@ def _objects(datum: Datum, start: int, end: int) -> list[Any]:
 def constant_of(datum: Datum) -> Any:
     """Return the value of a datum that is one value for all rows, else None."""
     return datum.as_py() if isinstance(datum, pa.Scalar) else None
-
-
-SEARCHED_TEXTS_MIN: Final = 1 << 16
-"""So many texts are searched in compiled code; fewer by Arrow, before that is loaded."""
 
 
 def searched(texts: pa.Array, pattern: Sequence[int]) -> pa.Array:

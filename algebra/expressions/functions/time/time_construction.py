@@ -63,6 +63,20 @@ from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 _SECONDS: Final = pa.decimal128(16, 6)
 
+_PACKED_MONTH: Final = 32
+_MONTHS: Final = {
+    unit: months * _PACKED_MONTH for unit, months in (("MONTH", 1), ("QUARTER", 3), ("YEAR", 12))
+}
+_UNITS: Final = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1000,
+    "SECOND": SECOND,
+    "MINUTE": MINUTE,
+    "HOUR": HOUR,
+    "DAY": DAY,
+    "WEEK": 7 * DAY,
+}
+
 
 def _build_make_date(arguments: tuple[Expression, ...], zone: str) -> Expression:
     numbers = tuple(cast_to(argument, pa.int32(), zone) for argument in arguments)
@@ -132,21 +146,6 @@ def _raising(evaluate: Evaluator, order: Orders, *spellings: Spelling) -> Scalar
         may_fail=always,
         order=order,
     )
-
-
-_PACKED_MONTH: Final = 32
-_MONTHS: Final = {
-    unit: months * _PACKED_MONTH for unit, months in (("MONTH", 1), ("QUARTER", 3), ("YEAR", 12))
-}
-_UNITS: Final = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1000,
-    "SECOND": SECOND,
-    "MINUTE": MINUTE,
-    "HOUR": HOUR,
-    "DAY": DAY,
-    "WEEK": 7 * DAY,
-}
 
 
 def _build_timestampdiff(arguments: tuple[Expression, ...], zone: str) -> Expression:
