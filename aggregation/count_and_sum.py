@@ -34,7 +34,6 @@ from projseg.segment_format.arrow_arrays import WIDE, halves
 from projseg.segment_format.vectors import Numbers, Vector
 
 _OPERATIONS: Final = {"bit_and": BIT_AND, "bit_or": BIT_OR, "bit_xor": BIT_XOR}
-
 _HIGH_BOUND_MAX: Final = 1 << 62
 
 
@@ -280,10 +279,9 @@ class SumState:
         return sums if selection is None else sums[selection]
 
     def _wide_sums(self) -> NDArray[Any]:
-        low = self._totals[:, 0].copy()
+        low = self._totals[:, 0]
         if self._high is not None:
             carry_halves(self._high, self._totals)
-            low = self._totals[:, 0].copy()
             if self._extra is None and not ((self._high + (1 << 31)) >> 32).any():
                 return np.asarray(low + (self._high << 32))
         wide = low.astype(object)

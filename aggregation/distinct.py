@@ -205,8 +205,12 @@ class TuplesState:
 
     def _distinct(self, groups: NDArray[Any], values: Sequence[Vector]) -> _Tuples:
         """Return each tuple once, without those that have a null."""
-        keys = [_group_key(groups, self._group_count), *map(make_key, values)]
-        grouped = group_rows(keys, len(groups), in_order=False)
+        group_key = Key(
+            groups,
+            self._group_count,
+            lambda ids: Numbers(ids.astype(np.uint32, copy=False), pa.int64()),
+        )
+        grouped = group_rows([group_key, *map(make_key, values)], len(groups), in_order=False)
         group, *distinct = grouped.key_vectors(grouped.occupied())
         assert isinstance(group, Numbers)
         is_whole = None
@@ -232,12 +236,6 @@ class TuplesState:
             columns = zip(*(part.values for part in self._parts), strict=True)
             self._parts = [self._distinct(groups, [concat_vectors(one) for one in columns])]
         return self._parts[0]
-
-
-def _group_key(groups: NDArray[Any], group_count: int) -> Key:
-    return Key(
-        groups, group_count, lambda ids: Numbers(ids.astype(np.uint32, copy=False), pa.int64())
-    )
 
 
 def _part_name(index: int) -> str:

@@ -48,7 +48,6 @@ from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 _PARTS_MAX: Final = 16  # how many dictionaries are held before they are merged into one
 _INT64_DIGITS: Final = 18
 _WAITING_MIN: Final = 1 << 12  # texts that wait before groups' best are compared
-
 _PENDING_ROWS_MIN: Final = 1 << 16
 
 
@@ -318,8 +317,8 @@ class ByTimeState:
         return values if selection is None else values.take(primitive_array(selection))
 
     def _best_rows(self, ids: NDArray[Any] | None, vectors: Sequence[Vector]) -> NDArray[np.int64]:
-        value, value_validity = comparable(vectors[0])
-        time, time_validity = comparable(vectors[1])
+        value, value_validity = _comparable(vectors[0])
+        time, time_validity = _comparable(vectors[1])
         return rows_by_time(
             ids,
             self._group_count,
@@ -339,7 +338,10 @@ class ByTimeState:
             return
         groups = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in self._pending)])
         vectors = [
-            _concatenated([batch[index] for _, batch in self._pending], value_type)
+            concat_vectors(
+                [batch[index] for _, batch in self._pending]
+                or [vector_of_array(pa.nulls(0, value_type))]
+            )
             for index, value_type in enumerate(self._types)
         ]
         best_rows = self._best_rows(groups, vectors)
@@ -349,7 +351,7 @@ class ByTimeState:
         self._is_settled = True
 
 
-def comparable(vector: Vector) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+def _comparable(vector: Vector) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Return (keys, validity), int64[n] and bool[n] or None: keys order this one vector's rows."""
     if not isinstance(vector, Ids):
         if has_number_keys(vector.type):
@@ -358,7 +360,3 @@ def comparable(vector: Vector) -> tuple[NDArray[np.int64], NDArray[np.bool_] | N
             return keys.astype(np.int64, copy=False), numbers.validity
         vector = ids_of(vector)
     return vector.ids.astype(np.int64), valid_rows(vector)
-
-
-def _concatenated(vectors: list[Vector], value_type: pa.DataType) -> Vector:
-    return concat_vectors(vectors) if vectors else vector_of_array(pa.nulls(0, value_type))

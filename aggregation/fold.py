@@ -44,8 +44,6 @@ from projseg.evaluation.rows import Rows
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.vectors import Ids, Vector
 
-_Keys = frozenset[int]
-
 
 def fold(
     rows: Rows,
@@ -231,22 +229,21 @@ def groups_of_sets(
     parts = []
     for number, one in enumerate(sets):
         groups = known[frozenset(one)]
-        number_vector = _constant(number, groups.group_count)
-        parts.append(with_keys(groups, (*_all_keys(groups, one, finest), number_vector)))
+        numbers = grouping_vector(primitive_array(np.full(groups.group_count, number, np.int64)))
+        parts.append(with_keys(groups, (*_all_keys(groups, one, finest), numbers)))
     together = merge_partials(parts, primitives)
+    *keys, numbers = together.keys
     ids = np.array([_grouping_id(one, key_count) for one in sets], np.int64)
-    numbers = together.keys[key_count].to_arrow().to_numpy(zero_copy_only=False)
-    return with_keys(
-        together, (*together.keys[:key_count], grouping_vector(primitive_array(ids[numbers])))
-    )
+    ids = ids[numbers.to_arrow().to_numpy(zero_copy_only=False)]
+    return with_keys(together, (*keys, grouping_vector(primitive_array(ids))))
 
 
 def _folded(
     finest: Partial, sets: Sequence[Sequence[int]], primitives: Sequence[Primitive]
-) -> Mapping[_Keys, Partial]:
+) -> Mapping[frozenset[int], Partial]:
     """Return the groups of each set, whose keys ascend by position, larger sets first."""
     every = frozenset(range(len(finest.keys)))
-    known: dict[_Keys, Partial] = {every: finest}
+    known = {every: finest}
     for wanted in sorted({frozenset(one) for one in sets} - {every}, key=len, reverse=True):
         above = min((k for k in known if wanted < k), key=lambda k: known[k].group_count)
         source = known[above]
@@ -262,17 +259,9 @@ def _all_keys(groups: Partial, chosen: Sequence[int], finest: Partial) -> Sequen
     """Return a vector for each key of the finest groups, null where a set lacks it."""
     own = dict(zip(sorted(set(chosen)), groups.keys, strict=True))
     return [
-        own[number] if number in own else _nulls(key, groups.group_count)
+        own[number] if number in own else grouping_vector(pa.nulls(groups.group_count, key.type))
         for number, key in enumerate(finest.keys)
     ]
-
-
-def _nulls(like: Vector, count: int) -> Vector:
-    return grouping_vector(pa.nulls(count, like.type))
-
-
-def _constant(value: int, count: int) -> Vector:
-    return grouping_vector(primitive_array(np.full(count, value, np.int64)))
 
 
 def _grouping_id(chosen: Sequence[int], key_count: int) -> int:

@@ -34,12 +34,11 @@ from projseg.kernels.fold_sum import deviations_into, sum_into
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.vectors import Numbers, Vector
 
-Floats = NDArray[np.float64]
-
-
 # After so many corrections a centre is as near to the mean as a double can be.
 _CENTRINGS_MAX: Final = 2
 _SCALE_DOWN: Final = 2.0**-64
+
+_Floats = NDArray[np.float64]
 
 
 class MomentsState:
@@ -113,10 +112,10 @@ class _Moments(msgspec.Struct, frozen=True):
         Sums of squared deviations from the means.
     """
 
-    counts: Floats
-    means: Floats
-    rests: Floats
-    squares: Floats
+    counts: _Floats
+    means: _Floats
+    rests: _Floats
+    squares: _Floats
 
     @staticmethod
     def of_nothing(group_count: int) -> _Moments:
@@ -141,7 +140,7 @@ class _Moments(msgspec.Struct, frozen=True):
 
 
 def _of_values(
-    groups: Groups, values: Floats, validity: NDArray[np.bool_] | None, group_count: int
+    groups: Groups, values: _Floats, validity: NDArray[np.bool_] | None, group_count: int
 ) -> _Moments:
     totals = np.zeros((group_count, 2))
     sum_into(totals, groups.ids, values, 0, validity)
@@ -153,7 +152,7 @@ def _of_values(
         sum_into(scaled, groups.ids, values * _SCALE_DOWN, 0, validity)
         centres = scaled[:, 0] / divisors / _SCALE_DOWN
 
-    def deviations(centres: Floats) -> tuple[Floats, Floats]:
+    def deviations(centres: _Floats) -> tuple[_Floats, _Floats]:
         totals = np.zeros((group_count, 2))
         deviations_into(totals, centres, groups.ids, values, validity)
         return totals[:, 0], totals[:, 1]
@@ -168,7 +167,7 @@ def _of_moments(groups: Groups, rows: _Moments, group_count: int) -> _Moments:
     centres = _sums(groups.ids, np.where(is_some, rows.means * shares, 0.0), group_count)
     within = _sums(groups.ids, rows.squares, group_count)
 
-    def deviations(centres: Floats) -> tuple[Floats, Floats]:
+    def deviations(centres: _Floats) -> tuple[_Floats, _Floats]:
         apart = (rows.means - _of_rows(centres, groups.ids)) + rows.rests
         apart = np.where(is_some, apart, 0.0)
         weighted = rows.counts * apart
@@ -179,7 +178,7 @@ def _of_moments(groups: Groups, rows: _Moments, group_count: int) -> _Moments:
 
 
 def _centred(
-    counts: Floats, centres: Floats, deviations: Callable[[Floats], tuple[Floats, Floats]]
+    counts: _Floats, centres: _Floats, deviations: Callable[[_Floats], tuple[_Floats, _Floats]]
 ) -> _Moments:
     """Return moments from sums of deviations, and of their squares, about approximate means.
 
@@ -200,7 +199,7 @@ def _centred(
     return _Moments(counts, means, rests, np.maximum(squares - sums * offsets, 0.0))
 
 
-def _two_sum(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+def _two_sum(left: _Floats, right: _Floats) -> tuple[_Floats, _Floats]:
     """Return the rounded sum and its rounding error, which is 0 where it would not be finite."""
     total = left + right
     added = total - left
@@ -208,11 +207,11 @@ def _two_sum(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     return total, np.where(np.isfinite(rest), rest, 0.0)
 
 
-def _of_rows(by_group: Floats, ids: NDArray[Any] | None) -> Floats:
+def _of_rows(by_group: _Floats, ids: NDArray[Any] | None) -> _Floats:
     return by_group[:1] if ids is None else by_group[ids]
 
 
-def _sums(ids: NDArray[Any] | None, values: Floats, group_count: int) -> Floats:
+def _sums(ids: NDArray[Any] | None, values: _Floats, group_count: int) -> _Floats:
     totals = np.zeros((group_count, 2))
     sum_into(totals, ids, values)
     return totals[:, 0]
@@ -254,31 +253,31 @@ class _CentralMoments:
             for part, column in zip(self.parts, self._columns, strict=True)
         }
 
-    def _join(self, groups: Groups, rows: Sequence[Floats]) -> None:
+    def _join(self, groups: Groups, rows: Sequence[_Floats]) -> None:
         """Join the states, each a row of its own group, with further rows."""
         count = len(self._columns[0])
         own = np.arange(count, dtype=np.uint32)
         others = np.zeros(groups.row_count, np.uint32) if groups.ids is None else groups.ids
         ids = np.concatenate([own, others.astype(np.uint32)])
         counts, *rest = (np.concatenate(pair) for pair in zip(self._columns, rows, strict=True))
-        totals = _sums_by_group(ids, counts, count)
+        totals = _sums(ids, counts, count)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             shares = counts / np.maximum(totals, 1)[ids]
-            means = [_sums_by_group(ids, shares * mean, count) for mean in rest[: self.mean_count]]
+            means = [_sums(ids, shares * mean, count) for mean in rest[: self.mean_count]]
             apart = [
                 np.where(counts > 0, mean - centre[ids], 0.0)
                 for mean, centre in zip(rest, means, strict=False)
             ]
             moved = self.moved(counts, apart, rest[self.mean_count :])
-            self._columns = [totals, *means, *(_sums_by_group(ids, one, count) for one in moved)]
+            self._columns = [totals, *means, *(_sums(ids, one, count) for one in moved)]
 
     def moved(
-        self, counts: Floats, apart: Sequence[Floats], sums: Sequence[Floats]
-    ) -> Sequence[Floats]:
+        self, counts: _Floats, apart: Sequence[_Floats], sums: Sequence[_Floats]
+    ) -> Sequence[_Floats]:
         """Return the sums about centres from which the means are `apart`."""
         raise NotImplementedError
 
-    def _chosen(self, selection: NDArray[Any] | None) -> list[Floats]:
+    def _chosen(self, selection: NDArray[Any] | None) -> list[_Floats]:
         chosen = slice(None) if selection is None else selection
         return [column[chosen] for column in self._columns]
 
@@ -290,8 +289,8 @@ class ComomentsState(_CentralMoments):
     mean_count = 2
 
     def moved(
-        self, counts: Floats, apart: Sequence[Floats], sums: Sequence[Floats]
-    ) -> Sequence[Floats]:
+        self, counts: _Floats, apart: Sequence[_Floats], sums: Sequence[_Floats]
+    ) -> Sequence[_Floats]:
         """Return products and squares about other centres."""
         left, right = apart
         products, left_squares, right_squares = sums
@@ -326,8 +325,8 @@ class ShapeState(_CentralMoments):
     mean_count = 1
 
     def moved(
-        self, counts: Floats, apart: Sequence[Floats], sums: Sequence[Floats]
-    ) -> Sequence[Floats]:
+        self, counts: _Floats, apart: Sequence[_Floats], sums: Sequence[_Floats]
+    ) -> Sequence[_Floats]:
         """Return powers about another centre."""
         (by,) = apart
         squares, cubes, fourths = sums
@@ -350,9 +349,3 @@ class ShapeState(_CentralMoments):
         with np.errstate(invalid="ignore", divide="ignore"):
             values = counts * fourths / squares**2 - 3.0
         return primitive_array(values, (counts > 0) & (squares != 0))
-
-
-def _sums_by_group(ids: NDArray[np.uint32], values: Floats, group_count: int) -> Floats:
-    totals = np.zeros((group_count, 2))
-    sum_into(totals, ids, values)
-    return totals[:, 0]

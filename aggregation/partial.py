@@ -247,8 +247,10 @@ def merged_groups(found: Iterable[Partial], primitives: Sequence[Primitive]) -> 
     ------
     LimitExceededError
         PROJSEG_QUERY_TOO_LARGE, if the groups take more than PROJSEG_GROUP_BYTES.
+    InvalidInputError
+        PROJSEG_BAD_OPTION, if that setting is no size.
     """
-    limit = group_bytes_max()
+    limit = _group_bytes_max()
     is_counted = not all(primitive.kind.is_quick for primitive in primitives)
     held: list[Partial] = []
     group_count = byte_count = counted = 0
@@ -268,14 +270,8 @@ def merged_groups(found: Iterable[Partial], primitives: Sequence[Primitive]) -> 
     return merge_partials(held, primitives) if held else None
 
 
-def group_bytes_max() -> int:
-    """Return the most bytes that the groups of one query may take.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION, if the setting is no size.
-    """
+def _group_bytes_max() -> int:
+    """Return the most bytes that the groups of one query may take."""
     given = os.environ.get(LIMIT_SETTING)
     return _share_of_memory() if given is None else parse_byte_count(given, LIMIT_SETTING)
 

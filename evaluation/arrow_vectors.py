@@ -33,18 +33,15 @@ from projseg.segment_format.dictionary import Dictionary, TextValue, narrow_id_d
 from projseg.segment_format.logical_types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, held_bytes
 
-# More texts are sought all at once.
-_SOUGHT_MAX: Final = 64
-
-Search = Callable[[Expression], NDArray[np.bool_] | None]
-"""Finds which values make a condition true, bool[ids], without all of them; None: it cannot."""
-
-IdMap = NDArray[np.unsignedinteger[Any]]
-Merged = tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]
-
+_SOUGHT_MAX: Final = 64  # more texts are sought all at once
 # Where rows are fewer than 1 / this of their dictionaries' values, only the values used are merged.
 _SPARSE_SHARE: Final = 4
 _TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
+
+Search = Callable[[Expression], NDArray[np.bool_] | None]
+"""Finds which values make a condition true, bool[ids], without all of them; None: it cannot."""
+_IdMap = NDArray[np.unsignedinteger[Any]]
+_Merged = tuple[Sequence[Dictionary], Dictionary, list[_IdMap | None]]
 
 
 def numbers_of_array(array: pa.Array) -> Numbers:
@@ -179,65 +176,6 @@ def _equal_texts(condition: Expression) -> list[TextValue] | None:
     return found if len(found) == len(constants) else None
 
 
-def _merge_dictionaries(
-    dictionaries: Sequence[Dictionary], owner: Owner | None = None
-) -> tuple[Dictionary, list[IdMap | None]]:
-    """Return the sorted union of dictionaries, and each one's map from its ids to the union's.
-
-    Parameters
-    ----------
-    dictionaries : sequence of Dictionary
-        At least one.
-    owner : Owner or None
-        The cache entry that keeps the union; None: the cache keeps it while it keeps the others.
-
-    Returns
-    -------
-    Dictionary, list of (unsigned integer[cardinality] or None)
-        A map of None means that the ids stay as they are.
-    """
-    if all(dictionary is dictionaries[0] for dictionary in dictionaries):
-        return dictionaries[0], [None] * len(dictionaries)
-    if owner is not None:
-        merged, maps = _merge(dictionaries)
-        return replace(merged, owner=owner), maps
-    # Segments are immutable: the same query over the same segments needs no second merge.
-    key = ("merged", *(id(dictionary) for dictionary in dictionaries))
-    known = KEPT.get(key)
-    if known is None:
-        known = _kept(key, dictionaries)
-    _, merged, maps = known
-    return merged, maps
-
-
-def _kept(key: CacheKey, dictionaries: Sequence[Dictionary]) -> Merged:
-    """Merge dictionaries, and keep the result in the cache while it keeps their owners.
-
-    Dictionaries without an owner are held with the result: the key contains their `id()`, which
-    Python would otherwise give to another object.
-    """
-    owners = {dictionary.owner for dictionary in dictionaries if dictionary.owner is not None}
-    held = [dictionary for dictionary in dictionaries if dictionary.owner is None]
-    owner = Owner(key)
-    merged, maps = _merge(dictionaries)
-    merged = replace(merged, owner=owner)
-    if not owners:
-        return held, merged, maps
-    byte_count = merged.nbytes + sum(dictionary.nbytes for dictionary in held)
-    byte_count += sum({id(ids): ids.nbytes for ids in maps if ids is not None}.values())
-    kept: Merged = KEPT.put(
-        key, (held, merged, maps), byte_count, owners=tuple(owners), stands_for=owner
-    )
-    return kept
-
-
-def _merge(dictionaries: Sequence[Dictionary]) -> tuple[Dictionary, list[IdMap | None]]:
-    distinct = list({id(dictionary): dictionary for dictionary in dictionaries}.values())
-    merged, maps = merge_values([dictionary.values for dictionary in distinct])
-    by_identity = {id(dictionary): ids for dictionary, ids in zip(distinct, maps, strict=True)}
-    return merged, [by_identity[id(dictionary)] for dictionary in dictionaries]
-
-
 def concat_vectors(vectors: Sequence[Vector], owner: Owner | None = None) -> Vector:
     """Return the rows of all vectors, one after the other, as one vector.
 
@@ -257,25 +195,6 @@ def concat_vectors(vectors: Sequence[Vector], owner: Owner | None = None) -> Vec
     return grouping_vector(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
 
 
-def concat_texts(arrays: Sequence[pa.Array]) -> pa.Array:
-    """Return the strings or binary values of several arrays, one after the other.
-
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_TEXT_TOO_LONG, if they pass what one array may hold.
-    """
-    ends = (text_buffers(array)[0] for array in arrays if len(array))
-    byte_count = sum(int(offsets[-1]) - int(offsets[0]) for offsets in ends)
-    if byte_count > _TEXT_BYTES_MAX:
-        raise LimitExceededError(
-            "PROJSEG_TEXT_TOO_LONG",
-            f"the distinct texts of several sources take {byte_count} bytes together; one grouping "
-            f"takes {_TEXT_BYTES_MAX}: filter rows, or group by a hash or a part of the text",
-        )
-    return pa.concat_arrays(arrays)
-
-
 def _concat_ids(vectors: Sequence[Ids], owner: Owner | None) -> Ids:
     row_count = sum(len(vector) for vector in vectors)
     if row_count < sum(len(vector.dictionary) for vector in vectors) // _SPARSE_SHARE:
@@ -288,6 +207,55 @@ def _concat_ids(vectors: Sequence[Ids], owner: Owner | None) -> Ids:
     together = empty(row_count, merged.id_dtype)
     np.concatenate(ids, out=together, casting="unsafe")
     return Ids(together, merged)
+
+
+def _merge_dictionaries(
+    dictionaries: Sequence[Dictionary], owner: Owner | None
+) -> tuple[Dictionary, list[_IdMap | None]]:
+    """Return the sorted union of dictionaries, and each one's map of ids; None: they stay.
+
+    Without an owner, the cache keeps the union while it keeps the dictionaries.
+    """
+    if all(dictionary is dictionaries[0] for dictionary in dictionaries):
+        return dictionaries[0], [None] * len(dictionaries)
+    if owner is not None:
+        merged, maps = _merge(dictionaries)
+        return replace(merged, owner=owner), maps
+    # Segments are immutable: the same query over the same segments needs no second merge.
+    key = ("merged", *(id(dictionary) for dictionary in dictionaries))
+    known = KEPT.get(key)
+    if known is None:
+        known = _kept(key, dictionaries)
+    _, merged, maps = known
+    return merged, maps
+
+
+def _kept(key: CacheKey, dictionaries: Sequence[Dictionary]) -> _Merged:
+    """Merge dictionaries, and keep the result in the cache while it keeps their owners.
+
+    Dictionaries without an owner are held with the result: the key contains their `id()`, which
+    Python would otherwise give to another object.
+    """
+    owners = {dictionary.owner for dictionary in dictionaries if dictionary.owner is not None}
+    held = [dictionary for dictionary in dictionaries if dictionary.owner is None]
+    owner = Owner(key)
+    merged, maps = _merge(dictionaries)
+    merged = replace(merged, owner=owner)
+    if not owners:
+        return held, merged, maps
+    byte_count = merged.nbytes + sum(dictionary.nbytes for dictionary in held)
+    byte_count += sum({id(ids): ids.nbytes for ids in maps if ids is not None}.values())
+    kept: _Merged = KEPT.put(
+        key, (held, merged, maps), byte_count, owners=tuple(owners), stands_for=owner
+    )
+    return kept
+
+
+def _merge(dictionaries: Sequence[Dictionary]) -> tuple[Dictionary, list[_IdMap | None]]:
+    distinct = list({id(dictionary): dictionary for dictionary in dictionaries}.values())
+    merged, maps = merge_values([dictionary.values for dictionary in distinct])
+    by_identity = {id(dictionary): ids for dictionary, ids in zip(distinct, maps, strict=True)}
+    return merged, [by_identity[id(dictionary)] for dictionary in dictionaries]
 
 
 def _concat_numbers(vectors: Sequence[Numbers]) -> Numbers:
@@ -305,3 +273,22 @@ def _concat_numbers(vectors: Sequence[Numbers]) -> Numbers:
         )
         values[~validity] = 0  # a null of a vector with a base is that base
     return Numbers(values, vectors[0].type, validity=validity)
+
+
+def concat_texts(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Return the strings or binary values of several arrays, one after the other.
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_TEXT_TOO_LONG, if they pass what one array may hold.
+    """
+    ends = (text_buffers(array)[0] for array in arrays if len(array))
+    byte_count = sum(int(offsets[-1]) - int(offsets[0]) for offsets in ends)
+    if byte_count > _TEXT_BYTES_MAX:
+        raise LimitExceededError(
+            "PROJSEG_TEXT_TOO_LONG",
+            f"the distinct texts of several sources take {byte_count} bytes together; one grouping "
+            f"takes {_TEXT_BYTES_MAX}: filter rows, or group by a hash or a part of the text",
+        )
+    return pa.concat_arrays(arrays)

@@ -30,9 +30,6 @@ from projseg.segment_format.vectors import Ids, Numbers
 
 # Once less than this share of the rows is left, later columns are fetched for those rows alone.
 _MASKED_SHARE_MIN: Final = 0.25
-
-Mask = NDArray[np.bool_]
-
 # Which comparisons bound a value from below, and which from above.
 _COMPARISONS: Final = {
     "=": (True, True),
@@ -42,10 +39,11 @@ _COMPARISONS: Final = {
     ">": (True, False),
     ">=": (True, False),
 }
-
 _INT64_LIMIT: Final = 1 << 63
 _RANGES_MAX: Final = 4  # beyond, a program compares all constants in one pass
 _RANGES_KEPT: Final = 1024  # each question asks for those of its conditions in every segment
+
+_Mask = NDArray[np.bool_]
 
 
 def filter_rows(rows: Rows, condition: Expression | None) -> Rows:
@@ -107,7 +105,7 @@ def _is_of_single_columns(condition: Expression) -> bool:
     return len(condition.columns) == 1
 
 
-def narrowed(selected: MaskedRows, mask: Mask) -> MaskedRows:
+def narrowed(selected: MaskedRows, mask: _Mask) -> MaskedRows:
     """Return those of the selected rows where `mask`, which is overwritten, is true too."""
     if selected.mask is not None:
         mask &= selected.mask
@@ -139,7 +137,7 @@ def allowed_ids(
     return reduce(np.logical_and, masks)
 
 
-def condition_mask(condition: Expression, rows: Rows) -> Mask:
+def condition_mask(condition: Expression, rows: Rows) -> _Mask:
     """Return where `condition` is true, as bool[len(rows)].
 
     AND is true where all its operands are, OR where one is, so the operands are evaluated one by
@@ -161,7 +159,7 @@ def condition_mask(condition: Expression, rows: Rows) -> Mask:
     return mask
 
 
-def _mask_of_one(condition: Expression, rows: Rows) -> Mask:
+def _mask_of_one(condition: Expression, rows: Rows) -> _Mask:
     """Return where a condition that is no AND or OR is true."""
     if len(condition.columns) == 1:
         (name,) = condition.columns

@@ -19,11 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.joined_values import (
-    JOIN_FUNCTIONS,
-    JoinPath,
-    path_of,
-)
+from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS, JoinPath, path_of
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.evaluation.dimension_rows import FOUND, POSITION, DimensionRows
 from projseg.kernels.row_selection import gather
@@ -281,10 +277,8 @@ def _hop_of(expression: Expression) -> Hop | None:
 def _over_rows(expression: Expression, hop: Hop) -> Expression:
     if not isinstance(expression, Call):
         return expression
-    if expression.function in JOIN_FUNCTIONS and hop == (
-        path_of(expression),
-        expression.arguments,
-    ):
+    is_join = expression.function in JOIN_FUNCTIONS
+    if is_join and hop == (path_of(expression), expression.arguments):
         if expression.function == "join_value":
             return Column(expression.type, str(expression.parameters[1]))
         name = FOUND if expression.function == "join_found" else POSITION
