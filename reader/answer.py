@@ -41,16 +41,13 @@ from projseg.reader.order_ranks import (
 from projseg.reader.plan.query_plan import QueryPlan, plan_query
 from projseg.reader.row_scan import scan_table, sorted_rows
 from projseg.reader.run_plan import run_partial
-from projseg.segment_format.arrow_arrays import (
-    filled_values,
-    primitive_array,
-)
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.storage_contract import Storage
 
 _LOGGER: Final = logging.getLogger("projseg.views")
-MERGING: Final = b"projseg.aggregates"
-"""Key of a partial answer's schema metadata: JSON of how its states are merged."""
+# Key of a partial answer's schema metadata: JSON of how its states are merged.
+_MERGING: Final = b"projseg.aggregates"
 
 
 def answer(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:
@@ -82,7 +79,7 @@ def answer(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.
             return scan_table(storage, plan, threads)
         groups = run_partial(storage, plan, plan.segments, threads)
         check_deadline()
-        return _states(query, groups) if query.is_partial else finish(query, groups)
+        return _states(query, groups) if query.is_partial else _finished(query, groups)
 
 
 def answer_without_views(
@@ -142,7 +139,7 @@ def _states(query: QuerySpec, groups: Partial) -> pa.Table:
         }
         for one in query.mergeable
     ]
-    schema = query.output_schema.with_metadata({MERGING: json.dumps(merging)})
+    schema = query.output_schema.with_metadata({_MERGING: json.dumps(merging)})
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -168,7 +165,7 @@ def answer_over(query: QuerySpec, rows: pa.Table) -> pa.Table:
         keys = [key.expression for key in query.keys]
         feeds = [AddRows(p.arguments, p.filter) for p in query.primitives]
         groups = fold(selected.rows, keys, query.primitives, feeds, mask=selected.mask)
-        return finish(query, groups)
+        return _finished(query, groups)
     kept = selected.compact()
     arrays = [evaluate_over(named.expression, kept).to_arrow() for named in query.columns]
     answer = pa.Table.from_arrays(arrays, schema=query.output_schema)
@@ -182,18 +179,12 @@ def _names(query: QuerySpec) -> set[str]:
     return names if query.interval is None else {*names, str(query.time_column)}
 
 
-def finish(query: QuerySpec, groups: Partial) -> pa.Table:
+def _finished(query: QuerySpec, groups: Partial) -> pa.Table:
     """Return the final rows, columns in the query's order.
 
     Only what HAVING and ORDER BY need is finished for every group; the rest, and expressions over
-    aggregates, for the rows kept.
-    Ties fall to the keys in their order, so that a limit keeps the same groups whatever the
-    sources. Without ORDER BY and limit, the order is not stated.
-
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_OVERFLOW, if a final value does not fit its type.
+    aggregates, for the rows kept. Ties fall to the keys in their order, so that a limit keeps the
+    same groups whatever the sources. Without ORDER BY and limit, the order is not stated.
     """
     if query.grouping_sets is not None:
         groups = groups_of_sets(groups, query.grouping_sets, query.primitives)

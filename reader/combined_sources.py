@@ -25,6 +25,7 @@ from projseg.evaluation.arrow_vectors import concat_vectors
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.forks import cached_property
 from projseg.reader.open_sources import (
+    Source,
     listed_projection,
     open_source,
     read_side_by_side,
@@ -53,7 +54,6 @@ _SOURCES_MAX: Final = 512
 _KEY: Final = "\0key "
 """Begins the name of a column of constants, which no other column's name does."""
 
-Source = tuple[SegmentEntry, SourcePlan]
 _ColumnName = tuple[str, bool]  # and whether it is a state's
 
 
@@ -281,7 +281,7 @@ class StackReader:
     def _known_owner(self) -> Owner:
         """Return the identity of this stack in the cache: of these files, under these names."""
         spec = self._stack.plan.source
-        table = None if spec is None else (spec.table_name or spec.name, spec.definition)
+        table = None if spec is None else (spec.stored_name, spec.definition)
         key = ("stack", self._storage.location, table, self._schema.identity, self._stack.files)
         known: _Identity | None = KEPT.get(key)
         if known is None:

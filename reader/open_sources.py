@@ -53,10 +53,8 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 BATCH_BYTES: Final = 16 << 20
 """Approximate bytes of the decoded columns of a batch, and of the texts of a returned batch."""
-
 _BATCH_ROWS_MIN: Final = 1 << 12
 _WORK_BYTES: Final = 24  # of a row: its group, a mask, a computed value
-
 # Fewer files are opened one by one: their footers may have as many shapes.
 FILES_MIN: Final = 8
 # Bytes of files that are in memory at once.
@@ -67,7 +65,7 @@ _DECODED_BYTES_MAX: Final = 64 << 20
 _SPARSE_SHARE: Final = 4
 
 Source = tuple[SegmentEntry, SourcePlan]
-ColumnName = tuple[str, bool]  # and whether it is a state's
+_ColumnName = tuple[str, bool]  # and whether it is a state's
 
 
 class _Opened(msgspec.Struct, frozen=True):
@@ -82,7 +80,7 @@ class _Opened(msgspec.Struct, frozen=True):
             require_match(footer_mismatches(entry, self.segment, schema), self.segment.path)
 
     def require_projection(self, spec: ProjectionSpec) -> None:
-        name = spec.table_name or spec.name
+        name = spec.stored_name
         if self.specs.get(name) is not spec:
             where = f"{self.segment.path}: projection '{name}'"
             table = self.segment.table(name)
@@ -163,15 +161,13 @@ def open_source(
     holds_ending: bool = False,
 ) -> SegmentSource:
     """Return the table of a segment that a plan reads; `holds_ending` as of `open_segment`."""
-    name = BASE_TABLE if plan.source is None else (plan.source.table_name or plan.source.name)
-    segment = open_segment(storage, entry, schema, plan.source, holds_ending=holds_ending)
-    view = (
-        viewed(segment, schema) if plan.source is None else viewed_projection(segment, plan.source)
-    )
-    holds_rows = plan.source is None or plan.source.holds_rows
-    is_hiding = holds_rows and entry.deletion_vector is not None
+    spec = plan.source
+    segment = open_segment(storage, entry, schema, spec, holds_ending=holds_ending)
+    view = viewed(segment, schema) if spec is None else viewed_projection(segment, spec)
+    is_hiding = (spec is None or spec.holds_rows) and entry.deletion_vector is not None
     deleted = deleted_rows(storage, entry) if is_hiding else None
     part = None if plan.rows is None else rows_to_read(entry, plan)
+    name = BASE_TABLE if spec is None else spec.stored_name
     return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted, part)
 
 
@@ -193,22 +189,17 @@ def listed_projection(entry: SegmentEntry, plan: SourcePlan) -> StoredProjection
     """Return what is listed of the projection that a plan reads; None: it reads none."""
     if plan.source is None:
         return None
-    return next(
-        p for p in entry.projections if p.name == (plan.source.table_name or plan.source.name)
-    )
-
-
-# Choose how many rows of a source are decoded at a time.
-#
-# A column of few bytes may hold very many rows: constants, runs, steps of one size. An ordinary
-# source is decoded whole, which is fastest. A source whose columns would take far more memory than
-# its file is decoded in batches.
+    return next(p for p in entry.projections if p.name == plan.source.stored_name)
 
 
 def rows_at_a_time(
     source: SegmentSource, names: Iterable[str], states: Iterable[str] = ()
 ) -> int | None:
     """Return how many rows of a source may be decoded together, None for all of them.
+
+    A column of few bytes may hold very many rows: constants, runs, steps of one size. An ordinary
+    source is decoded whole, which is fastest. A source whose columns would take far more memory
+    than its file is decoded in batches.
 
     Parameters
     ----------
@@ -266,7 +257,7 @@ def read_side_by_side(
     storage: Storage,
     schema: TableSchema,
     sources: Sequence[Source],
-    columns: Sequence[ColumnName],
+    columns: Sequence[_ColumnName],
 ) -> Iterator[tuple[Sequence[Source], list[Vector] | None]]:
     """Yield neighbouring sources with the rows of all of them; None: they are read one by one.
 
@@ -325,24 +316,13 @@ def _ending(storage: Storage, entry: SegmentEntry) -> Ending:
 
 
 class _Wanted:
-    """Columns of one table of each file.
-
-    Parameters
-    ----------
-    schema : TableSchema
-        The snapshot's.
-    plan : SourcePlan
-        Of one of the sources.
-    columns : sequence of (str, bool)
-        What is wanted.
-    """
+    """Columns of one table of each file: of what `plan` reads, the plan of one of the sources."""
 
     def __init__(
-        self, schema: TableSchema, plan: SourcePlan, columns: Sequence[ColumnName]
+        self, schema: TableSchema, plan: SourcePlan, columns: Sequence[_ColumnName]
     ) -> None:
         self._schema, self._spec = schema, plan.source
-        spec = plan.source
-        self._table = BASE_TABLE if spec is None else (spec.table_name or spec.name)
+        self._table = BASE_TABLE if plan.source is None else plan.source.stored_name
         self._columns = [(self._role(is_state), name) for name, is_state in columns]
         self._shapes: dict[FooterShape, bool] = {}
 

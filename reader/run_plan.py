@@ -40,8 +40,8 @@ from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows, rows_held
 from projseg.memory.deadline import check_deadline
-from projseg.reader.combined_sources import Source, Stack, StackReader
-from projseg.reader.open_sources import cut, open_source, rows_at_a_time, rows_to_read
+from projseg.reader.combined_sources import Stack, StackReader
+from projseg.reader.open_sources import Source, cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of
 from projseg.reader.plan.reduced_fold import among_first, values_max
 from projseg.reader.segment_source import SegmentSource

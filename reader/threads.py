@@ -21,19 +21,17 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.context import THREADS_MAX
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, under
 from projseg.memory.forks import IN_FLIGHT_MAX, side_by_side
-from projseg.reader.open_sources import open_source
+from projseg.reader.open_sources import Source, open_source
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.table_layer.commits.verify_entries import FetchedRanges
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.storage_contract import Storage
 
+# A source whose parts take more is read as it is needed: bytes then take longer than trips.
+_FETCHED_BYTES_MAX: Final = 4 << 20
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-_FETCHED_BYTES_MAX: Final = 4 << 20
-"""A source whose parts take more is read as it is needed: bytes then take longer than trips."""
-
-Source = tuple[SegmentEntry, SourcePlan]
 
 
 def _new_pool() -> ThreadPoolExecutor:

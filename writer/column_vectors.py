@@ -32,16 +32,10 @@ from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.metadata.column_bounds import encode_bounds
 from projseg.table_layer.metadata.segment_entry import ColumnZone
 
-# Fixed-width Arrow columns as numbers no wider than they need be, a stretch of rows at a time.
-#
-# A stretch stays in the processor's cache while it is converted, and only the column, in the bytes
-# that its range takes, is left in memory.
-
-_ROWS: Final = 1 << 16
+_ROWS: Final = 1 << 16  # that are converted at a time
 _NARROW: Final[tuple[np.dtype[Any], ...]] = tuple(map(np.dtype, ("u1", "u2", "u4")))
-
 # A fixed-width grouping column gets a dictionary if it has at most this many distinct values.
-NUMBER_DICTIONARY_MAX: Final = 1 << 16
+_NUMBER_DICTIONARY_MAX: Final = 1 << 16
 # Text with few repeated values is stored as it is: a dictionary would cost ids and save nothing.
 _DISTINCT_SHARE_MAX: Final = 0.7
 _DICTIONARY_ROWS_MIN: Final = 4096
@@ -52,18 +46,93 @@ _SAMPLE_ROWS: Final = 4096
 _SAMPLE_SHARE_MIN: Final = 0.5
 
 
-class _Stretch(NamedTuple):
-    """Rows of a column: base + values, which lie from `low` to `high` where they are not null."""
+def column_vector(column: pa.ChunkedArray, *, wants_dictionary: bool) -> Vector:
+    """Return a column of a segment as the vector it is stored as.
 
-    values: NDArray[Any]
-    validity: NDArray[np.bool_] | None
-    base: int
-    low: int | None
-    high: int | None
+    Parameters
+    ----------
+    column : pa.ChunkedArray
+        All rows of the segment.
+    wants_dictionary : bool
+        Whether projections group by it or rows are sorted by it: such a column gets a dictionary
+        even where the base table alone would not want one, so that both share it.
+    """
+    if is_text(column.type):
+        return text_vector(column, wants_dictionary)
+    if pa.types.is_boolean(column.type):
+        return encode_sorted(column)
+    if not is_fixed_width(column.type):
+        chunks = column.chunks
+        return Opaque(pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type))
+    numbers = numbers_of(column)
+    return _as_ids(numbers) if wants_dictionary else numbers
+
+
+def text_vector(column: pa.ChunkedArray, wants_dictionary: bool) -> Vector:
+    """Return a column of texts as ids of a dictionary, or as it is where that saves nothing."""
+    if not wants_dictionary and _is_surely_distinct(column):
+        return Opaque(pa.concat_arrays(column.chunks))
+    ids = encode_sorted(column)
+    if _wants_text_dictionary(ids, wants_dictionary):
+        return ids
+    return Opaque(pa.concat_arrays(column.chunks))
+
+
+def _wants_text_dictionary(ids: Ids, wants_dictionary: bool) -> bool:
+    """Whether a column of texts is stored with the dictionary of its ids."""
+    share = len(ids.dictionary) / max(len(ids), 1)
+    return wants_dictionary or len(ids) < _DICTIONARY_ROWS_MIN or share <= _DISTINCT_SHARE_MAX
+
+
+def _is_surely_distinct(column: pa.ChunkedArray) -> bool:
+    """Whether so few texts are repeated that no dictionary need be built to know it saves nothing.
+
+    An estimate close to `_DISTINCT_SHARE_MAX` is no answer, so that the dictionary decides.
+    """
+    row_count = len(column)
+    if row_count < _DICTIONARY_ROWS_MIN:
+        return False
+    sample = column.slice(row_count // 2, _SAMPLE_ROWS)
+    if _distinct_texts(sample) < _SAMPLE_SHARE_MIN * len(sample):
+        return False
+    return _distinct_texts(column) > _SURE_SHARE_MIN * row_count
+
+
+def _distinct_texts(column: pa.ChunkedArray) -> int:
+    found = DistinctTexts()
+    for chunk in column.chunks:
+        found.add(*text_parts(chunk))
+    return found.count
+
+
+def _as_ids(numbers: Numbers) -> Vector:
+    """Return a fixed-width column with few distinct values as dictionary ids, others unchanged."""
+    if numbers.values.dtype.kind in "fOV":
+        return numbers
+    key = make_key(numbers)
+    if key.cardinality > _NUMBER_DICTIONARY_MAX:
+        return numbers
+    every_id = np.arange(key.cardinality, dtype=np.uint32)
+    return _with_dictionary(key.values_of(every_id), key.ids)
+
+
+def _with_dictionary(values_by_id: Vector, ids: np.ndarray) -> Ids:
+    """Return ids into a dictionary of the values that occur, given the value of each id."""
+    used = np.zeros(len(values_by_id), np.bool_)
+    used[ids] = True
+    rank = (np.cumsum(used) - 1).astype(np.uint32)
+    assert isinstance(values_by_id, Numbers)
+    kept = values_by_id.take(np.flatnonzero(used))
+    dictionary = Dictionary(numbers_to_arrow(kept.wide(), kept.type, kept.validity))
+    return Ids(rank[ids].astype(dictionary.id_dtype), dictionary)
 
 
 def numbers_of(column: pa.ChunkedArray) -> Numbers:
-    """Return a fixed-width column as `Numbers`; integers are as narrow as their range allows."""
+    """Return a fixed-width column as `Numbers`; integers are as narrow as their range allows.
+
+    A stretch of rows stays in the processor's cache while it is converted, and only the column, in
+    the bytes that its range takes, is left in memory.
+    """
     stretches = [_stretch(*arrow_to_numbers(rows)) for rows in _pieces(column)]
     validity = _joined_validity(stretches)
     if any(stretch.values.dtype.kind in "fO" for stretch in stretches):
@@ -79,6 +148,16 @@ def numbers_of(column: pa.ChunkedArray) -> Numbers:
         start += len(stretch.values)
     bounds = min(0, low - base), max(0, high - base)  # nulls hold 0
     return Numbers(joined, column.type, base, validity, bounds)
+
+
+class _Stretch(NamedTuple):
+    """Rows of a column: base + values, which lie from `low` to `high` where they are not null."""
+
+    values: NDArray[Any]
+    validity: NDArray[np.bool_] | None
+    base: int
+    low: int | None
+    high: int | None
 
 
 def _pieces(column: pa.ChunkedArray) -> Iterator[pa.Array]:
@@ -138,87 +217,6 @@ def _joined_validity(stretches: Sequence[_Stretch]) -> NDArray[np.bool_] | None:
     return np.concatenate(present)
 
 
-def column_vector(column: pa.ChunkedArray, *, wants_dictionary: bool) -> Vector:
-    """Return a column of a segment as the vector it is stored as.
-
-    Parameters
-    ----------
-    column : pa.ChunkedArray
-        All rows of the segment.
-    wants_dictionary : bool
-        Whether projections group by it or rows are sorted by it: such a column gets a dictionary
-        even where the base table alone would not want one, so that both share it.
-    """
-    if is_text(column.type):
-        return text_vector(column, wants_dictionary)
-    if pa.types.is_boolean(column.type):
-        return encode_sorted(column)
-    if not is_fixed_width(column.type):
-        chunks = column.chunks
-        return Opaque(pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type))
-    numbers = numbers_of(column)
-    return as_ids(numbers) if wants_dictionary else numbers
-
-
-def text_vector(column: pa.ChunkedArray, wants_dictionary: bool) -> Vector:
-    """Return a column of texts as ids of a dictionary, or as it is where that saves nothing."""
-    if not wants_dictionary and _is_surely_distinct(column):
-        return Opaque(pa.concat_arrays(column.chunks))
-    ids = encode_sorted(column)
-    if wants_text_dictionary(ids, wants_dictionary):
-        return ids
-    return Opaque(pa.concat_arrays(column.chunks))
-
-
-def wants_text_dictionary(ids: Ids, wants_dictionary: bool) -> bool:
-    """Whether a column of texts is stored with the dictionary of its ids."""
-    share = len(ids.dictionary) / max(len(ids), 1)
-    return wants_dictionary or len(ids) < _DICTIONARY_ROWS_MIN or share <= _DISTINCT_SHARE_MAX
-
-
-def _is_surely_distinct(column: pa.ChunkedArray) -> bool:
-    """Whether so few texts are repeated that no dictionary need be built to know it saves nothing.
-
-    An estimate close to `_DISTINCT_SHARE_MAX` is no answer, so that the dictionary decides.
-    """
-    row_count = len(column)
-    if row_count < _DICTIONARY_ROWS_MIN:
-        return False
-    sample = column.slice(row_count // 2, _SAMPLE_ROWS)
-    if _distinct_texts(sample) < _SAMPLE_SHARE_MIN * len(sample):
-        return False
-    return _distinct_texts(column) > _SURE_SHARE_MIN * row_count
-
-
-def _distinct_texts(column: pa.ChunkedArray) -> int:
-    found = DistinctTexts()
-    for chunk in column.chunks:
-        found.add(*text_parts(chunk))
-    return found.count
-
-
-def as_ids(numbers: Numbers) -> Vector:
-    """Return a fixed-width column with few distinct values as dictionary ids, others unchanged."""
-    if numbers.values.dtype.kind in "fOV":
-        return numbers
-    key = make_key(numbers)
-    if key.cardinality > NUMBER_DICTIONARY_MAX:
-        return numbers
-    every_id = np.arange(key.cardinality, dtype=np.uint32)
-    return _with_dictionary(key.values_of(every_id), key.ids)
-
-
-def _with_dictionary(values_by_id: Vector, ids: np.ndarray) -> Ids:
-    """Return ids into a dictionary of the values that occur, given the value of each id."""
-    used = np.zeros(len(values_by_id), np.bool_)
-    used[ids] = True
-    rank = (np.cumsum(used) - 1).astype(np.uint32)
-    assert isinstance(values_by_id, Numbers)
-    kept = values_by_id.take(np.flatnonzero(used))
-    dictionary = Dictionary(numbers_to_arrow(kept.wide(), kept.type, kept.validity))
-    return Ids(rank[ids].astype(dictionary.id_dtype), dictionary)
-
-
 def merged_column(vectors: Sequence[Vector], *, wants_dictionary: bool) -> Vector:
     """Return the rows of all vectors, one after the other.
 
@@ -229,20 +227,53 @@ def merged_column(vectors: Sequence[Vector], *, wants_dictionary: bool) -> Vecto
     vectors : sequence of Vector
         At least one, all of one type. A dictionary holds only values that occur in its vector.
     wants_dictionary : bool
-        As of `column_vectors.vectors_of`.
+        As of `column_vector`.
     """
     arrow_type = vectors[0].type
     if is_text(arrow_type):
-        return _text(vectors, wants_dictionary)
+        return _merged_text(vectors, wants_dictionary)
     if pa.types.is_boolean(arrow_type):
         return _all_ids(vectors) or encode_sorted(_arrays(vectors))
     if not is_fixed_width(arrow_type):
         return Opaque(pa.concat_arrays(_arrays(vectors).chunks))
     merged = _all_ids(vectors) if wants_dictionary else None
-    if merged is not None and len(merged.dictionary) <= NUMBER_DICTIONARY_MAX:
+    if merged is not None and len(merged.dictionary) <= _NUMBER_DICTIONARY_MAX:
         return merged
-    numbers = _numbers(vectors)
-    return as_ids(numbers) if wants_dictionary else numbers
+    numbers = _merged_numbers(vectors)
+    return _as_ids(numbers) if wants_dictionary else numbers
+
+
+def _merged_text(vectors: Sequence[Vector], wants_dictionary: bool) -> Vector:
+    merged = _all_ids(vectors)
+    if merged is None:
+        return text_vector(_arrays(vectors), wants_dictionary)
+    if _wants_text_dictionary(merged, wants_dictionary):
+        return merged
+    return Opaque(merged.to_arrow())
+
+
+def _all_ids(vectors: Sequence[Vector]) -> Ids | None:
+    if not all(isinstance(vector, Ids) for vector in vectors):
+        return None
+    merged = concat_vectors(vectors)
+    assert isinstance(merged, Ids), "ids of one type are joined as ids"
+    return merged
+
+
+def _merged_numbers(vectors: Sequence[Vector]) -> Numbers:
+    if all(isinstance(vector, Numbers) for vector in vectors):
+        merged = concat_vectors(vectors)
+        assert isinstance(merged, Numbers), "numbers of one type are joined as numbers"
+        # Pages are encoded from Python integers where some pass 64 bits.
+        is_wide = merged.values.dtype == WIDE
+        return replace(merged, values=merged.wide(), bounds=None) if is_wide else merged
+    array = pa.concat_arrays(_arrays(vectors).chunks)
+    values, validity = arrow_to_numbers(array)
+    return Numbers(values, array.type, validity=validity)
+
+
+def _arrays(vectors: Sequence[Vector]) -> pa.ChunkedArray:
+    return pa.chunked_array([vector.to_arrow() for vector in vectors])
 
 
 def with_values_in_use(vector: Vector) -> Vector:
@@ -273,39 +304,6 @@ def with_dictionary_of(vector: Vector, base: Vector | None) -> Vector:
         return vector
     assert np.array_equal(to_union, np.arange(len(shared))), "the union is the dictionary itself"
     return Ids(from_own.take(vector.ids).astype(shared.id_dtype, copy=False), shared)
-
-
-def _text(vectors: Sequence[Vector], wants_dictionary: bool) -> Vector:
-    merged = _all_ids(vectors)
-    if merged is None:
-        return text_vector(_arrays(vectors), wants_dictionary)
-    if wants_text_dictionary(merged, wants_dictionary):
-        return merged
-    return Opaque(merged.to_arrow())
-
-
-def _all_ids(vectors: Sequence[Vector]) -> Ids | None:
-    if not all(isinstance(vector, Ids) for vector in vectors):
-        return None
-    merged = concat_vectors(vectors)
-    assert isinstance(merged, Ids), "ids of one type are joined as ids"
-    return merged
-
-
-def _numbers(vectors: Sequence[Vector]) -> Numbers:
-    if all(isinstance(vector, Numbers) for vector in vectors):
-        merged = concat_vectors(vectors)
-        assert isinstance(merged, Numbers), "numbers of one type are joined as numbers"
-        # Pages are encoded from Python integers where some pass 64 bits.
-        is_wide = merged.values.dtype == WIDE
-        return replace(merged, values=merged.wide(), bounds=None) if is_wide else merged
-    array = pa.concat_arrays(_arrays(vectors).chunks)
-    values, validity = arrow_to_numbers(array)
-    return Numbers(values, array.type, validity=validity)
-
-
-def _arrays(vectors: Sequence[Vector]) -> pa.ChunkedArray:
-    return pa.chunked_array([vector.to_arrow() for vector in vectors])
 
 
 def column_zone(vector: Vector, byte_count: int) -> ColumnZone:

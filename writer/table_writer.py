@@ -31,9 +31,8 @@ from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import OnRows, SegmentLayout, write_segment
 
 _SEGMENTS_AT_ONCE: Final = 2
-
 # Buffered bytes above which the fullest chunk is written early, even with few rows.
-BUFFERED_BYTES_MAX: Final = 2 << 30
+_BUFFERED_BYTES_MAX: Final = 2 << 30
 
 
 def write_segments(
@@ -50,7 +49,7 @@ def write_segments(
 ) -> list[SegmentEntry]:
     """Write all rows as segment files and return how manifests would list them.
 
-    Memory is bounded by a few segments, not by the input (`time_chunks.BUFFERED_BYTES_MAX`). If it
+    Memory is bounded by a few segments, not by the input (`_BUFFERED_BYTES_MAX`). If it
     fails, the files that were written are removed, because no commit can use them.
 
     Parameters
@@ -84,7 +83,7 @@ def write_segments(
 
     def segments(pool: Executor) -> Iterator[tuple[int | None, dict[str, pa.ChunkedArray]]]:
         normal = normalise_batches(batches, properties.schema, properties.time_column, pool)
-        return cut_into_segments(
+        return _cut_into_segments(
             (batch.rename_columns(stored.schema.names) for batch in normal),
             time_column=stored.time_column,
             granularity=granularity,
@@ -211,7 +210,7 @@ def rows_by_chunk(
         yield int(start), order[begin:end]
 
 
-def cut_into_segments(
+def _cut_into_segments(
     batches: Iterable[pa.RecordBatch],
     *,
     time_column: str | None,
@@ -220,7 +219,7 @@ def cut_into_segments(
 ) -> Iterator[tuple[int | None, dict[str, pa.ChunkedArray]]]:
     """Yield (chunk start in microseconds or None, columns of one segment).
 
-    Memory is bounded by `BUFFERED_BYTES_MAX` and one segment, whatever the length of the input:
+    Memory is bounded by `_BUFFERED_BYTES_MAX` and one segment, whatever the length of the input:
     a full chunk is yielded at once, and the fullest one when all together pass the bound. Nothing
     but the mapping that is yielded holds its rows, so taking a column out of it frees the column.
     """
@@ -233,7 +232,7 @@ def cut_into_segments(
             while chunk.row_count >= target_segment_rows:
                 yield start, chunk.take(target_segment_rows)
         buffered_bytes = sum(chunk.byte_count for chunk in chunks.values())
-        if buffered_bytes > BUFFERED_BYTES_MAX:
+        if buffered_bytes > _BUFFERED_BYTES_MAX:
             fullest = max(chunks, key=lambda start: chunks[start].byte_count)
             yield fullest, chunks[fullest].take(chunks[fullest].row_count)
     for start in sorted(chunks, key=lambda start: start or 0):

@@ -258,9 +258,7 @@ class Planner:
         if spec is None or name not in spec.other_names:
             return plan
         others = tuple(other for other in spec.names if other != name)
-        own = replace(
-            spec, name=name, other_names=others, table_name=(spec.table_name or spec.name)
-        )
+        own = replace(spec, name=name, other_names=others, table_name=spec.stored_name)
         return replace(plan, source=own)
 
     def _may_overlap(self, data: Interval | None) -> bool:

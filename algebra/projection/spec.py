@@ -168,6 +168,11 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         return (self.name, *self.other_names)
 
     @property
+    def stored_name(self) -> str:
+        """The name of its table in a segment."""
+        return self.table_name or self.name
+
+    @property
     def holds_rows(self) -> bool:
         """Whether it holds rows in an order of their own, and not groups."""
         return bool(self.order)

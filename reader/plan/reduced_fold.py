@@ -37,9 +37,6 @@ from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.vectors import Vector
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
-Term = tuple[int | None, Primitive]
-"""What a primitive is multiplied by; None: it is the primitive itself."""
-
 # Rows of the sample at least, and for each group that is wanted; of so many rows it takes one.
 _SAMPLE_ROWS: Final = 1 << 12
 _SAMPLE_ROWS_A_GROUP: Final = 1 << 6
@@ -48,6 +45,9 @@ _ROWS_A_SAMPLED: Final = 1 << 3
 _ROWS_A_GROUP: Final = 1 << 6
 # Comparing costs less than grouping where at most this share of the rows is left.
 _LEFT_SHARE_MAX: Final = 0.25
+
+_Term = tuple[int | None, Primitive]
+"""What a primitive is multiplied by; None: it is the primitive itself."""
 
 
 class ReducedFold(msgspec.Struct, frozen=True):
@@ -61,14 +61,14 @@ class ReducedFold(msgspec.Struct, frozen=True):
         Which of its keys rows are grouped by.
     primitives : tuple of Primitive
         What is folded, each once.
-    terms : tuple of tuple of Term
+    terms : tuple of tuple of _Term
         Of each of the query's primitives.
     """
 
     query: QuerySpec
     key_positions: tuple[int, ...]
     primitives: tuple[Primitive, ...]
-    terms: tuple[tuple[Term, ...], ...]
+    terms: tuple[tuple[_Term, ...], ...]
 
     @classmethod
     def of(cls, query: QuerySpec, plans: Sequence[SourcePlan]) -> ReducedFold | None:
@@ -156,9 +156,9 @@ def _follows(query: QuerySpec, number: int, columns: set[str]) -> bool:
 
 def _common_terms(
     primitives: Sequence[Primitive], plans: Sequence[SourcePlan]
-) -> tuple[tuple[Term, ...], ...]:
+) -> tuple[tuple[_Term, ...], ...]:
     """Return what all plans make primitives of; where they differ, each is its own."""
-    alone: tuple[tuple[Term, ...], ...] = tuple(((None, one),) for one in primitives)
+    alone: tuple[tuple[_Term, ...], ...] = tuple(((None, one),) for one in primitives)
     if not plans or not any(isinstance(f, FoldSeveral | FoldMultiple) for f in plans[0].feeds):
         return alone
     terms, *others = (_terms_of(primitives, plan) for plan in plans)
@@ -167,7 +167,7 @@ def _common_terms(
 
 def _terms_of(
     primitives: Sequence[Primitive], plan: SourcePlan
-) -> tuple[tuple[Term, ...], ...] | None:
+) -> tuple[tuple[_Term, ...], ...] | None:
     """Return what a plan makes primitives of; None if it feeds one of those in several ways."""
     found, feeds = [], dict[str, Feed]()
     for primitive, feed in zip(primitives, plan.feeds, strict=True):
