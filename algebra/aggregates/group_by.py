@@ -44,15 +44,12 @@ GROUPING_ID: Final = "spark_grouping_id"
 """The column of groups that tells their grouping sets: a bit for each grouping column, the first
 the highest, 1 where it is not in the set."""
 
-_NAMED: Final = "named"
 _GROUPING_SCHEMA: Final = pa.schema({GROUPING_ID: pa.int64()})
-
-GROUPING_SETS_MAX: Final = 4096
-"""The most grouping sets of a query: a CUBE of twelve columns."""
-GROUPING_COLUMNS_MAX: Final = 63
-"""The most grouping columns beside grouping sets: each is a bit of `grouping_id()`."""
-
+_GROUPING_SETS_MAX: Final = 4096  # a CUBE of twelve columns
+_GROUPING_COLUMNS_MAX: Final = 63  # each is a bit of `grouping_id()`
+_NAMED: Final = "named"
 _CONSTRUCT: Final = re.compile(r"(rollup|cube|grouping\s+sets)\s*(\(.*\))", re.I | re.S)
+
 _Texts = tuple[str, ...]
 
 
@@ -276,9 +273,9 @@ def parse_grouping(texts: Sequence[str]) -> Grouping:
     _check_count(prod(map(len, choices)))
     sets = [tuple(dict.fromkeys(sum(chosen, ()))) for chosen in product(*choices)]
     columns = tuple(dict.fromkeys(column for one in _written(texts) for column in one))
-    if len(columns) > GROUPING_COLUMNS_MAX:
+    if len(columns) > _GROUPING_COLUMNS_MAX:
         _refuse(
-            f"groups by {len(columns)} columns in sets; at most {GROUPING_COLUMNS_MAX} are allowed"
+            f"groups by {len(columns)} columns in sets; at most {_GROUPING_COLUMNS_MAX} are allowed"
         )
     position = {column: number for number, column in enumerate(columns)}
     return Grouping(columns, tuple(tuple(position[c] for c in one) for one in sets))
@@ -359,8 +356,8 @@ def _joined(elements: Sequence[_Texts]) -> _Texts:
 
 
 def _check_count(count: int) -> None:
-    if count > GROUPING_SETS_MAX:
-        _refuse(f"has {count} grouping sets; at most {GROUPING_SETS_MAX} are allowed")
+    if count > _GROUPING_SETS_MAX:
+        _refuse(f"has {count} grouping sets; at most {_GROUPING_SETS_MAX} are allowed")
 
 
 def _refuse(problem: str) -> NoReturn:

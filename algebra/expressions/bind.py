@@ -15,7 +15,7 @@ from sqlglot import exp
 from projseg.algebra.expressions.binder import Binder
 from projseg.algebra.expressions.binder_names import kept_by_text
 from projseg.algebra.expressions.canonical import canonical
-from projseg.algebra.expressions.dialect import parse_sql, split_list
+from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.expression_limits import check_depth, room_to_recurse
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.time.time_zones import zone_name
@@ -49,117 +49,6 @@ _DEFAULTS: Final = {
 }
 """From a function and how many arguments are written to those that Spark adds."""
 _NEGATED: Final = (exp.NEQ, exp.NullSafeNEQ)
-
-
-def spark_name(tree: exp.Expression) -> str:
-    """Return the column name of an expression: `year(t)`, `(a + b)`, `date_trunc(HOUR, t)`."""
-    if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Column):
-        return str(tree.this.name)
-    return str(tree.name) if isinstance(tree, exp.Column) else _name(tree)
-
-
-def composed_name(tree: exp.Expression) -> str:
-    """Return the column name of an expression over aggregates, which keeps a cast's type."""
-    return _name(tree)
-
-
-def _name(tree: exp.Expression) -> str:
-    if type(tree) in _INFIX:
-        text = f"({_name(tree.this)} {_INFIX[type(tree)]} {_name(tree.expression)})"
-        return f"(NOT {text})" if isinstance(tree, _NEGATED) else text
-    write = _WRITERS.get(type(tree))
-    return write(tree) if write else str(tree.sql(dialect="spark"))
-
-
-def _cast(tree: exp.Cast) -> str:
-    """Name a cast; sqlglot reads 1L as a cast of 1, and Spark names it 1."""
-    if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
-        return str(tree.this.this)
-    function = "TRY_CAST" if tree.args.get("safe") else "CAST"
-    return f"{function}({_name(tree.this)} AS {tree.to.sql(dialect='spark')})"
-
-
-def _negative(tree: exp.Neg) -> str:
-    name = _name(tree.this)
-    return f"-{name}" if name[:1].isdigit() else f"(- {name})"
-
-
-def _dot(tree: exp.Dot) -> str:
-    is_window = isinstance(tree.this, exp.Anonymous)
-    return f"{str(tree.this.this).lower()}.{tree.expression.name}" if is_window else tree.name
-
-
-def _call(tree: exp.Anonymous) -> str:
-    function = str(tree.this).lower()
-    if function == "log":
-        base = "" if len(tree.expressions) > 1 else "E(), "
-        return f"LOG({base}{_list(tree.expressions)})"
-    added = _DEFAULTS.get((function, len(tree.expressions)), ())
-    return f"{function}({', '.join([*map(_name, tree.expressions), *added])})"
-
-
-def _rounded(function: str, tree: exp.Expression) -> str:
-    if tree.args.get("decimals") is None:
-        return f"{function.upper()}({_name(tree.this)})"
-    return f"{function}({_parts(tree, 'this', 'decimals')})"
-
-
-def _bracket(tree: exp.Bracket) -> str:
-    return f"{_name(tree.this)}[{_list(tree.expressions)}]"
-
-
-def _like(tree: exp.Like) -> str:
-    text = f"{_name(tree.this)} LIKE {_name(tree.expression)}"
-    return f"(NOT {text})" if tree.args.get("negate") else text
-
-
-def _parts(tree: exp.Expression, *names: str) -> str:
-    return _list([tree.args[name] for name in names if tree.args.get(name) is not None])
-
-
-def _case(tree: exp.Case) -> str:
-    parts = ["CASE"]
-    for branch in tree.args["ifs"]:
-        condition = _name(branch.this)
-        if tree.this is not None:
-            condition = f"({_name(tree.this)} = {condition})"
-        parts.append(f"WHEN {condition} THEN {_name(branch.args['true'])}")
-    if tree.args.get("default") is not None:
-        parts.append(f"ELSE {_name(tree.args['default'])}")
-    return " ".join([*parts, "END"])
-
-
-def _list(trees: list[exp.Expression]) -> str:
-    return ", ".join(_name(tree) for tree in trees)
-
-
-_WRITERS: Final[dict[type[exp.Expression], Callable[[Any], str]]] = {
-    exp.Paren: lambda tree: _name(tree.this),
-    exp.Literal: lambda tree: str(tree.this),
-    exp.RawString: lambda tree: str(tree.this),
-    exp.Column: lambda tree: ".".join(part.name for part in tree.parts),
-    exp.Anonymous: _call,
-    exp.Bracket: _bracket,
-    exp.Cast: _cast,
-    exp.TryCast: _cast,
-    exp.Neg: _negative,
-    exp.Not: lambda tree: f"(NOT {_name(tree.this)})",
-    exp.Is: lambda tree: f"({_name(tree.this)} IS {_name(tree.expression)})",
-    exp.In: lambda tree: f"({_name(tree.this)} IN ({_list(tree.expressions)}))",
-    exp.Between: lambda tree: f"between({_parts(tree, 'this', 'low', 'high')})",
-    exp.Boolean: lambda tree: "true" if tree.this else "false",
-    exp.Floor: lambda tree: _rounded("floor", tree),
-    exp.Ceil: lambda tree: _rounded("ceil", tree),
-    exp.Extract: lambda tree: f"extract({tree.this.name.lower()} FROM {_name(tree.expression)})",
-    exp.If: lambda tree: f"(IF({_parts(tree, 'this', 'true', 'false')}))",
-    exp.Case: _case,
-    exp.DPipe: lambda tree: f"concat({_list([tree.this, tree.expression])})",
-    exp.Substring: lambda tree: f"substring({_parts(tree, 'this', 'start', 'length')})",
-    exp.RegexpLike: lambda tree: f"RLIKE({_parts(tree, 'this', 'expression')})",
-    exp.Trim: lambda tree: f"trim({_parts(tree, 'expression', 'this')})",
-    exp.Dot: _dot,
-    exp.Like: _like,
-}
 
 
 class NamedExpression(msgspec.Struct, frozen=True):
@@ -243,13 +132,108 @@ def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") ->
     return expression
 
 
-__all__ = [
-    "NamedExpression",
-    "bind",
-    "bind_named",
-    "bind_named_tree",
-    "bind_tree",
-    "composed_name",
-    "spark_name",
-    "split_list",
-]
+def spark_name(tree: exp.Expression) -> str:
+    """Return the column name of an expression: `year(t)`, `(a + b)`, `date_trunc(HOUR, t)`."""
+    if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Column):
+        return str(tree.this.name)
+    return str(tree.name) if isinstance(tree, exp.Column) else _name(tree)
+
+
+def composed_name(tree: exp.Expression) -> str:
+    """Return the column name of an expression over aggregates, which keeps a cast's type."""
+    return _name(tree)
+
+
+def _name(tree: exp.Expression) -> str:
+    if type(tree) in _INFIX:
+        text = f"({_name(tree.this)} {_INFIX[type(tree)]} {_name(tree.expression)})"
+        return f"(NOT {text})" if isinstance(tree, _NEGATED) else text
+    write = _WRITERS.get(type(tree))
+    return write(tree) if write else str(tree.sql(dialect="spark"))
+
+
+def _cast(tree: exp.Cast) -> str:
+    """Name a cast; sqlglot reads 1L as a cast of 1, and Spark names it 1."""
+    if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
+        return str(tree.this.this)
+    function = "TRY_CAST" if tree.args.get("safe") else "CAST"
+    return f"{function}({_name(tree.this)} AS {tree.to.sql(dialect='spark')})"
+
+
+def _negative(tree: exp.Neg) -> str:
+    name = _name(tree.this)
+    return f"-{name}" if name[:1].isdigit() else f"(- {name})"
+
+
+def _dot(tree: exp.Dot) -> str:
+    is_window = isinstance(tree.this, exp.Anonymous)
+    return f"{str(tree.this.this).lower()}.{tree.expression.name}" if is_window else tree.name
+
+
+def _call(tree: exp.Anonymous) -> str:
+    function = str(tree.this).lower()
+    if function == "log":
+        base = "" if len(tree.expressions) > 1 else "E(), "
+        return f"LOG({base}{_list(tree.expressions)})"
+    added = _DEFAULTS.get((function, len(tree.expressions)), ())
+    return f"{function}({', '.join([*map(_name, tree.expressions), *added])})"
+
+
+def _rounded(function: str, tree: exp.Expression) -> str:
+    if tree.args.get("decimals") is None:
+        return f"{function.upper()}({_name(tree.this)})"
+    return f"{function}({_parts(tree, 'this', 'decimals')})"
+
+
+def _like(tree: exp.Like) -> str:
+    text = f"{_name(tree.this)} LIKE {_name(tree.expression)}"
+    return f"(NOT {text})" if tree.args.get("negate") else text
+
+
+def _parts(tree: exp.Expression, *names: str) -> str:
+    return _list([tree.args[name] for name in names if tree.args.get(name) is not None])
+
+
+def _case(tree: exp.Case) -> str:
+    parts = ["CASE"]
+    for branch in tree.args["ifs"]:
+        condition = _name(branch.this)
+        if tree.this is not None:
+            condition = f"({_name(tree.this)} = {condition})"
+        parts.append(f"WHEN {condition} THEN {_name(branch.args['true'])}")
+    if tree.args.get("default") is not None:
+        parts.append(f"ELSE {_name(tree.args['default'])}")
+    return " ".join([*parts, "END"])
+
+
+def _list(trees: list[exp.Expression]) -> str:
+    return ", ".join(_name(tree) for tree in trees)
+
+
+_WRITERS: Final[dict[type[exp.Expression], Callable[[Any], str]]] = {
+    exp.Paren: lambda tree: _name(tree.this),
+    exp.Literal: lambda tree: str(tree.this),
+    exp.RawString: lambda tree: str(tree.this),
+    exp.Column: lambda tree: ".".join(part.name for part in tree.parts),
+    exp.Anonymous: _call,
+    exp.Bracket: lambda tree: f"{_name(tree.this)}[{_list(tree.expressions)}]",
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Neg: _negative,
+    exp.Not: lambda tree: f"(NOT {_name(tree.this)})",
+    exp.Is: lambda tree: f"({_name(tree.this)} IS {_name(tree.expression)})",
+    exp.In: lambda tree: f"({_name(tree.this)} IN ({_list(tree.expressions)}))",
+    exp.Between: lambda tree: f"between({_parts(tree, 'this', 'low', 'high')})",
+    exp.Boolean: lambda tree: "true" if tree.this else "false",
+    exp.Floor: lambda tree: _rounded("floor", tree),
+    exp.Ceil: lambda tree: _rounded("ceil", tree),
+    exp.Extract: lambda tree: f"extract({tree.this.name.lower()} FROM {_name(tree.expression)})",
+    exp.If: lambda tree: f"(IF({_parts(tree, 'this', 'true', 'false')}))",
+    exp.Case: _case,
+    exp.DPipe: lambda tree: f"concat({_list([tree.this, tree.expression])})",
+    exp.Substring: lambda tree: f"substring({_parts(tree, 'this', 'start', 'length')})",
+    exp.RegexpLike: lambda tree: f"RLIKE({_parts(tree, 'this', 'expression')})",
+    exp.Trim: lambda tree: f"trim({_parts(tree, 'expression', 'this')})",
+    exp.Dot: _dot,
+    exp.Like: _like,
+}

@@ -8,7 +8,7 @@ has no instant: what it means would change from day to day.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -23,19 +23,13 @@ from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.patterns import accepts_all_patterns
 from projseg.algebra.expressions.sql_parameters import argument_of, bad_arguments, has_parameters
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.time.duration import (
-    Span,
-    parse_interval,
-    parse_interval_range,
-)
+from projseg.algebra.time.duration import Span, parse_interval, parse_interval_range
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
 
 _SCOPES_KEPT: Final = 256
-
-_by_identity: Final[dict[int, tuple[pa.Schema, ColumnScope]]] = {}
-"""Scopes by the identities of schemas, which live as long as they are here."""
-
+_TEXTS_KEPT: Final = 8192
+_NAMES_LISTED: Final = 12
 _TYPES: Final = {
     "now": TIMESTAMP,
     "current_timestamp": TIMESTAMP,
@@ -48,10 +42,12 @@ INSTANT_NAMES: Final = frozenset(_TYPES)
 BARE_INSTANT_NAMES: Final = INSTANT_NAMES - {"now", "curdate"}
 """Those that may be written without brackets, where no column has the name."""
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-_TEXTS_KEPT: Final = 8192
 _MENTIONED: Final = re.compile(rf"\b({'|'.join(sorted(INSTANT_NAMES))})\b", re.IGNORECASE)
 _instant: ContextVar[datetime | None] = ContextVar("instant", default=None)
+# Scopes by the identities of schemas, which live as long as they are here.
+_by_identity: Final[dict[int, tuple[pa.Schema, ColumnScope]]] = {}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ColumnScope:
@@ -102,10 +98,10 @@ class ColumnScope:
             return self._column(self._find(whole)[0])
         found = self._find(parts[0])
         if not found:
+            names = self.schema.names
+            near = did_you_mean(parts[0], names) or f"; columns are {_listed(names)}"
             raise InvalidInputError(
-                "PROJSEG_UNKNOWN_COLUMN",
-                f"column '{parts[0]}' is not known{did_you_mean(parts[0], self.schema.names)}"
-                f"{'' if did_you_mean(parts[0], self.schema.names) else self._listed()}",
+                "PROJSEG_UNKNOWN_COLUMN", f"column '{parts[0]}' is not known{near}"
             )
         if len(found) > 1:
             raise bad_expression(f"column '{parts[0]}' may be any of {', '.join(found)}")
@@ -133,8 +129,7 @@ class ColumnScope:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_COLUMN",
                 f"{type_name(arrow_type)} has {len(found) or 'no'} fields '{name}'"
-                f"{'' if found else did_you_mean(name, names)}; its fields are "
-                f"{', '.join(names[:12])}{', ...' if len(names) > 12 else ''}",
+                f"{'' if found else did_you_mean(name, names)}; its fields are {_listed(names)}",
             )
         return Call(arrow_type.field(found[0]).type, "field", (expression,), (found[0],))
 
@@ -145,12 +140,13 @@ class ColumnScope:
     def _column(self, name: str) -> Column:
         return Column(self.schema.field(name).type, name)
 
-    def _listed(self) -> str:
-        names = self.schema.names
-        return f"; columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
-
 
 _scope: Final = lru_cache(maxsize=_SCOPES_KEPT)(ColumnScope)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > _NAMES_LISTED else ""
+    return ", ".join(names[:_NAMES_LISTED]) + more
 
 
 def span_of(tree: exp.Expression) -> Span | None:
@@ -207,7 +203,7 @@ def may_depend_on_instant(text: str) -> bool:
     return _MENTIONED.search(text) is not None
 
 
-def kept_by_text(function: Function) -> Function:
+def kept_by_text(function: _Function) -> _Function:
     """Keep what a function of a text over a schema returns, unless it may mean another later.
 
     It may if it calls `now()`, has parameters, has patterns that only stored projections have, or
@@ -225,7 +221,7 @@ def kept_by_text(function: Function) -> Function:
             return function(text, schema, *others, **named)
         return kept(text, ColumnScope.of(schema), *others, **named)
 
-    return cast("Function", found)
+    return cast("_Function", found)
 
 
 def instant_value(function: str, zone: str) -> Expression:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
 from typing import Any, ClassVar, Final
 
@@ -33,8 +33,7 @@ from projseg.algebra.expressions.patterns.text_query import (
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 _TREES_KEPT: Final = 1024
-_KEPT_CHARACTERS_MAX: Final = 1_000
-"""Longer texts are kept only if they have parameters."""
+_KEPT_CHARACTERS_MAX: Final = 1_000  # longer texts are kept only if they have parameters
 _TEXT_MATCH: Final = "text_match"
 
 
@@ -201,7 +200,7 @@ def parse_sql(text: str) -> exp.Expression:
     InvalidInputError
         If the text is not one expression.
     LimitExceededError
-        If it exceeds a limit of `expressions.limits`.
+        If it exceeds a limit of `expression_limits`.
     """
     check_text(text)
     # Values of parameters are put in when a tree is bound, so one tree serves all of them. A SELECT
@@ -223,13 +222,11 @@ def _parsed(text: str) -> exp.Expression:
     return _checked(tree.expressions[0], text)
 
 
-def _checked(tree: exp.Expression, text: str) -> exp.Expression:
-    if _TEXT_MATCH in text.casefold():
-        tree = tree.transform(_of_columns)
-    check_written_depth(tree)
-    if "?" in text or ":" in text:
-        check_places(tree)
-    return tree
+_kept: Final = lru_cache(maxsize=_TREES_KEPT)(_parsed)
+
+
+def _parts(select: exp.Select) -> list[str]:
+    return [key for key, value in select.args.items() if value and key != "kind"]
 
 
 def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
@@ -260,6 +257,15 @@ def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
     if len(trees) != 1 or trees[0] is None:
         raise InvalidInputError("PROJSEG_BAD_SQL", "there is no statement, or a second statement")
     return _checked(trees[0], sql)  # type: ignore[arg-type]  # statements are expressions
+
+
+def _checked(tree: exp.Expression, text: str) -> exp.Expression:
+    if _TEXT_MATCH in text.casefold():
+        tree = tree.transform(_of_columns)
+    check_written_depth(tree)
+    if "?" in text or ":" in text:
+        check_places(tree)
+    return tree
 
 
 def sql_of(tree: exp.Expression) -> str:
@@ -304,9 +310,6 @@ def _condition_of(query: TextQuery) -> exp.Expression:
     return reduce(lambda left, right: join(this=left, expression=right), parts)
 
 
-_kept: Final = lru_cache(maxsize=_TREES_KEPT)(_parsed)
-
-
 def _reason(error: Exception) -> str:
     """Return what sqlglot says, without the names of its classes and its line numbers."""
     first = (str(error).splitlines() or [""])[0]
@@ -341,17 +344,13 @@ def split_list(text: str) -> list[str]:
 
 @lru_cache(maxsize=_TREES_KEPT)
 def _split(text: str) -> tuple[str, ...]:
-    return tuple(_parts_of(text))
-
-
-def _parts_of(text: str) -> Iterator[str]:
     try:
         tokens = SparkExpression().tokenize(text)
     except SqlglotError as error:
         raise bad_expression(f"'{text}' is not a list of SQL{_reason(error)}") from error
     opening = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
     closing = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
-    depth, start, ends = 0, 0, []
+    depth, start, ends, parts = 0, 0, [], []
     for token in tokens:
         depth += (token.token_type in opening) - (token.token_type in closing)
         if token.token_type == TokenType.COMMA and depth == 0:
@@ -360,12 +359,9 @@ def _parts_of(text: str) -> Iterator[str]:
         part = text[start:end].strip()
         if not part or depth != 0:
             raise bad_expression(f"'{text}' has an empty part or an open bracket; write a, b, c")
-        yield part
+        parts.append(part)
         start = end + 1
-
-
-def _parts(select: exp.Select) -> list[str]:
-    return [key for key, value in select.args.items() if value and key != "kind"]
+    return tuple(parts)
 
 
 def sql_tokens(sql: str) -> list[Token]:

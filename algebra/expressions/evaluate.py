@@ -37,26 +37,6 @@ from projseg.segment_format.logical_types import arrow_to_numbers
 
 _ARRAY_BYTES_MAX: Final = 2**31 - 1  # a text array has 32-bit offsets
 
-Leaf = Callable[[Expression, BlockBuilder], Value | None]
-"""From a column, or an expression over one, to its value if that is loaded or looked up."""
-
-
-def may_fail(expression: Expression) -> bool:
-    """Whether evaluating it may raise an EvaluationError for some row."""
-    calls = (node for node in expression.walk() if isinstance(node, Call))
-    return any(FUNCTIONS[call.function].may_fail(call) for call in calls)
-
-
-def regions_of(tree: Expression) -> Iterator[str]:
-    """Yield the zones of a tree's calls; a field's name is a parameter, too, and no zone."""
-    for node in tree.walk():
-        if not isinstance(node, Call) or FUNCTIONS[node.function].zone is without_zone:
-            continue
-        for parameter in node.parameters:
-            zone = parameter.timezone if isinstance(parameter, Granularity) else parameter
-            if isinstance(zone, str) and not is_fixed(zone):
-                yield zone
-
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count: int) -> pa.Array:
     """Return the expression's value for each row.
@@ -125,7 +105,7 @@ def _value(expression: Expression, columns: Mapping[str, pa.Array], row_count: i
 
 
 class _Operands:
-    """The `record.Operands` of a lazy function, over some rows."""
+    """The `Operands` of a lazy function, over some rows."""
 
     def __init__(self, columns: Mapping[str, pa.Array], row_count: int) -> None:
         self.columns, self.row_count = columns, row_count
@@ -147,7 +127,28 @@ class _Operands:
         return may_fail(operand)
 
 
-def compiled(expression: Expression, blocks: BlockBuilder, leaf: Leaf) -> Value:
+def may_fail(expression: Expression) -> bool:
+    """Whether evaluating it may raise an EvaluationError for some row."""
+    calls = (node for node in expression.walk() if isinstance(node, Call))
+    return any(FUNCTIONS[call.function].may_fail(call) for call in calls)
+
+
+def regions_of(tree: Expression) -> Iterator[str]:
+    """Yield the zones of a tree's calls; a field's name is a parameter, too, and no zone."""
+    for node in tree.walk():
+        if not isinstance(node, Call) or FUNCTIONS[node.function].zone is without_zone:
+            continue
+        for parameter in node.parameters:
+            zone = parameter.timezone if isinstance(parameter, Granularity) else parameter
+            if isinstance(zone, str) and not is_fixed(zone):
+                yield zone
+
+
+def compiled(
+    expression: Expression,
+    blocks: BlockBuilder,
+    leaf: Callable[[Expression, BlockBuilder], Value | None],
+) -> Value:
     """Return the value that steps compute, which are added to a builder.
 
     Parameters
@@ -157,7 +158,7 @@ def compiled(expression: Expression, blocks: BlockBuilder, leaf: Leaf) -> Value:
     blocks : BlockBuilder
         Where the steps go.
     leaf : callable
-        What knows the columns.
+        Returns the value of a column, or of an expression over one, if that is loaded or looked up.
 
     Raises
     ------

@@ -24,7 +24,7 @@ TEXT_CHARACTERS_MAX: Final = 100_000
 """The most characters of one expression."""
 DEPTH_MAX: Final = 100
 """The most nodes from an expression to its deepest operand: `v + v + v` has three, `v` one."""
-WRITTEN_DEPTH_MAX: Final = 4 * DEPTH_MAX
+_WRITTEN_DEPTH_MAX: Final = 4 * DEPTH_MAX
 """The same for parsed text, with its brackets; a chain of ANDs, ORs or || counts as one node."""
 TYPE_DEPTH_MAX: Final = 50
 """The most arrays, maps and structs inside each other in a written type, and the innermost."""
@@ -33,14 +33,14 @@ JSON_DEPTH_MAX: Final = 100
 
 _FRAMES: Final = 12_000
 _CHAINS: Final = (exp.And, exp.Or, exp.DPipe)
+_NESTED_TYPES: Final = (TokenType.STRUCT, TokenType.ARRAY, TokenType.MAP)
+_OF_NAMES: Final = (exp.Column, exp.Identifier, exp.TableAlias)
+
 _Node = TypeVar("_Node")
 
 _lock = Lock()
 _open_count = 0
 _limit_before = 0
-
-_NESTED_TYPES: Final = (TokenType.STRUCT, TokenType.ARRAY, TokenType.MAP)
-_OF_NAMES: Final = (exp.Column, exp.Identifier, exp.TableAlias)
 
 
 def check_text(text: str) -> None:
@@ -78,14 +78,14 @@ def check_depth(expression: Expression) -> None:
 
 
 def check_written_depth(tree: exp.Expression) -> None:
-    """Refuse a parsed text that is nested deeper than `WRITTEN_DEPTH_MAX`.
+    """Refuse a parsed text that is nested deeper than `_WRITTEN_DEPTH_MAX`.
 
     Raises
     ------
     LimitExceededError
         PROJSEG_EXPRESSION_TOO_LONG.
     """
-    if _passes(tree, WRITTEN_DEPTH_MAX, _written_parts):
+    if _passes(tree, _WRITTEN_DEPTH_MAX, _written_parts):
         raise too_deep()
 
 

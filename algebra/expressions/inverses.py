@@ -1,6 +1,6 @@
 """For which arguments the value of a cast, or of a function of numbers, lies after a cut.
 
-See `record.Inverse`. The inverses of floors of time and of texts stand beside these functions.
+See `scalar_function.Inverse`. Inverses of floors of time and of texts stand beside the functions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from projseg.algebra.time.duration import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, is_fixed, zone_table
 from projseg.segment_format.logical_types import TIMESTAMP
 
-Cuts = tuple[Cut, ...]
-
 _BEFORE_NAN: Final[Cut] = (1, (True, 0.0), 0)
 _BIGINT_LIMIT: Final = 1 << 63
 # Spark casts wider decimals to int by way of doubles.
 _LONG_DIGITS_MAX: Final = 18
+
+_Cuts = tuple[Cut, ...]
 
 
 def rising(start_of: Callable[[Call, Any, int], Cut | None]) -> Inverse:
@@ -37,7 +37,7 @@ def rising(start_of: Callable[[Call, Any, int], Cut | None]) -> Inverse:
         From a cut among the values to that among the arguments.
     """
 
-    def inverse(call: Call, cut: Cut) -> Cuts | None:
+    def inverse(call: Call, cut: Cut) -> _Cuts | None:
         if len(cut) == 1:
             return (BOTTOM, TOP) if cut == BOTTOM else ()
         start = start_of(call, cut[1], cut[2])
@@ -49,7 +49,7 @@ def rising(start_of: Callable[[Call, Any, int], Cut | None]) -> Inverse:
 def whole(*, is_floor: bool) -> Inverse:
     """Return the inverse of floor or ceil."""
 
-    def inverse(call: Call, cut: Cut) -> Cuts | None:
+    def inverse(call: Call, cut: Cut) -> _Cuts | None:
         if is_floating(call.arguments[0].type):
             return _whole_of_double(cut, is_floor)
         return of_decimal(call, cut)
@@ -62,7 +62,7 @@ def whole(*, is_floor: bool) -> Inverse:
     return inverse
 
 
-def _whole_of_double(cut: Cut, is_floor: bool) -> Cuts:
+def _whole_of_double(cut: Cut, is_floor: bool) -> _Cuts:
     """Invert floor or ceil to bigint, which is 0 for NaN and raises where it overflows."""
     if cut == TOP:
         return ()
@@ -72,7 +72,7 @@ def _whole_of_double(cut: Cut, is_floor: bool) -> Cuts:
     return (*cuts, _BEFORE_NAN, TOP) if least <= 0 else cuts
 
 
-def inverse_of_cast(call: Call, cut: Cut) -> Cuts | None:
+def inverse_of_cast(call: Call, cut: Cut) -> _Cuts | None:
     """Return for which numbers or times a cast lies after a cut."""
     source, wanted = call.arguments[0].type, call.type
     if is_datetime(source) and is_datetime(wanted):
@@ -85,7 +85,7 @@ def inverse_of_cast(call: Call, cut: Cut) -> Cuts | None:
     return _cast_of_whole(source, wanted, cut) if is_integral(source) else None
 
 
-def _cast_of_time(call: Call, reading: int) -> Cuts | None:
+def _cast_of_time(call: Call, reading: int) -> _Cuts | None:
     """Invert a cast between dates, instants and readings of a clock; `reading` is in micros."""
     source, wanted = call.arguments[0].type, call.type
     zone = str(call.parameters[0]) if call.parameters else "UTC"
@@ -105,7 +105,7 @@ def _limit(arrow_type: pa.DataType) -> int:
     return 1 << (int(arrow_type.bit_width) - 1)
 
 
-def _cast_to_whole(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> Cuts | None:
+def _cast_to_whole(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> _Cuts | None:
     limit = _limit(wanted)
     if is_integral(source):
         return _exactly(cut, -limit, limit)
@@ -125,7 +125,7 @@ def _cast_to_whole(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> Cuts |
     return None
 
 
-def _exactly(cut: Cut, lowest: int, end: int) -> Cuts:
+def _exactly(cut: Cut, lowest: int, end: int) -> _Cuts:
     """Invert a cast that keeps the number and raises below `lowest` and from `end` on."""
     if cut == TOP:
         return ()
@@ -133,7 +133,7 @@ def _exactly(cut: Cut, lowest: int, end: int) -> Cuts:
     return _between((1, least, 0), (1, end, 0))
 
 
-def _cast_of_whole(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> Cuts | None:
+def _cast_of_whole(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> _Cuts | None:
     if is_floating(wanted):
         return _cast_to_double(source, wanted, cut)
     if is_decimal(wanted):
@@ -142,7 +142,7 @@ def _cast_of_whole(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> Cuts |
     return _seconds_to_time(cut) if wanted == TIMESTAMP else None
 
 
-def _cast_to_double(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> Cuts:
+def _cast_to_double(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> _Cuts:
     if len(cut) == 1:
         return (BOTTOM, TOP) if cut == BOTTOM else ()
     (is_nan, bound), after = cut[1], cut[2]
@@ -159,12 +159,12 @@ def _cast_to_double(source: pa.DataType, wanted: pa.DataType, cut: Cut) -> Cuts:
     return () if low == _limit(source) else ((1, low, 0), TOP)
 
 
-def _seconds_to_time(cut: Cut) -> Cuts:
+def _seconds_to_time(cut: Cut) -> _Cuts:
     if cut == TOP:
         return ()
     least = MIN_MICROS if cut == BOTTOM else max(cut[1], MIN_MICROS)
     return _between((1, -(-least // SECOND), 0), (1, MAX_MICROS // SECOND, 0))
 
 
-def _between(start: Cut, end: Cut) -> Cuts:
+def _between(start: Cut, end: Cut) -> _Cuts:
     return (start, end) if start < end else ()

@@ -142,32 +142,19 @@ def _text(call: Call, write: Writer) -> str:
 
 
 FUNCTIONS: Final = {
-    "join_value": ScalarFunction(
-        evaluate=_evaluate_value,
+    name: ScalarFunction(
+        evaluate=evaluate,
         in_blocks=NoBlocks.DIMENSION,
-        nulls=Nulls.FROM_ANY,
+        nulls=nulls,
         null_only_from_null=never,
         may_fail=never,
         order=unordered,
         text=_text,
-    ),
-    "join_found": ScalarFunction(
-        evaluate=_evaluate_found,
-        in_blocks=NoBlocks.DIMENSION,
-        nulls=Nulls.NEVER,
-        null_only_from_null=never,
-        may_fail=never,
-        order=unordered,
-        text=_text,
-    ),
-    "join_position": ScalarFunction(
-        evaluate=_evaluate_position,
-        in_blocks=NoBlocks.DIMENSION,
-        nulls=Nulls.NEVER,
-        null_only_from_null=never,
-        may_fail=never,
-        order=unordered,
-        text=_text,
-    ),
+    )
+    for name, evaluate, nulls in (
+        ("join_value", _evaluate_value, Nulls.FROM_ANY),
+        ("join_found", _evaluate_found, Nulls.NEVER),
+        ("join_position", _evaluate_position, Nulls.NEVER),
+    )
 }
 """From the function of a node to its record; SQL has no function of these names."""

@@ -28,9 +28,11 @@ from projseg.memory.forks import cached_property
 
 _TEXTS_KEPT: Final = 8192
 _ALONE: Final = re.compile(r"\s*(?:\?|:\s*\w+)\s*")
-
 _VALUE_BYTES: Final = 200  # of a constant, beside its text
 _current: ContextVar[Arguments | None] = ContextVar("arguments", default=None)
+
+ArgumentsLike: TypeAlias = "Mapping[str, Any] | Sequence[Any] | Arguments"
+"""Values by name for `:name`, in a sequence for `?`."""
 
 
 class Parameters(msgspec.Struct, frozen=True):
@@ -131,10 +133,6 @@ def _parameters(texts: tuple[str | None, ...]) -> Parameters:
     )
 
 
-ArgumentsLike: TypeAlias = "Mapping[str, Any] | Sequence[Any] | Arguments"
-"""Values by name for `:name`, in a sequence for `?`."""
-
-
 @dataclass(frozen=True, eq=False)
 class Argument(Literal):
     """A constant that a parameter stands for.
@@ -195,7 +193,8 @@ class Arguments:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((tuple(sorted(self.values.items(), key=_name_of)), self.is_sequence))
+        named = tuple((name, self.values[name]) for name in sorted(self.values))
+        return hash((named, self.is_sequence))
 
     def __hash__(self) -> int:
         return self._hash
@@ -319,10 +318,6 @@ def _byte_count(value: ArgumentValue) -> int:
         return sum(map(_byte_count, value))
     plain = value.value if isinstance(value, Literal) else None
     return _VALUE_BYTES + (len(plain) if isinstance(plain, str | bytes) else 0)
-
-
-def _name_of(item: tuple[str, object]) -> str:
-    return item[0]
 
 
 def _listed(names: Iterable[str]) -> str:

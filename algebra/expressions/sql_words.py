@@ -21,12 +21,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not
 from projseg.algebra.expressions.coercion import bad_expression
 from projseg.algebra.expressions.dialect import SparkExpression, parse_sql, sql_of
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.segment_format.logical_types import (
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    is_nested,
-    type_name,
-)
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
 
 # What sqlglot's parser takes for more than a name, though its tokenizer does not.
 _WORDS_OF_THE_PARSER: Final = frozenset({"connect_by_root", "if"})

@@ -25,22 +25,19 @@ from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 PRECISION_MAX: Final = 38
 """The most digits of a decimal."""
 _EPOCH: Final = datetime(1970, 1, 1)
-_INTEGERS: Final = ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()), (64, pa.int64()))
+_INTEGERS: Final = ((32, pa.int32()), (64, pa.int64()))
+_FIRST_SURROGATE: Final = 0xD800  # no string holds a surrogate
+_AFTER_SURROGATES: Final = 0xE000
 
 Cut: TypeAlias = tuple[Any, ...]
 """BOTTOM, TOP, or (1, key, is after): just before the value of an `order_key`, or just after it."""
 BOTTOM: Final[Cut] = (0,)
 TOP: Final[Cut] = (2,)
 
-_FIRST_SURROGATE: Final = 0xD800  # no string holds a surrogate
-_AFTER_SURROGATES: Final = 0xE000
-_EPOCH_UTC: Final = _EPOCH.replace(tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-
 
 @dataclass(frozen=True)
 class Expression:
-    """A node; `type` is the Arrow type of its value (see `segment_format.types`)."""
+    """A node; `type` is the Arrow type of its value (see `logical_types`)."""
 
     type: pa.DataType
 
@@ -205,7 +202,7 @@ def without_negative_zero(constant: Literal) -> Literal:
 
 def integer_literal(value: int) -> Literal:
     """Return a whole number as Spark types it: int, else bigint, else decimal."""
-    for width, arrow_type in _INTEGERS[2:]:
+    for width, arrow_type in _INTEGERS:
         if -(1 << (width - 1)) <= value < 1 << (width - 1):
             return Literal(arrow_type, value)
     return decimal_literal(Decimal(value))
@@ -290,24 +287,8 @@ def order_key(value: object, arrow_type: pa.DataType) -> Any:
     return None
 
 
-def _boolean_key(value: object) -> Any:
-    return int(value) if isinstance(value, bool) else None
-
-
 def _integer_key(value: object) -> Any:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _decimal_key(value: object) -> Any:
-    return Decimal(value) if isinstance(value, int | Decimal) else None
-
-
-def _text_key(value: object) -> Any:
-    return value if isinstance(value, str) else None
-
-
-def _binary_key(value: object) -> Any:
-    return value if isinstance(value, bytes) else None
 
 
 def _float_key(value: object) -> Any:
@@ -317,11 +298,7 @@ def _float_key(value: object) -> Any:
 
 
 def _timestamp_key(value: object) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if not isinstance(value, datetime):
-        return None
-    return (value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND
+    return datetime_micros(value) if isinstance(value, datetime) else _integer_key(value)
 
 
 def _date_key(value: object) -> Any:
@@ -331,12 +308,15 @@ def _date_key(value: object) -> Any:
 
 
 _KEYS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[object], Any]], ...]] = (
-    (pa.types.is_boolean, _boolean_key),
+    (pa.types.is_boolean, lambda value: int(value) if isinstance(value, bool) else None),
     (pa.types.is_integer, _integer_key),
     (pa.types.is_floating, _float_key),
-    (pa.types.is_decimal, _decimal_key),
+    (
+        pa.types.is_decimal,
+        lambda value: Decimal(value) if isinstance(value, int | Decimal) else None,
+    ),
     (pa.types.is_timestamp, _timestamp_key),
     (pa.types.is_date32, _date_key),
-    (pa.types.is_string, _text_key),
-    (pa.types.is_binary, _binary_key),
+    (pa.types.is_string, lambda value: value if isinstance(value, str) else None),
+    (pa.types.is_binary, lambda value: value if isinstance(value, bytes) else None),
 )

@@ -18,106 +18,16 @@ from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
 from projseg.algebra.planning.match_facts import SegmentConstant, SegmentView
 from projseg.algebra.planning.why_not import ReasonCode
-from projseg.algebra.projection.spec import ProjectionSpec, StoredFloor
+from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.predicate_truth import time_literal
 from projseg.algebra.time.bucket_order import is_divided
 from projseg.algebra.time.time_zones import MAX_MICROS
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.memory.forks import cached_property
 
-Inverted = tuple[Expression, Expression]
+_WHOLE: Final = Column(pa.string(), "whole")
+
+_Inverted = tuple[Expression, Expression]
 """A part of a function, and its value as a function of the whole's."""
-
-_WHOLE: Final = pa.schema([("whole", pa.string())])
-
-
-def argument_from(whole: Expression, column: Column, value: Expression) -> Expression | None:
-    """Return a column as a function of what is computed from it alone.
-
-    Parameters
-    ----------
-    whole : Expression
-        What is computed from `column`.
-    column : Column
-        The column.
-    value : Expression
-        What has the value of `whole`.
-
-    Returns
-    -------
-    Expression or None
-        None if different values of the column may have one value of `whole`, as far as is known.
-    """
-    if whole == column:
-        return value
-    if not isinstance(whole, Call) or whole.function not in _INVERTED:
-        return None
-    found = _INVERTED[whole.function](whole, value)
-    return None if found is None else argument_from(found[0], column, found[1])
-
-
-def _of_cast(call: Call, value: Expression) -> Inverted | None:
-    (inner,) = call.arguments
-    is_text = call.type == pa.string()
-    keeps_value = is_integral(inner.type) or inner.type == pa.date32()
-    if not (keeps_value if is_text else is_lossless(inner.type, call.type)):
-        return None
-    return inner, cast_to(value, inner.type, "UTC")
-
-
-def _of_sum(call: Call, value: Expression) -> Inverted | None:
-    plain, constant = call.arguments  # canonical: a constant stands on the right
-    if not is_integral(call.type) or not isinstance(constant, Literal) or constant.value is None:
-        return None
-    return plain, Call(call.type, "-", (value, constant))
-
-
-def _of_difference(call: Call, value: Expression) -> Inverted | None:
-    left, right = call.arguments
-    if not is_integral(call.type):
-        return None
-    if isinstance(right, Literal) and right.value is not None:
-        return left, Call(call.type, "+", (value, right))
-    if isinstance(left, Literal) and left.value is not None:
-        return right, Call(call.type, "-", (left, value))
-    return None
-
-
-def _of_negation(call: Call, value: Expression) -> Inverted | None:
-    if not is_integral(call.type):
-        return None
-    return call.arguments[0], Call(call.type, "negative", (value,))
-
-
-def _of_concatenation(call: Call, value: Expression) -> Inverted | None:
-    places = [n for n, part in enumerate(call.arguments) if not isinstance(part, Literal)]
-    if len(places) != 1 or call.type != pa.string():
-        return None
-    (place,) = places
-    before, after = (
-        sum(len(str(part.value)) for part in parts if isinstance(part, Literal))
-        for parts in (call.arguments[:place], call.arguments[place + 1 :])
-    )
-    text = f"substring(whole, {before + 1}, length(whole) - {before + after})"
-    return call.arguments[place], _with_whole(bind(text, _WHOLE), value)
-
-
-def _with_whole(expression: Expression, value: Expression) -> Expression:
-    if isinstance(expression, Column):
-        return value
-    if not isinstance(expression, Call):
-        return expression
-    arguments = tuple(_with_whole(argument, value) for argument in expression.arguments)
-    return replace(expression, arguments=arguments)
-
-
-_INVERTED: Final[dict[str, Callable[[Call, Expression], Inverted | None]]] = {
-    "cast": _of_cast,
-    "+": _of_sum,
-    "-": _of_difference,
-    "negative": _of_negation,
-    "concat": _of_concatenation,
-}
 
 
 class NotStored(Exception):
@@ -150,11 +60,8 @@ class GroupingRewriter:
 
     def __init__(self, spec: ProjectionSpec, view: SegmentView) -> None:
         self._spec = spec
+        self._floors = spec.stored_floors
         self._view = view
-
-    @cached_property
-    def _floors(self) -> tuple[StoredFloor, ...]:
-        return self._spec.stored_floors
 
     def rewrite(self, expression: Expression) -> Expression:
         """Return an equal expression over `Column` nodes named by the grouping columns.
@@ -185,7 +92,7 @@ class GroupingRewriter:
         if constant is not None:
             return constant
         for whole, stored in self._spec.column_by_expression.items():
-            found = argument_from(whole, column, stored)
+            found = _argument_from(whole, column, stored)
             if found is not None:
                 return found
         raise NotStored(self._missing_code(column), column.name)
@@ -204,17 +111,14 @@ class GroupingRewriter:
         """
         for floor in self._floors:
             if (floor.granularity, call) in self._view.steady:
-                return _with_start(call, floor)
+                return _replaced(call, floor.moment, floor.start)
         if call.function != "time_floor":
             return self._comparison_from_floor(call)
         (moment,), (wanted,) = call.arguments, call.parameters
         assert isinstance(wanted, Granularity)
         floors = [floor for floor in self._floors if floor.moment == moment]
-        if (
-            not floors
-            or not isinstance(moment, Column)
-            or moment in self._spec.column_by_expression
-        ):
+        is_stored = moment in self._spec.column_by_expression
+        if not floors or not isinstance(moment, Column) or is_stored:
             return None
         for floor in floors:
             if self._view.refines(floor.granularity, wanted, moment.name):
@@ -244,16 +148,6 @@ class GroupingRewriter:
         return None
 
 
-def _with_start(expression: Expression, floor: StoredFloor) -> Expression:
-    """Return an expression with a bucket's start for the time."""
-    if expression == floor.moment:
-        return floor.start
-    if not isinstance(expression, Call):
-        return expression
-    arguments = tuple(_with_start(argument, floor) for argument in expression.arguments)
-    return replace(expression, arguments=arguments)
-
-
 def _refines_in_one_zone(stored: Granularity, wanted: Granularity) -> bool:
     """Whether two granularities would refine if they were in the same zone."""
     if stored.timezone == wanted.timezone or wanted.is_none or stored.is_all:
@@ -262,3 +156,82 @@ def _refines_in_one_zone(stored: Granularity, wanted: Granularity) -> bool:
         return bool(wanted.months) and wanted.months % stored.months == 0
     same_clock = not wanted.micros or wanted.micros % stored.micros == 0
     return same_clock and stored.length_micros <= wanted.length_micros
+
+
+def _argument_from(whole: Expression, column: Column, value: Expression) -> Expression | None:
+    """Return a column as a function of `whole`, which is computed from it and has this value.
+
+    None if different values of the column may have one value of `whole`, as far as is known.
+    """
+    if whole == column:
+        return value
+    if not isinstance(whole, Call) or whole.function not in _INVERTED:
+        return None
+    found = _INVERTED[whole.function](whole, value)
+    return None if found is None else _argument_from(found[0], column, found[1])
+
+
+def _of_cast(call: Call, value: Expression) -> _Inverted | None:
+    (inner,) = call.arguments
+    is_text = call.type == pa.string()
+    keeps_value = is_integral(inner.type) or inner.type == pa.date32()
+    if not (keeps_value if is_text else is_lossless(inner.type, call.type)):
+        return None
+    return inner, cast_to(value, inner.type, "UTC")
+
+
+def _of_sum(call: Call, value: Expression) -> _Inverted | None:
+    plain, constant = call.arguments  # canonical: a constant stands on the right
+    if not is_integral(call.type) or not isinstance(constant, Literal) or constant.value is None:
+        return None
+    return plain, Call(call.type, "-", (value, constant))
+
+
+def _of_difference(call: Call, value: Expression) -> _Inverted | None:
+    left, right = call.arguments
+    if not is_integral(call.type):
+        return None
+    if isinstance(right, Literal) and right.value is not None:
+        return left, Call(call.type, "+", (value, right))
+    if isinstance(left, Literal) and left.value is not None:
+        return right, Call(call.type, "-", (left, value))
+    return None
+
+
+def _of_negation(call: Call, value: Expression) -> _Inverted | None:
+    if not is_integral(call.type):
+        return None
+    return call.arguments[0], Call(call.type, "negative", (value,))
+
+
+def _of_concatenation(call: Call, value: Expression) -> _Inverted | None:
+    places = [n for n, part in enumerate(call.arguments) if not isinstance(part, Literal)]
+    if len(places) != 1 or call.type != pa.string():
+        return None
+    (place,) = places
+    before, after = (
+        sum(len(str(part.value)) for part in parts if isinstance(part, Literal))
+        for parts in (call.arguments[:place], call.arguments[place + 1 :])
+    )
+    text = f"substring(whole, {before + 1}, length(whole) - {before + after})"
+    bound = bind(text, pa.schema([(_WHOLE.name, _WHOLE.type)]))
+    return call.arguments[place], _replaced(bound, _WHOLE, value)
+
+
+_INVERTED: Final[dict[str, Callable[[Call, Expression], _Inverted | None]]] = {
+    "cast": _of_cast,
+    "+": _of_sum,
+    "-": _of_difference,
+    "negative": _of_negation,
+    "concat": _of_concatenation,
+}
+
+
+def _replaced(expression: Expression, part: Expression, instead: Expression) -> Expression:
+    """Return an expression with another one for a part."""
+    if expression == part:
+        return instead
+    if not isinstance(expression, Call):
+        return expression
+    arguments = tuple(_replaced(argument, part, instead) for argument in expression.arguments)
+    return replace(expression, arguments=arguments)

@@ -45,12 +45,9 @@ from projseg.memory.forks import cached_property
 
 Refinement = tuple[Granularity, Granularity, str]
 """(stored granularity, granularity asked for, the column of both)."""
-
-
 Steady = tuple[Granularity, Expression]
 """(stored granularity of a time, an expression of that time)."""
 
-Fill = Callable[[Expression], Expression]
 _Feed = TypeVar("_Feed", bound=Feed)
 
 
@@ -267,15 +264,32 @@ def filled_plan(plan: SourcePlan, zones: ZoneSets) -> SourcePlan:
     subtracted_rows = plan.subtracted_rows
     if subtracted_rows is not None:
         feeds = tuple(_filled_feed(feed, fill) for feed in subtracted_rows.reversal.feeds)
-        reversal = msgspec.structs.replace(subtracted_rows.reversal, feeds=feeds)
-        subtracted_rows = msgspec.structs.replace(subtracted_rows, reversal=reversal)
-    return msgspec.structs.replace(
+        reversal = replace(subtracted_rows.reversal, feeds=feeds)
+        subtracted_rows = replace(subtracted_rows, reversal=reversal)
+    return replace(
         plan,
         keys=tuple(map(fill, plan.keys)),
         feeds=tuple(_filled_feed(feed, fill) for feed in plan.feeds),
         filter=None if plan.filter is None else fill(plan.filter),
         subtracted_rows=subtracted_rows,
     )
+
+
+def _filled_feed(feed: _Feed, fill: Callable[[Expression], Expression]) -> _Feed:
+    if isinstance(feed, FoldSeveral):
+        return replace(feed, feeds=tuple(_filled_feed(f, fill) for f in feed.feeds))
+    if isinstance(feed, FoldMultiple):
+        factors = tuple(map(fill, feed.factors))
+        return replace(feed, feed=_filled_feed(feed.feed, fill), factors=factors)
+    if isinstance(feed, Known):
+        return feed
+    condition = None if feed.filter is None else fill(feed.filter)
+    if isinstance(feed, MergeStates):
+        return replace(feed, filter=condition)
+    if isinstance(feed, AddFunction):
+        return replace(feed, argument=fill(feed.argument), filter=condition)
+    arguments = tuple(map(fill, feed.arguments))
+    return replace(feed, arguments=arguments, filter=condition)
 
 
 def is_placeholder(expression: Expression | None) -> bool:
@@ -298,20 +312,3 @@ def expressions_of(feed: Feed) -> Iterator[Expression | None]:
             yield feed.argument
         elif not isinstance(feed, MergeStates):
             yield from feed.arguments
-
-
-def _filled_feed(feed: _Feed, fill: Fill) -> _Feed:
-    if isinstance(feed, FoldSeveral):
-        return msgspec.structs.replace(feed, feeds=tuple(_filled_feed(f, fill) for f in feed.feeds))
-    if isinstance(feed, FoldMultiple):
-        factors = tuple(map(fill, feed.factors))
-        return msgspec.structs.replace(feed, feed=_filled_feed(feed.feed, fill), factors=factors)
-    if isinstance(feed, Known):
-        return feed
-    condition = None if feed.filter is None else fill(feed.filter)
-    if isinstance(feed, MergeStates):
-        return msgspec.structs.replace(feed, filter=condition)
-    if isinstance(feed, AddFunction):
-        return msgspec.structs.replace(feed, argument=fill(feed.argument), filter=condition)
-    arguments = tuple(map(fill, feed.arguments))
-    return msgspec.structs.replace(feed, arguments=arguments, filter=condition)

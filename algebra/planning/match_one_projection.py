@@ -202,13 +202,7 @@ def matched_conditions(
 def _stored_conditions(
     conditions: Iterable[Expression], rewriter: GroupingRewriter
 ) -> tuple[list[Expression], dict[Expression, Reason]]:
-    """Return conditions that are left to check, over grouping columns.
-
-    Returns
-    -------
-    tuple of list and dict
-        Conditions over grouping columns; and those that these do not decide, each with the reason.
-    """
+    """Return conditions over grouping columns, and those that these do not decide, with why."""
     kept: list[Expression] = []
     undecided: dict[Expression, Reason] = {}
     for condition in conditions:
@@ -277,13 +271,10 @@ def _needed(expression: Expression, view: SegmentView) -> frozenset[str]:
 
 def _missing(key: Expression, column: str, time_column: str | None) -> Reason:
     is_column = isinstance(key, Column)
-    text = column if is_column else to_sql(key)
+    code = ReasonCode.MISSING_GROUPING_COLUMN if is_column else ReasonCode.MISSING_VIRTUAL_COLUMN
     if column == time_column:
-        return Reason(ReasonCode.GRANULARITY_TOO_COARSE, text)
-    is_plain = (
-        ReasonCode.MISSING_GROUPING_COLUMN if is_column else ReasonCode.MISSING_VIRTUAL_COLUMN
-    )
-    return Reason(is_plain, text)
+        code = ReasonCode.GRANULARITY_TOO_COARSE
+    return Reason(code, column if is_column else to_sql(key))
 
 
 def _bits(mask: int) -> list[int]:

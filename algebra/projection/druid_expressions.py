@@ -65,7 +65,7 @@ def translate_expression(text: str, names: Mapping[str, str]) -> str:
         PROJSEG_BAD_EXPRESSION if the text is not a Druid expression.
     LimitExceededError
         PROJSEG_EXPRESSION_TOO_LONG if the text or its translation exceeds a limit of
-        `expressions.limits`.
+        `expression_limits`.
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_FUNCTION for a function without a translation.
     """

@@ -16,7 +16,6 @@ from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import InvalidInputError, did_you_mean
 
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
-
 _COLUMN: Final = ("column", "dimension")
 
 
@@ -129,9 +128,8 @@ class DruidFilters:
         InvalidInputError
             PROJSEG_BAD_PROJECTION if the object is not a filter of a known form.
         """
-        kinds = tuple(_KINDS)
         node = DruidObject(given, owner, "filter")
-        keys, translate = _KINDS[node.choice("type", kinds)]
+        keys, translate = _KINDS[node.choice("type", _KINDS)]
         node.allow("type", *keys)
         return translate(self, node)
 
@@ -222,10 +220,6 @@ def _membership(filters: DruidFilters, node: DruidObject, key: str) -> str:
     return "(" + (" OR ".join(parts) or "FALSE") + ")"
 
 
-def _in_type(filters: DruidFilters, node: DruidObject) -> str:
-    return _membership(filters, node, "sortedValues" if node.has("sortedValues") else "values")
-
-
 def _range(
     filters: DruidFilters, node: DruidObject, lower_open: str, upper_open: str
 ) -> tuple[str, list[str]]:
@@ -238,10 +232,6 @@ def _range(
     if not parts:
         node.refuse("needs lower or upper")
     return column, parts
-
-
-def _typed_range(filters: DruidFilters, node: DruidObject) -> str:
-    return "(" + " AND ".join(_range(filters, node, "lowerOpen", "upperOpen")[1]) + ")"
 
 
 def _bound(filters: DruidFilters, node: DruidObject) -> str:
@@ -266,8 +256,8 @@ def _like(filters: DruidFilters, node: DruidObject) -> str:
 _LITERALS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, str], str]], ...]] = (
     (pa.types.is_string, lambda text, owner: quoted_text(text)),
     (pa.types.is_boolean, _boolean),
-    (pa.types.is_integer, lambda text, owner: _number(text, owner)),
-    (pa.types.is_decimal, lambda text, owner: _number(text, owner)),
+    (pa.types.is_integer, _number),
+    (pa.types.is_decimal, _number),
     (pa.types.is_floating, lambda text, owner: f"CAST('{_number(text, owner)}' AS DOUBLE)"),
     (pa.types.is_timestamp, _timestamp),
     (pa.types.is_date, lambda text, owner: f"DATE {quoted_text(text)}"),
@@ -279,10 +269,13 @@ _KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[DruidFilters, DruidObje
         lambda f, n: _equality(f, n, "matchValue"),
     ),
     "in": ((*_COLUMN, "values"), lambda f, n: _membership(f, n, "values")),
-    "inType": ((*_COLUMN, "matchValueType", "values", "sortedValues"), _in_type),
+    "inType": (
+        (*_COLUMN, "matchValueType", "values", "sortedValues"),
+        lambda f, n: _membership(f, n, "sortedValues" if n.has("sortedValues") else "values"),
+    ),
     "range": (
         (*_COLUMN, "matchValueType", "lower", "upper", "lowerOpen", "upperOpen"),
-        _typed_range,
+        lambda f, n: "(" + " AND ".join(_range(f, n, "lowerOpen", "upperOpen")[1]) + ")",
     ),
     "bound": (
         (*_COLUMN, "lower", "upper", "lowerStrict", "upperStrict", "ordering"),

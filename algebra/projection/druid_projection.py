@@ -16,10 +16,11 @@ from projseg.algebra.projection.druid_expressions import quote_column, translate
 from projseg.algebra.projection.druid_filters import DruidFilters, DruidObject
 from projseg.errors import InvalidInputError, did_you_mean
 
-TIME_NAME: Final = "__time"
-
+_TIME_NAME: Final = "__time"
 _FIELD: Final = ("fieldName", "expression")
 _KINDS: Final = {"long": True, "double": False, "float": False}
+
+_Translate = Callable[["_Declaration", DruidObject], str]
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ class _Declaration:
         self.time_column = time_column
         self.names: dict[str, str] = {}
         self.types: dict[str, pa.DataType] = {field.name: field.type for field in schema}
-        if time_column is not None and TIME_NAME not in self.types:
-            self.names[TIME_NAME] = quote_column(time_column, {})
-            self.types[TIME_NAME] = schema.field(time_column).type
+        if time_column is not None and _TIME_NAME not in self.types:
+            self.names[_TIME_NAME] = quote_column(time_column, {})
+            self.types[_TIME_NAME] = schema.field(time_column).type
 
     def filters(self) -> DruidFilters:
         return DruidFilters(self.names, self.types)
@@ -98,7 +99,7 @@ class _Declaration:
             node.choice("type", ("string", "long", "float", "double", "auto"))
         name = node.text("name")
         self.require_known(node, name)
-        alias = self.time_column if name == TIME_NAME and self.time_column else name
+        alias = self.time_column if name == _TIME_NAME and self.time_column else name
         return f"{quote_column(name, self.names)} AS {quote_column(alias, {})}"
 
     def require_known(self, node: DruidObject, name: str) -> None:
@@ -135,7 +136,7 @@ class _Declaration:
         return quote_column(name, self.names), self.types.get(name)
 
 
-def _numeric(function: str, as_integer: bool) -> Callable[[_Declaration, DruidObject], str]:
+def _numeric(function: str, as_integer: bool) -> _Translate:
     """Return the translator of longSum, doubleMax and so on; it casts a column of another kind."""
 
     def translate(declaration: _Declaration, node: DruidObject) -> str:
@@ -150,10 +151,10 @@ def _numeric(function: str, as_integer: bool) -> Callable[[_Declaration, DruidOb
     return translate
 
 
-def _by_time(function: str, by: str) -> Callable[[_Declaration, DruidObject], str]:
+def _by_time(function: str, by: str) -> _Translate:
     def translate(declaration: _Declaration, node: DruidObject) -> str:
         text, _ = declaration.input(node)
-        if not node.has("timeColumn") or node.value("timeColumn") == TIME_NAME:
+        if not node.has("timeColumn") or node.value("timeColumn") == _TIME_NAME:
             return f"{function}({text})"
         name = node.text("timeColumn")
         declaration.require_known(node, name)
@@ -215,7 +216,6 @@ def _theta(declaration: _Declaration, node: DruidObject) -> str:
     return f"theta_sketch_agg({text}, {size.bit_length() - 1})"
 
 
-_Translate = Callable[["_Declaration", DruidObject], str]
 _AGGREGATORS: Final[Mapping[str, tuple[tuple[str, ...], _Translate]]] = {
     "count": ((), lambda declaration, node: "count(*)"),
     **{

@@ -13,7 +13,8 @@ import pyarrow as pa
 from projseg.algebra.aggregates.call import call_text
 from projseg.algebra.aggregates.expression import bind_output, stored_calls
 from projseg.algebra.aggregates.state_columns import decompose
-from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named, split_list
+from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.dialect import split_list
 from projseg.algebra.expressions.expression_limits import JSON_DEPTH_MAX, is_too_deep_json
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.tree import Column, Expression

@@ -259,7 +259,7 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         found = [
             TimeGrouping(index, granularity)
             for index, named in enumerate(self.grouping)
-            if (granularity := pure_floor(named.expression, self.time_column)) is not None
+            if (granularity := _pure_floor(named.expression, self.time_column)) is not None
         ]
         return min(found, key=lambda t: t.granularity.length_micros) if found else None
 
@@ -300,11 +300,8 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         return frozenset[str]().union(*(named.expression.columns for named in self.grouping))
 
 
-def pure_floor(expression: Expression, time_column: str | None) -> Granularity | None:
-    """Return the granularity of an expression that is a plain UTC floor of the time column.
-
-    It is NONE for the column itself, and None for other expressions, zones and origins.
-    """
+def _pure_floor(expression: Expression, time_column: str | None) -> Granularity | None:
+    """Return the granularity of a plain UTC floor of the time column, NONE of the column itself."""
     if isinstance(expression, Column):
         is_time = expression.name == time_column and pa.types.is_temporal(expression.type)
         return Granularity.NONE if is_time else None

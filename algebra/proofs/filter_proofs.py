@@ -234,7 +234,7 @@ class ZoneSets:
     def _compute(self, term: Expression) -> ValueSet:
         if isinstance(term, Column):
             facts = self._facts.columns.get(term.name)
-            return column_values(facts, term.type, self._facts.row_count)
+            return _column_values(facts, term.type, self._facts.row_count)
         if (constant := self.constant(term)) is not None:
             is_null = constant.value is None
             found = NULL_ONLY if is_null else only(constant.value, term.type)
@@ -247,7 +247,7 @@ class ZoneSets:
         return ANYTHING
 
 
-def column_values(facts: ColumnFacts | None, arrow_type: pa.DataType, row_count: int) -> ValueSet:
+def _column_values(facts: ColumnFacts | None, arrow_type: pa.DataType, row_count: int) -> ValueSet:
     """Return a set that holds all of a column's values in a segment of `row_count` rows."""
     if row_count == 0:
         return NOTHING

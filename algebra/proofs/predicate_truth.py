@@ -8,9 +8,9 @@ conditions.
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final
 
@@ -18,7 +18,15 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.tree import Call, Column, Cut, Expression, Literal, end_of_prefix
+from projseg.algebra.expressions.tree import (
+    Call,
+    Column,
+    Cut,
+    Expression,
+    Literal,
+    end_of_prefix,
+    micros_datetime,
+)
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,
@@ -35,8 +43,6 @@ from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.memory.forks import cached_property
 
 _COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
-
-_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 class Truth(msgspec.Struct, frozen=True, dict=True):
@@ -91,13 +97,10 @@ def stated_truth(predicate: Expression) -> Truth | None:
     """Return the truth of a predicate over the term that it compares, as it is written."""
     if not isinstance(predicate, Call):
         return _truth_of_term(predicate) if isinstance(predicate, Column) else None
-    if predicate.function in _CONNECTIVES:
-        return _CONNECTIVES[predicate.function](predicate)
     if predicate.function in _COMPARISONS:
         return _comparison(predicate)
-    if predicate.function in _LEAVES:
-        return _LEAVES[predicate.function](predicate)
-    return None
+    truth = _TRUTHS.get(predicate.function)
+    return None if truth is None else truth(predicate)
 
 
 def _truth_of_term(term: Expression) -> Truth | None:
@@ -105,26 +108,18 @@ def _truth_of_term(term: Expression) -> Truth | None:
     return None if true is None else Truth(term, true, true.complement().without_null())
 
 
-def _all_of(predicate: Call) -> Truth | None:
+def _connected(predicate: Call) -> Truth | None:
+    """Return the truth of AND or OR, whose operands must be over one term."""
     parts = [truth_of(part) for part in predicate.arguments]
     found = [part for part in parts if part is not None]
     if len(found) < len(parts) or len({part.term for part in found}) != 1:
         return None
     true, false, defined = found[0].true, found[0].false, found[0].defined
     for part in found[1:]:
-        true, false = true.intersection(part.true), false.union(part.false)
-        defined = defined.intersection(part.defined)
-    return Truth(found[0].term, true, false, defined)
-
-
-def _any_of(predicate: Call) -> Truth | None:
-    parts = [truth_of(part) for part in predicate.arguments]
-    found = [part for part in parts if part is not None]
-    if len(found) < len(parts) or len({part.term for part in found}) != 1:
-        return None
-    true, false, defined = found[0].true, found[0].false, found[0].defined
-    for part in found[1:]:
-        true, false = true.union(part.true), false.intersection(part.false)
+        if predicate.function == "and":
+            true, false = true.intersection(part.true), false.union(part.false)
+        else:
+            true, false = true.union(part.true), false.intersection(part.false)
         defined = defined.intersection(part.defined)
     return Truth(found[0].term, true, false, defined)
 
@@ -208,12 +203,10 @@ def prefixed(prefix: str) -> ValueSet:
     return ValueSet(((1, prefix, 0), end_of_prefix(prefix))) if prefix else ANY_VALUE
 
 
-_CONNECTIVES: Final[dict[str, Callable[[Call], Truth | None]]] = {
-    "and": _all_of,
-    "or": _any_of,
+_TRUTHS: Final[dict[str, Callable[[Call], Truth | None]]] = {
+    "and": _connected,
+    "or": _connected,
     "not": _negation,
-}
-_LEAVES: Final[dict[str, Callable[[Call], Truth | None]]] = {
     "in": _membership,
     "is_null": _is_null,
     "isnan": _is_nan,
@@ -289,6 +282,5 @@ def time_literal(micros: int, arrow_type: pa.DataType) -> Literal:
     """Return a bound on a timestamp, timestamp_ntz or date; a date's is rounded up to a day."""
     if pa.types.is_date32(arrow_type):
         days = -(-micros // DAY)
-        return Literal(arrow_type, _EPOCH.date() + datetime.timedelta(days=days))
-    moment = _EPOCH + datetime.timedelta(microseconds=micros)
-    return Literal(arrow_type, moment.replace(tzinfo=datetime.UTC) if arrow_type.tz else moment)
+        return Literal(arrow_type, date(1970, 1, 1) + timedelta(days=days))
+    return Literal(arrow_type, micros_datetime(micros, arrow_type))

@@ -33,7 +33,6 @@ from projseg.segment_format.logical_types import is_nested, type_name
 
 # What is computed of a query, whatever rows it asks for.
 _OF_ALL_ROWS: Final = ("scanned", "primitives_of", "primitives")
-
 _SUFFIX: Final = re.compile(
     r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",
     re.IGNORECASE | re.DOTALL,

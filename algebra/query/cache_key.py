@@ -21,13 +21,14 @@ from projseg.algebra.query.request import Query, arguments_of, output_texts
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjsegError
 
-PREFIX: Final = "literal_"
+_PREFIX: Final = "literal_"
 _TEXTS_KEPT: Final = 1024
 _CHARACTERS_MAX: Final = 10_000
 _DIGITS_MAX: Final = 18
 _DIGITS: Final = re.compile("[0-9]+")
+_TEXT_OR_DIGITS: Final = re.compile("'[^']*'|[0-9]+")
 # With these a text is more than names, operators and plain constants.
-_OTHER: Final = re.compile(rf"[\"`?;]|--|/\*|{PREFIX}", re.IGNORECASE)
+_OTHER: Final = re.compile(rf"[\"`?;]|--|/\*|{_PREFIX}", re.IGNORECASE)
 # In samples each text is 'a' and each number 1.
 _NUMBER: Final = r"1(?![\w.])"
 _SCAN: Final = re.compile(
@@ -41,7 +42,7 @@ _SCAN: Final = re.compile(
     re.IGNORECASE,
 )
 _CONSTANT: Final = re.compile(r"'a'|1")
-_PARAMETER: Final = re.compile(rf":{PREFIX}([a-z]+)_\d+")
+_PARAMETER: Final = re.compile(rf":{_PREFIX}([a-z]+)_\d+")
 _SAMPLES: Final = {
     "text": "'a'",
     "typed": "'a'",
@@ -51,8 +52,6 @@ _SAMPLES: Final = {
     "numbers": "-1, 2",
 }
 _COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
-
-_EITHER: Final = re.compile("'[^']*'|[0-9]+")
 
 
 class Meaning(NamedTuple):
@@ -191,7 +190,7 @@ def lifted_literals(text: str, written: frozenset[str] = frozenset()) -> Lifted 
     shape = _shape(tuple(_DIGITS.split(outside)))
     if not shape.places:
         return None
-    constants = _constants(text) if len(quoted) > 1 else _DIGITS.findall(text)
+    constants = (_TEXT_OR_DIGITS if len(quoted) > 1 else _DIGITS).findall(text)
     found = _written(shape, constants, None)
     kept = _beside_columns(found) - written
     if not kept:
@@ -206,10 +205,6 @@ def lifted_literals(text: str, written: frozenset[str] = frozenset()) -> Lifted 
     if len(kept) < len(shape.places):
         found = _written(shape, constants, kept)
     return Lifted(found, values)
-
-
-def _constants(text: str) -> list[str]:
-    return _EITHER.findall(text)
 
 
 def _written(shape: _Shape, constants: list[str], kept: frozenset[str] | None) -> str:
@@ -272,7 +267,7 @@ def _shape(outside: tuple[str, ...]) -> _Shape:
         start, end = match.span(kind)
         before = tuple(_CONSTANT.split(sample[done:start]))
         count += len(before) - 1
-        name = f"{PREFIX}{kind}_{len(places)}"
+        name = f"{_PREFIX}{kind}_{len(places)}"
         pieces = tuple(_CONSTANT.split(match[kind]))
         parameter = f"IN (:{name})" if kind in ("texts", "numbers") else f":{name}"
         if kind == "typed":
@@ -293,22 +288,19 @@ def _beside_columns(text: str) -> frozenset[str]:
     to the one beside it, or be no constant at all.
     """
     try:
-        tree, written = parse_sql(text), parse_sql(_PARAMETER.sub(_sample, text))
+        tree = parse_sql(text)
+        written = parse_sql(_PARAMETER.sub(lambda match: _SAMPLES[match[1]], text))
     except ProjsegError:
         return frozenset()
     found = set()
     filled = tree.copy()
     for parameter in list(filled.find_all(exp.Placeholder)):
-        if not parameter.name.startswith(PREFIX):
+        if not parameter.name.startswith(_PREFIX):
             continue
         if _is_beside_column(parameter):
             found.add(parameter.name)
         _fill(parameter)
     return frozenset(found) if filled == written else frozenset()
-
-
-def _sample(match: re.Match[str]) -> str:
-    return _SAMPLES[match[1]]
 
 
 def _fill(parameter: exp.Placeholder) -> None:

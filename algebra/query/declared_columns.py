@@ -9,7 +9,6 @@ stored in its declared type costs nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace as dataclass_replace
 from dataclasses import replace as replace_fields
 
 import msgspec
@@ -119,7 +118,7 @@ def bind_declared(
     outer = bind_query(
         declared.schema,
         declared.name_of(time_column),
-        dataclass_replace(query, interval=None),
+        replace_fields(query, interval=None),
         has_instant=has_instant,
     )
     return over_stored(outer, declared, schema, time_column, query)

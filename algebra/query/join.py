@@ -16,9 +16,8 @@ from projseg.errors import (
     without_secrets,
 )
 
-HOWS: Final = ("inner", "left", "semi", "anti")
+_HOWS: Final = ("inner", "left", "semi", "anti")
 _JSON_FIELDS: Final = ("table", "on", "name", "how", "where", "version")
-
 _SEVERAL_ROWS: Final = re.compile(r"join '(.*?)': several of its rows have (.*), so a row would")
 
 
@@ -81,8 +80,8 @@ class Join:
             is_optional = name in ("name", "where")
             if not isinstance(value, str) and not (is_optional and value is None):
                 raise _bad(f"{name} takes a text, found {value!r}")
-        if self.how not in HOWS:
-            raise _bad(f"how is {self.how!r}; it is one of {', '.join(HOWS)}")
+        if self.how not in _HOWS:
+            raise _bad(f"how is {self.how!r}; it is one of {', '.join(_HOWS)}")
         if type(self.version) not in (int, type(None)):
             raise _bad(f"version is {self.version!r}; it is a number")
         if self.name is None:

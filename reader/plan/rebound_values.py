@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from projseg.algebra.expressions.coercion import cast_to, is_datetime, is_integr
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.sql_parameters import Argument, Arguments, parameter_names
 from projseg.algebra.expressions.sql_words import written_type
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, datetime_micros
 from projseg.algebra.proofs.predicate_truth import intersection
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query, output_texts
@@ -31,9 +31,8 @@ from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.segment_format.logical_types import TIMESTAMP
 
 _ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?")
-_EPOCH: Final = datetime(1970, 1, 1)
-_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+_EPOCH: Final = date(1970, 1, 1)
+
 _BOUNDS: Final[dict[type[exp.Expression], str]] = {
     exp.EQ: "=",
     exp.LT: "<",
@@ -295,8 +294,8 @@ class TimeSlots(NamedTuple):
         if value.type == pa.string():
             plain = self._moment(value)
         if isinstance(plain, datetime):
-            return (plain - (_EPOCH if plain.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND
-        days: int = (plain - _EPOCH.date()).days
+            return datetime_micros(plain)
+        days: int = (plain - _EPOCH).days
         return days * DAY
 
     def _moment(self, text: Literal) -> datetime | date:

@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scale import tries
 
-from projseg.algebra.expressions.bind import bind, bind_named, split_list
+from projseg.algebra.expressions.bind import bind, bind_named
 from projseg.algebra.expressions.binder import Binder
 from projseg.algebra.expressions.canonical import canonical, conjunction, conjuncts
-from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.dialect import parse_sql, split_list
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Literal

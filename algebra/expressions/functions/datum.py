@@ -28,20 +28,16 @@ from projseg.segment_format.arrow_arrays import (
 )
 from projseg.segment_format.logical_types import type_name
 
+TEXT_BYTES_MAX: Final = 16 << 20
+"""Bytes of text that a call may make for several rows; more if its arguments are that large."""
+SEARCHED_TEXTS_MIN: Final = 1 << 16
+"""So many texts are searched in compiled code; fewer by Arrow, before that is loaded."""
+_GROWTH_MAX: Final = 2  # times what the arguments take
+_OBJECT_ROWS: Final = 1 << 16  # how many rows are turned into Python objects at a time
 _INT_MAX: Final = (1 << 31) - 1
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 """A column of values, or one value for all rows; at least one argument of a call is a column."""
-
-TEXT_BYTES_MAX: Final = 16 << 20
-"""Bytes of text that a call may make for several rows; more if its arguments are that large."""
-
-_GROWTH_MAX: Final = 2  # times what the arguments take
-
-_OBJECT_ROWS: Final = 1 << 16  # how many rows are turned into Python objects at a time
-
-SEARCHED_TEXTS_MIN: Final = 1 << 16
-"""So many texts are searched in compiled code; fewer by Arrow, before that is loaded."""
 
 
 def overflow(message: str) -> EvaluationError:
@@ -208,15 +204,13 @@ def true_mask(array: Datum, row_count: int) -> NDArray[np.bool_]:
     return filled_values(as_array(array, row_count), False)
 
 
-# How much text one evaluation may make; functions that lengthen text check it before they do.
-#
-# A few bytes of a file or a query can stand for any amount of text: by `repeat` or `lpad`, or by
-# one long text of a dictionary that is joined with a number of each row. Callers that evaluate many
-# rows try fewer rows at a time when `TextsTooLargeError` is raised.
-
-
 class TextsTooLargeError(LimitExceededError):
-    """The texts of several rows take too much memory together; those of fewer rows may fit."""
+    """The texts of several rows take too much memory together; those of fewer rows may fit.
+
+    A few bytes of a file or a query can stand for any amount of text: by `repeat` or `lpad`, or by
+    one long text of a dictionary that is joined with a number of each row. Functions that lengthen
+    text check before they do; callers that evaluate many rows then try fewer at a time.
+    """
 
 
 def texts_too_large(row_count: int) -> TextsTooLargeError:

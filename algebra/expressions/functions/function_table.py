@@ -49,7 +49,6 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **text_match.FUNCTIONS,
     **text_parts.FUNCTIONS,
     **time_construction.FUNCTIONS,
-    **time_construction.BUCKET_FUNCTIONS,
     **time_fields.FUNCTIONS,
     **time_floor.FUNCTIONS,
     **time_texts.FUNCTIONS,

@@ -62,7 +62,6 @@ from projseg.segment_format.arrow_arrays import filled_values, scalar_of
 from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 _SECONDS: Final = pa.decimal128(16, 6)
-
 _PACKED_MONTH: Final = 32
 _MONTHS: Final = {
     unit: months * _PACKED_MONTH for unit, months in (("MONTH", 1), ("QUARTER", 3), ("YEAR", 12))
@@ -188,28 +187,6 @@ def _timestampdiff_text(call: Call, write: Writer) -> str:
     return f"timestampdiff({call.parameters[0]}, {', '.join(map(write, call.arguments))})"
 
 
-FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "make_date": _raising(_make_date, rising, Spelling("make_date", _build_make_date, 3, 3)),
-    "make_timestamp_ntz": _raising(
-        _make_timestamp_ntz,
-        unordered,
-        Spelling("make_timestamp_ntz", _build_make_timestamp_ntz, 6, 6),
-        Spelling("make_timestamp", _build_make_timestamp, 6, 7, aliases=("make_timestamp_ltz",)),
-    ),
-    "timestampdiff": ScalarFunction(
-        spellings=(Spelling("timestampdiff", _build_timestampdiff, 3, 3),),
-        evaluate=_timestampdiff,
-        in_blocks=NoBlocks.COLUMNS,
-        nulls=Nulls.FROM_ANY,
-        null_only_from_null=always,
-        may_fail=never,
-        order=unordered,
-        text=_timestampdiff_text,
-        zone=zone_in_parameters,
-    ),
-}
-
-
 def _build_time_bucket(arguments: tuple[Expression, ...], zone: str) -> Expression:
     """Build `time_bucket(interval, x[, origin])`; days and months follow the session's clock."""
     argument = as_timestamp(arguments[1], "time_bucket", zone)
@@ -275,14 +252,32 @@ def _time_bucket(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.A
     return in_range(start_of(steps), call, valid)
 
 
-def _text(call: Call, write: Writer) -> str:
+def _time_bucket_text(call: Call, write: Writer) -> str:
     months, micros, origin = (int(str(part)) for part in call.parameters[:3])
     size = Span(months, micros // DAY, micros % DAY).text
     origin_text = f"TIMESTAMP '{np.datetime64(origin, 'us')}Z'"
     return f"time_bucket(INTERVAL '{size}', {write(call.arguments[0])}, {origin_text})"
 
 
-BUCKET_FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "make_date": _raising(_make_date, rising, Spelling("make_date", _build_make_date, 3, 3)),
+    "make_timestamp_ntz": _raising(
+        _make_timestamp_ntz,
+        unordered,
+        Spelling("make_timestamp_ntz", _build_make_timestamp_ntz, 6, 6),
+        Spelling("make_timestamp", _build_make_timestamp, 6, 7, aliases=("make_timestamp_ltz",)),
+    ),
+    "timestampdiff": ScalarFunction(
+        spellings=(Spelling("timestampdiff", _build_timestampdiff, 3, 3),),
+        evaluate=_timestampdiff,
+        in_blocks=NoBlocks.COLUMNS,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+        text=_timestampdiff_text,
+        zone=zone_in_parameters,
+    ),
     "time_bucket": ScalarFunction(
         spellings=(Spelling("time_bucket", _build_time_bucket, 2, 3),),
         evaluate=_time_bucket,
@@ -291,7 +286,7 @@ BUCKET_FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         null_only_from_null=never,
         may_fail=always,
         order=rising,
-        text=_text,
+        text=_time_bucket_text,
         zone=zone_in_parameters,
-    )
+    ),
 }
