@@ -17,7 +17,6 @@ from projseg.kernels.runtime.kernel import Narrow, kernel
 from projseg.memory.memory_pool import empty, zeros
 
 _PART_BITS: Final = 8  # more parts than this are slower to write to
-
 # Pairs are marked while at most so many are possible for each row.
 _MARKS_A_ROW: Final = 8
 _MARKS_MIN: Final = 1 << 16

@@ -1,5 +1,11 @@
 """Integers packed to bits, as runs and as differences; the statistics that choose an encoding.
 
+Packing is laid out so that unpacking is straight SIMD code. The values of a page form a matrix of W
+rows, W = the bits of a word, row by row: `lanes = ceil(n / W)` columns. Each column is one bit
+stream: row r starts at bit `r * width`. Words are stored row by row too, so all lanes of a row
+share one word row and one shift, and the inner loop runs over neighbouring words and neighbouring
+outputs. SPEC.md section 6.3.
+
 The statistics are their range and runs, their common factor, and the decimal zeros at their end.
 """
 
@@ -14,22 +20,14 @@ from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import Integers, are_few, kernel
 from projseg.memory.memory_pool import empty
 
-# Pack integers into `width` bits each, laid out so that unpacking is straight SIMD code.
-#
-# The values of a page form a matrix of W rows, W = the bits of a word, row by row: `lanes = ceil(n
-# / W)` columns. Each column is one bit stream: row r starts at bit `r * width`. Words are stored
-# row by row too, so all lanes of a row share one word row and one shift, and the inner loop runs
-# over neighbouring words and neighbouring outputs. SPEC.md section 6.3.
-
-NARROW_WIDTH_MAX = 32  # beyond it words are 64 bits wide
-
 ZEROS_MAX: Final = 18
+_NARROW_WIDTH_MAX: Final = 32  # beyond it words are 64 bits wide
 _DIGITS_A_STEP: Final = 9  # of a divisor of 32 bits
 
 
 def word_bits(width: int) -> int:
     """Return the size of the words that hold values of `width` bits: 32 or 64."""
-    return 32 if width <= NARROW_WIDTH_MAX else 64
+    return 32 if width <= _NARROW_WIDTH_MAX else 64
 
 
 def word_count(value_count: int, width: int) -> int:

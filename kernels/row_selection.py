@@ -15,7 +15,6 @@ from projseg.memory.memory_pool import empty
 # Comparing with so many ids, several rows at once, is faster than looking each row up.
 _COMPARED_IDS_MAX: Final = 8
 _BLOCK_ROWS: Final = 1 << 12
-
 # One kernel for each width of value, whatever its type.
 _WORDS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _COPIED: Final = 16  # bytes of text that are copied at once

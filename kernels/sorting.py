@@ -19,21 +19,17 @@ from projseg.kernels.runtime.kernel import Narrow, inlined_kernel, kernel, widen
 from projseg.kernels.texts.text_bytes import checked_texts
 from projseg.memory.memory_pool import empty
 
-_MAGNITUDE: Final = (1 << 63) - 1
-
 KEY_BYTES: Final = 8
-
+_MAGNITUDE: Final = (1 << 63) - 1
 _U = np.uint64
 
 
-# Floats as doubles, by IEEE 754: what overflows is infinite and what is invalid is NaN.
-#
-# NumPy warns of both, even if a signalling NaN is only copied. The warnings are switched off, since
-# a file may hold any values.
-
-
 def as_doubles(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return numbers as float64[n]: the same array, if it has that dtype."""
+    """Return numbers as float64[n]: the same array, if it has that dtype.
+
+    By IEEE 754 what overflows is infinite and what is invalid is NaN. NumPy warns of both, even if
+    a signalling NaN is only copied; a file may hold any values.
+    """
     with np.errstate(invalid="ignore"):
         return values.astype(np.float64, copy=False)
 

@@ -36,7 +36,7 @@ from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.metadata.known_properties import ProjectionScope
 from projseg.writer.sort_order import sorted_row_ids
 
-REASON_CHARACTERS_MAX: Final = 1000
+NOT_BUILT_CHARACTERS_MAX: Final = 1000
 _ROWS_MIN: Final = 1 << 14
 
 _Column = tuple[Role, str, Vector]
@@ -305,7 +305,7 @@ class SegmentContents:
 
     def add_not_built(self, failed: NotBuilt) -> None:
         """Record a projection that the segment lacks, and why."""
-        reason = failed.reason[:REASON_CHARACTERS_MAX]
+        reason = failed.reason[:NOT_BUILT_CHARACTERS_MAX]
         self._encoder.add_not_built(failed.spec.name, failed.spec.definition_hash, reason)
 
     def _add_dictionaries(self, columns: Sequence[_Column], preferred: Sequence[str]) -> None:

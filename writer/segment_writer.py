@@ -26,7 +26,7 @@ from projseg.table_layer.storage.local_files import storage_error
 from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage
 from projseg.writer.column_vectors import column_vector, column_zone, time_bounds
 from projseg.writer.segment_contents import (
-    REASON_CHARACTERS_MAX,
+    NOT_BUILT_CHARACTERS_MAX,
     BuiltProjection,
     NotBuilt,
     SegmentContents,
@@ -323,7 +323,7 @@ def not_built(
 ) -> tuple[tuple[str, str, str], ...]:
     """Return how an entry lists the projections that were not."""
     return tuple(
-        (r.spec.name, r.spec.definition_hash, r.reason[:REASON_CHARACTERS_MAX])
+        (r.spec.name, r.spec.definition_hash, r.reason[:NOT_BUILT_CHARACTERS_MAX])
         for r in results
         if isinstance(r, NotBuilt)
     )

@@ -33,57 +33,32 @@ from projseg.errors import UnsupportedFeatureError
 from projseg.kernels.runtime.machine_code import KernelFailedError, TypeKey, type_key, type_of
 from projseg.memory.forks import cached_property, hold_while_forking
 
-Narrow: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
-"""Ids of groups or of a dictionary, or numbers above a base."""
-
-Integers: TypeAlias = Narrow | NDArray[np.int64]
-"""Whole numbers, narrow or as wide as they come."""
-
-Words: TypeAlias = Narrow | NDArray[np.uint64]
-"""Values of one, two, four or eight bytes, whatever they mean."""
-
-
 FEW_ROWS = 1 << 14  # tests of narrow kernels set it to 0
-
-_Ids = TypeVar("_Ids", NDArray[np.unsignedinteger[Any]], NDArray[np.unsignedinteger[Any]] | None)
-
-INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 us each
-# Machine code of a kernel is loaded in the time of interpreting so many values.
-VALUES_TO_LOAD_FOR: Final = 1_000
-# Of all kernels; each is up to ten microseconds slower than by Numba, which is then loaded.
 CALLS_BEFORE_NUMBA: Final = 20_000
+"""Of all kernels; each is up to ten microseconds slower than by Numba, which is then loaded."""
+_INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 us each
+# Machine code of a kernel is loaded in the time of interpreting so many values.
+_VALUES_TO_LOAD_FOR: Final = 1_000
 _IS_INTERPRETER_WANTED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-LOGGER: Final = logging.getLogger("projseg")
 _STAMP_FACTOR: Final = 0x9E3779B97F4A7C15
 _STAMP_MAX: Final = 2**64 - 1
+_LOGGER: Final = logging.getLogger("projseg")
+
+Narrow: TypeAlias = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
+"""Ids of groups or of a dictionary, or numbers above a base."""
+Integers: TypeAlias = Narrow | NDArray[np.int64]
+"""Whole numbers, narrow or as wide as they come."""
+Words: TypeAlias = Narrow | NDArray[np.uint64]
+"""Values of one, two, four or eight bytes, whatever they mean."""
+_Ids = TypeVar("_Ids", NDArray[np.unsignedinteger[Any]], NDArray[np.unsignedinteger[Any]] | None)
 
 # A child forked while another thread imports Numba could never import it itself.
 _loading: Final = threading.RLock()
+hold_while_forking(_loading)
 
 _calls_of_stored = itertools.count(1)
 # Which kernels run as stored machine code, for which types of arguments.
 _STORED: Final[list[tuple[Kernel, list[str]]]] = []
-
-
-def are_few(row_count: int) -> bool:
-    """Whether so many rows are few, so that widening them costs next to nothing."""
-    return row_count < FEW_ROWS
-
-
-def widened_ids(ids: _Ids) -> _Ids:
-    """Return few ids as uint32[n], many unchanged."""
-    if ids is None or not are_few(len(ids)):
-        return ids
-    return ids.astype(np.uint32, copy=False)
-
-
-def widened_values(values: NDArray[Any]) -> NDArray[Any]:
-    """Return few unsigned values of at most 32 bits as int64[n], others and many unchanged."""
-    is_narrow = values.dtype.kind == "u" and values.dtype.itemsize < 8
-    return values.astype(np.int64) if is_narrow and are_few(len(values)) else values
-
-
-hold_while_forking(_loading)
 
 
 @cache
@@ -119,7 +94,7 @@ class Interpreter:
         self.is_retired = True
 
 
-interpreter = Interpreter(INTERPRETED_VALUES_MAX)
+interpreter = Interpreter(_INTERPRETED_VALUES_MAX)
 
 
 def _count_anew() -> None:
@@ -147,7 +122,7 @@ def _compiler() -> Callable[..., Any] | None:
         from projseg.kernels.runtime.compiler import compiled
     except PermissionError:
         interpreter.is_alone = True
-        LOGGER.warning(
+        _LOGGER.warning(
             "the system does not let this process make memory executable (SELinux, seccomp or "
             "MemoryDenyWriteExecute), so nothing is compiled and all is up to a hundred times "
             "slower; allow it for processes that use projseg"
@@ -237,7 +212,7 @@ class Kernel:
     def _is_early(self, arguments: tuple[Any, ...]) -> bool:
         """Whether calls were so small, this one among them, that loading code takes longer."""
         self._value_count += _value_count(arguments)
-        return self.is_interpretable and self._value_count <= VALUES_TO_LOAD_FOR
+        return self.is_interpretable and self._value_count <= _VALUES_TO_LOAD_FOR
 
     def _loaded(self, types: list[str]) -> Callable[..., Any] | None:
         with _loading:
@@ -377,3 +352,21 @@ class Intrinsic:
 
             self._compiled = intrinsic(self._emit)
         return self._compiled
+
+
+def are_few(row_count: int) -> bool:
+    """Whether so many rows are few, so that widening them costs next to nothing."""
+    return row_count < FEW_ROWS
+
+
+def widened_ids(ids: _Ids) -> _Ids:
+    """Return few ids as uint32[n], many unchanged."""
+    if ids is None or not are_few(len(ids)):
+        return ids
+    return ids.astype(np.uint32, copy=False)
+
+
+def widened_values(values: NDArray[Any]) -> NDArray[Any]:
+    """Return few unsigned values of at most 32 bits as int64[n], others and many unchanged."""
+    is_narrow = values.dtype.kind == "u" and values.dtype.itemsize < 8
+    return values.astype(np.int64) if is_narrow and are_few(len(values)) else values

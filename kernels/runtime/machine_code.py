@@ -23,37 +23,22 @@ from numpy.typing import NDArray
 
 _KINDS: Final = "biuf"  # of dtypes
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_SCALARS: Final[dict[str, Any]] = {
-    "sb1": ctypes.c_uint8,
-    "si1": ctypes.c_int8,
-    "si2": ctypes.c_int16,
-    "si4": ctypes.c_int32,
-    "si8": ctypes.c_int64,
-    "su1": ctypes.c_uint8,
-    "su2": ctypes.c_uint16,
-    "su4": ctypes.c_uint32,
-    "su8": ctypes.c_uint64,
-    "sf4": ctypes.c_float,
-    "sf8": ctypes.c_double,
-}
-_FORMATS: Final = {
-    "sb1": "?",
-    "si1": "b",
-    "si2": "h",
-    "si4": "i",
-    "si8": "q",
-    "su1": "B",
-    "su2": "H",
-    "su4": "I",
-    "su8": "Q",
-    "sf4": "f",
-    "sf8": "d",
+# From the text of a scalar's type to how it is passed, and how it lies among results.
+_SCALARS: Final[dict[str, tuple[Any, str]]] = {
+    "sb1": (ctypes.c_uint8, "?"),
+    "si1": (ctypes.c_int8, "b"),
+    "si2": (ctypes.c_int16, "h"),
+    "si4": (ctypes.c_int32, "i"),
+    "si8": (ctypes.c_int64, "q"),
+    "su1": (ctypes.c_uint8, "B"),
+    "su2": (ctypes.c_uint16, "H"),
+    "su4": (ctypes.c_uint32, "I"),
+    "su8": (ctypes.c_uint64, "Q"),
+    "sf4": (ctypes.c_float, "f"),
+    "sf8": (ctypes.c_double, "d"),
 }
 NONE: Final = "n"
 _OF_PYTHON: Final[dict[type, str]] = {int: "si8", bool: "sb1", float: "sf8", type(None): NONE}
-
-TypeKey: TypeAlias = tuple[str, int, int] | type[object] | None
-"""What tells types apart quickest: an array's dtype, flags and dimensions, or a class."""
 
 _MAGIC: Final = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _X86_64: Final = 62
@@ -93,6 +78,9 @@ _WRAPPERS: Final = ("_ZN7cpython", "cfunc.")
 _NEVER_CALLED: Final = "NRT_MemInfo_call_dtor"
 IMPORTED: Final = frozenset(("memcpy", "memmove", "memset"))
 """The functions of the C library that code may call."""
+
+TypeKey: TypeAlias = tuple[str, int, int] | type[object] | None
+"""What tells types apart quickest: an array's dtype, flags and dimensions, or a class."""
 
 
 class KernelFailedError(Exception):
@@ -141,7 +129,7 @@ def c_types(text: str) -> list[Any]:
     if text == NONE:
         return [ctypes.c_void_p]
     if text in _SCALARS:
-        return [_SCALARS[text]]
+        return [_SCALARS[text][0]]
     dimensions = int(text.rstrip("r")[3:])
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return [pointer, pointer, word, word, pointer] + [word] * (2 * dimensions)
@@ -180,7 +168,7 @@ def _spread_values(array: NDArray[Any]) -> tuple[Any, ...]:
 
 def result_layout(types: Sequence[str]) -> Struct:
     """Return how results of these types lie in memory."""
-    return Struct("=" + "".join(_FORMATS[text] for text in types))
+    return Struct("=" + "".join(_SCALARS[text][1] for text in types))
 
 
 class MachineCode(msgspec.Struct, frozen=True, array_like=True):
@@ -241,14 +229,12 @@ class _Object:
         self._place_sections()
         places, imports = list[int](), list[tuple[int, str]]()
         for place, record in self._relocations():
-            name, section = (
-                self._names[record["symbol"]],
-                int(self._symbols[record["symbol"]]["section"]),
-            )
             if record["type"] != _ABSOLUTE_64:
                 return None
+            name, symbol = self._names[record["symbol"]], self._symbols[record["symbol"]]
+            section = int(symbol["section"])
             if section in self._starts:
-                value = self._starts[section] + int(self._symbols[record["symbol"]]["value"])
+                value = self._starts[section] + int(symbol["value"])
                 word = value + int(record["add"])
                 self._image[place : place + _WORD_BYTES] = word.to_bytes(_WORD_BYTES, "little")
                 places.append(place)

@@ -19,15 +19,12 @@ from projseg.kernels.fold_count import GroupIds, check_rows
 from projseg.kernels.runtime.kernel import Narrow, kernel
 from projseg.kernels.weighted_values import shell_sort
 
-_PAIRS_MAX: Final = 1 << 20  # a byte each, in the second-level cache
-_ROWS_PER_PAIR_MIN: Final = 8  # from which a pass over all pairs costs little beside one over rows
-
 BINS: Final = 128
 BINNED_MAX: Final = 512  # so that insertion stays cheap even where coupons were made to collide
-
-_BINNED_MIN: Final = 24  # below that insertion alone is faster
-
 THETA_MAX: Final = (1 << 63) - 1
+_PAIRS_MAX: Final = 1 << 20  # a byte each, in the second-level cache
+_ROWS_PER_PAIR_MIN: Final = 8  # from which a pass over all pairs costs little beside one over rows
+_BINNED_MIN: Final = 24  # below that insertion alone is faster
 
 Hashes = NDArray[np.uint64]
 

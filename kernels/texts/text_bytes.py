@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
 
-Offset = TypeVar("Offset", np.int32, np.int64)
-
+PREFIX_BYTES_MAX: Final = 255
 _U = np.uint64
 _FACTOR: Final = _U(0x9E3779B97F4A7C15)
 
-PREFIX_BYTES_MAX = 255
+_Offset = TypeVar("_Offset", np.int32, np.int64)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -29,8 +28,8 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def checked_texts(
-    offsets: NDArray[Offset], content: NDArray[np.uint8]
-) -> tuple[NDArray[Offset], NDArray[np.uint8]]:
+    offsets: NDArray[_Offset], content: NDArray[np.uint8]
+) -> tuple[NDArray[_Offset], NDArray[np.uint8]]:
     """Return read-only views of texts that lie inside their content.
 
     Parameters
