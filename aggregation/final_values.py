@@ -186,7 +186,7 @@ def finish_call(
 
 
 def finish_numbers(
-    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None = None
+    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
 ) -> Numbers | None:
     """Return what `finish_call` returns as numbers, if that saves work; else None."""
     numbers: Callable[..., Numbers] | None = getattr(states[0], "numbers", None)

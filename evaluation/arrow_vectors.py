@@ -133,7 +133,7 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
 
 
 def truth_by_id(
-    condition: Expression, name: str, dictionary: Dictionary, search: Search | None = None
+    condition: Expression, name: str, dictionary: Dictionary, search: Search | None
 ) -> NDArray[np.bool_]:
     """Return where `condition` is true (not false, not null), bool[ids]; computed once.
 

@@ -39,14 +39,8 @@ _SPEC_BYTES: Final = 8192
 _held: WeakValueDictionary[tuple[Any, ...], DimensionRows] = WeakValueDictionary()
 
 
-def join_rows_max() -> int:
-    """Return the most rows that a dimension may have.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION, if the setting is no number.
-    """
+def _join_rows_max() -> int:
+    """Return the most rows that a dimension may have."""
     text = os.environ.get(ROWS_SETTING)
     return _ROWS_DEFAULT if text is None else parse_byte_count(text, ROWS_SETTING)
 
@@ -109,7 +103,7 @@ class TableDimension:
             PROJSEG_JOIN_TOO_LARGE.
         """
         row_count = sum(segment.live_row_count for segment in self.snapshot.segments)
-        most = join_rows_max()
+        most = _join_rows_max()
         if row_count > most:
             raise LimitExceededError(
                 "PROJSEG_JOIN_TOO_LARGE",

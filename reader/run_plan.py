@@ -134,7 +134,7 @@ class _SourceTask(msgspec.Struct, frozen=True):
         if plan.subtracted_rows is not None:
             return self._without_deleted(source, plan.subtracted_rows)
         batches = self._batches(source, plan, primitives)
-        is_answer = is_stored_answer(plan, primitives) or (is_merged and merges_states(plan))
+        is_answer = _is_stored_answer(plan, primitives) or (is_merged and _merges_states(plan))
         if len(batches) == 1 and is_answer:
             rows = self._select(source, batches[0]).compact()
             return stored_partial(rows, plan.keys, primitives, plan.feeds)
@@ -265,7 +265,7 @@ class _StackTask(msgspec.Struct, frozen=True):
         selected = mask_by_all(MaskedRows(all_rows(source)), conjuncts(plan.filter))
         if plan.present is not None:
             selected = _counted(selected, plan.present)
-        if is_merged and merges_states(plan):
+        if is_merged and _merges_states(plan):
             return stored_partial(selected.compact(), plan.keys, primitives, plan.feeds)
         return _folded([selected], plan, primitives)
 
@@ -317,12 +317,12 @@ def _folded(
     return reduce(lambda before, partial: merge_partials([before, partial], primitives), found)
 
 
-def is_stored_answer(plan: SourcePlan, primitives: Sequence[Primitive]) -> bool:
+def _is_stored_answer(plan: SourcePlan, primitives: Sequence[Primitive]) -> bool:
     """Whether the source's rows are the query's groups, with states of the sizes asked for."""
     if plan.source is None or not plan.keys or len(plan.keys) != len(plan.source.grouping):
         return False
     stored = {stored_column(named.expression) for named in plan.source.grouping}
-    if stored != set(plan.keys) or not merges_states(plan):
+    if stored != set(plan.keys) or not _merges_states(plan):
         return False
     states = dict(plan.source.states)
     return all(
@@ -331,7 +331,7 @@ def is_stored_answer(plan: SourcePlan, primitives: Sequence[Primitive]) -> bool:
     )
 
 
-def merges_states(plan: SourcePlan) -> bool:
+def _merges_states(plan: SourcePlan) -> bool:
     """Whether every row of the source holds states, and nothing else is asked of it."""
     holds_rows = plan.is_metadata or (plan.source is not None and plan.source.holds_rows)
     return not holds_rows and all(

@@ -254,7 +254,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
             return False
         return self._cache_key("column", role, name) in KEPT
 
-    def ranges_to_read(self, name: str, *, is_state: bool = False) -> list[ByteRange]:
+    def ranges_to_read(self, name: str, *, is_state: bool) -> list[ByteRange]:
         """Return the reads that a column takes; none if it is in memory or missing."""
         role = self._role(is_state)
         is_there = self.segment.has_column(self.table_name, role, name)

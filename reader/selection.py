@@ -174,7 +174,7 @@ def _pages_in_interval(source: SegmentSource, time_column: str, interval: Interv
     low, high = zones.minimum, zones.maximum
     dictionary = source.dictionary(time_column)
     if dictionary is not None:
-        times = times_by_id(dictionary)
+        times = _times_by_id(dictionary)
         low, high = times[low], times[high]
     elif time_column in source.schema.names and pa.types.is_date32(
         source.schema.field(time_column).type  # a projection's buckets are timestamps
@@ -196,7 +196,7 @@ def rows_in_interval(
     vector = rows.vector(time_column)
     values: NDArray[Any]
     if isinstance(vector, Ids):
-        times = times_by_id(vector.dictionary)
+        times = _times_by_id(vector.dictionary)
         low, high = np.searchsorted(times, (interval.start_us, interval.end_us)).tolist()
         values, validity = vector.ids, None
     else:
@@ -226,7 +226,7 @@ def _first_at_least(values: NDArray[Any], bound: int) -> int:
     return int(np.searchsorted(values, values.dtype.type(bound)))
 
 
-def times_by_id(dictionary: Dictionary) -> NDArray[np.int64]:
+def _times_by_id(dictionary: Dictionary) -> NDArray[np.int64]:
     """Return the instants of a time column's dictionary, int64[ids] in microseconds.
 
     A null is earlier than any interval. They are computed once and kept with the dictionary.

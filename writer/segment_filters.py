@@ -103,7 +103,7 @@ def segment_filter(
     entry: SegmentEntry,
     keys: NDArray[np.uint64],
     wanted: WantedFilter,
-    postings: int | str | None = None,
+    postings: int | str | None,
 ) -> SegmentFilter:
     """Return the filter of a segment's keys, uint64[k], each once, or why it has none."""
     block_count = block_count_of(len(keys), wanted.definition.bits)

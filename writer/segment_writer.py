@@ -122,7 +122,7 @@ def write_segment(
     interval: tuple[int, int] | None,
     pool: Executor,
     filters: FilterWriter,
-    on_rows: OnRows | None = None,
+    on_rows: OnRows | None,
 ) -> SegmentEntry:
     """Write one segment file, durably, and return how a manifest lists it.
 

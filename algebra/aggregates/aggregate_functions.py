@@ -250,7 +250,7 @@ def _percentile(*aliases: str) -> AggregateFunction:
     )
 
 
-def k_of_accuracy(accuracy: object) -> int:
+def _k_of_accuracy(accuracy: object) -> int:
     """Return the k of sketches that are wrong by at most one in `accuracy` ranks.
 
     Merged sketches are wrong by 5 ranks of 4 k (SPEC.md 7.2).
@@ -345,7 +345,7 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         arguments=(MEASURABLE,),
         result=_same,
         primitives=("kll",),
-        primitive_parameters=lambda parameters: (k_of_accuracy(parameters[1]),),
+        primitive_parameters=lambda parameters: (_k_of_accuracy(parameters[1]),),
         # Of a greater accuracy k would pass what KLL sketches allow; the default is Spark's.
         size=Size("accuracy", 1, 52_428, 10_000),
         takes_shares=True,

@@ -40,7 +40,7 @@ class Conditional(msgspec.Struct, frozen=True):
     otherwise: Expression
 
 
-def conditional_of(arguments: Sequence[Expression]) -> Conditional | None:
+def _conditional_of(arguments: Sequence[Expression]) -> Conditional | None:
     """Return the CASE of one condition that is the only argument; None if there is none."""
     if len(arguments) != 1:
         return None
@@ -63,7 +63,7 @@ def with_filter(aggregate: _Aggregate) -> _Aggregate:
     aggregate : AggregateCall or Primitive
         What may have a CASE as its only argument.
     """
-    found = conditional_of(aggregate.arguments)
+    found = _conditional_of(aggregate.arguments)
     if found is None or not is_null(found.otherwise):
         return aggregate
     conditions = [_as_filter(found.condition)]

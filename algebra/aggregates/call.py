@@ -103,11 +103,7 @@ def bind_aggregate(
 
 
 def bind_aggregate_tree(
-    tree: exp.Expression,
-    schema: pa.Schema,
-    *,
-    timezone: str = "UTC",
-    time_column: str | None = None,
+    tree: exp.Expression, schema: pa.Schema, *, timezone: str, time_column: str | None
 ) -> AggregateCall:
     """Return the aggregate that a tree made by `dialect.parse_sql` means, as `bind_aggregate` does.
 
@@ -348,7 +344,7 @@ def _parameter_text(parameter: object) -> str:
     return to_sql(Literal(pa.string(), parameter)) if is_text else parameter_text(parameter)
 
 
-def aggregate_in(tree: exp.Expr) -> str | None:
+def _aggregate_in(tree: exp.Expr) -> str | None:
     """Return the first aggregate in a tree made by `dialect.parse_sql`; None if it has none."""
     for node in tree.walk():
         if is_aggregate_tree(node):
@@ -377,7 +373,7 @@ def refusing_aggregates(what: str, text: str, instead: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedFeatureError as error:
-        found = aggregate_in(parse_sql(text))
+        found = _aggregate_in(parse_sql(text))
         if found is None:
             raise
         raise InvalidInputError(

@@ -89,10 +89,10 @@ def bind_group_output(
     text: str,
     schema: pa.Schema,
     *,
-    keys: tuple[NamedExpression, ...] = (),
-    timezone: str = "UTC",
-    time_column: str | None = None,
-    has_sets: bool = False,
+    keys: tuple[NamedExpression, ...],
+    timezone: str,
+    time_column: str | None,
+    has_sets: bool,
 ) -> _AggregateOutput:
     """Return the output of a query that a text means: also one of grouping columns alone.
 

@@ -54,25 +54,8 @@ def literal(value: Any) -> str:
     return ", ".join(map(to_sql, found))
 
 
-def typed_value(name: str, type_text: str, text: str, zone: str = "UTC") -> ArgumentValue:
-    """Return the value that a text is when it is cast to a type.
-
-    Parameters
-    ----------
-    name : str
-        The parameter, for messages.
-    type_text : str
-        Spark's name of a type, or `interval`.
-    text : str
-        What CAST reads as a value of it; of a binary, hexadecimal digits.
-    zone : str
-        Of timestamps that are written without one.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+def _typed_value(name: str, type_text: str, text: str, zone: str = "UTC") -> ArgumentValue:
+    """Return the value that a text is when it is cast to a type."""
     argument_value(name, text)  # refuses what is no text
     try:
         if type_text == _INTERVAL:
@@ -96,7 +79,7 @@ def arguments_of_texts(texts: Iterable[str], zone: str = "UTC") -> Arguments | N
     Parameters
     ----------
     texts : iterable of str
-        `name=value`, a string, or `name:type=value`, as of `typed_value`; a name that comes
+        `name=value`, a string, or `name:type=value`, as of `_typed_value`; a name that comes
         several times is a list.
     zone : str
         Of timestamps that are written without one.
@@ -116,7 +99,7 @@ def arguments_of_texts(texts: Iterable[str], zone: str = "UTC") -> Arguments | N
                 f"argument '{named}' is not written name=value or name:type=value, such as "
                 "since:date=2024-05-01"
             )
-        found.setdefault(name, []).append(typed_value(name, kind.strip() or "string", value, zone))
+        found.setdefault(name, []).append(_typed_value(name, kind.strip() or "string", value, zone))
     if not found:
         return None
     for name, values in found.items():
@@ -189,7 +172,7 @@ def _from_json(name: str, content: Any) -> ArgumentValue:
         return _typed_null(name, kind)
     if not isinstance(text, str):
         raise bad_value(name, f"is of type {kind}, and its value is no text")
-    return typed_value(name, kind, text)
+    return _typed_value(name, kind, text)
 
 
 def _typed_null(name: str, kind: str) -> Literal:

@@ -95,9 +95,7 @@ def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpr
     return bind_named_tree(parse_sql(text), schema, timezone)
 
 
-def bind_named_tree(
-    tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC"
-) -> NamedExpression:
+def bind_named_tree(tree: exp.Expression, schema: pa.Schema, timezone: str) -> NamedExpression:
     """Return the canonical expression of a tree made by `dialect.parse_sql`, and its name.
 
     Raises
@@ -136,17 +134,13 @@ def spark_name(tree: exp.Expression) -> str:
     """Return the column name of an expression: `year(t)`, `(a + b)`, `date_trunc(HOUR, t)`."""
     if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Column):
         return str(tree.this.name)
-    return str(tree.name) if isinstance(tree, exp.Column) else _name(tree)
+    return str(tree.name) if isinstance(tree, exp.Column) else composed_name(tree)
 
 
 def composed_name(tree: exp.Expression) -> str:
     """Return the column name of an expression over aggregates, which keeps a cast's type."""
-    return _name(tree)
-
-
-def _name(tree: exp.Expression) -> str:
     if type(tree) in _INFIX:
-        text = f"({_name(tree.this)} {_INFIX[type(tree)]} {_name(tree.expression)})"
+        text = f"({composed_name(tree.this)} {_INFIX[type(tree)]} {composed_name(tree.expression)})"
         return f"(NOT {text})" if isinstance(tree, _NEGATED) else text
     write = _WRITERS.get(type(tree))
     return write(tree) if write else str(tree.sql(dialect="spark"))
@@ -157,11 +151,11 @@ def _cast(tree: exp.Cast) -> str:
     if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
         return str(tree.this.this)
     function = "TRY_CAST" if tree.args.get("safe") else "CAST"
-    return f"{function}({_name(tree.this)} AS {tree.to.sql(dialect='spark')})"
+    return f"{function}({composed_name(tree.this)} AS {tree.to.sql(dialect='spark')})"
 
 
 def _negative(tree: exp.Neg) -> str:
-    name = _name(tree.this)
+    name = composed_name(tree.this)
     return f"-{name}" if name[:1].isdigit() else f"(- {name})"
 
 
@@ -176,17 +170,17 @@ def _call(tree: exp.Anonymous) -> str:
         base = "" if len(tree.expressions) > 1 else "E(), "
         return f"LOG({base}{_list(tree.expressions)})"
     added = _DEFAULTS.get((function, len(tree.expressions)), ())
-    return f"{function}({', '.join([*map(_name, tree.expressions), *added])})"
+    return f"{function}({', '.join([*map(composed_name, tree.expressions), *added])})"
 
 
 def _rounded(function: str, tree: exp.Expression) -> str:
     if tree.args.get("decimals") is None:
-        return f"{function.upper()}({_name(tree.this)})"
+        return f"{function.upper()}({composed_name(tree.this)})"
     return f"{function}({_parts(tree, 'this', 'decimals')})"
 
 
 def _like(tree: exp.Like) -> str:
-    text = f"{_name(tree.this)} LIKE {_name(tree.expression)}"
+    text = f"{composed_name(tree.this)} LIKE {composed_name(tree.expression)}"
     return f"(NOT {text})" if tree.args.get("negate") else text
 
 
@@ -197,37 +191,39 @@ def _parts(tree: exp.Expression, *names: str) -> str:
 def _case(tree: exp.Case) -> str:
     parts = ["CASE"]
     for branch in tree.args["ifs"]:
-        condition = _name(branch.this)
+        condition = composed_name(branch.this)
         if tree.this is not None:
-            condition = f"({_name(tree.this)} = {condition})"
-        parts.append(f"WHEN {condition} THEN {_name(branch.args['true'])}")
+            condition = f"({composed_name(tree.this)} = {condition})"
+        parts.append(f"WHEN {condition} THEN {composed_name(branch.args['true'])}")
     if tree.args.get("default") is not None:
-        parts.append(f"ELSE {_name(tree.args['default'])}")
+        parts.append(f"ELSE {composed_name(tree.args['default'])}")
     return " ".join([*parts, "END"])
 
 
 def _list(trees: list[exp.Expression]) -> str:
-    return ", ".join(_name(tree) for tree in trees)
+    return ", ".join(composed_name(tree) for tree in trees)
 
 
 _WRITERS: Final[dict[type[exp.Expression], Callable[[Any], str]]] = {
-    exp.Paren: lambda tree: _name(tree.this),
+    exp.Paren: lambda tree: composed_name(tree.this),
     exp.Literal: lambda tree: str(tree.this),
     exp.RawString: lambda tree: str(tree.this),
     exp.Column: lambda tree: ".".join(part.name for part in tree.parts),
     exp.Anonymous: _call,
-    exp.Bracket: lambda tree: f"{_name(tree.this)}[{_list(tree.expressions)}]",
+    exp.Bracket: lambda tree: f"{composed_name(tree.this)}[{_list(tree.expressions)}]",
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Neg: _negative,
-    exp.Not: lambda tree: f"(NOT {_name(tree.this)})",
-    exp.Is: lambda tree: f"({_name(tree.this)} IS {_name(tree.expression)})",
-    exp.In: lambda tree: f"({_name(tree.this)} IN ({_list(tree.expressions)}))",
+    exp.Not: lambda tree: f"(NOT {composed_name(tree.this)})",
+    exp.Is: lambda tree: f"({composed_name(tree.this)} IS {composed_name(tree.expression)})",
+    exp.In: lambda tree: f"({composed_name(tree.this)} IN ({_list(tree.expressions)}))",
     exp.Between: lambda tree: f"between({_parts(tree, 'this', 'low', 'high')})",
     exp.Boolean: lambda tree: "true" if tree.this else "false",
     exp.Floor: lambda tree: _rounded("floor", tree),
     exp.Ceil: lambda tree: _rounded("ceil", tree),
-    exp.Extract: lambda tree: f"extract({tree.this.name.lower()} FROM {_name(tree.expression)})",
+    exp.Extract: lambda tree: (
+        f"extract({tree.this.name.lower()} FROM {composed_name(tree.expression)})"
+    ),
     exp.If: lambda tree: f"(IF({_parts(tree, 'this', 'true', 'false')}))",
     exp.Case: _case,
     exp.DPipe: lambda tree: f"concat({_list([tree.this, tree.expression])})",

@@ -372,7 +372,7 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Null: lambda binder, tree: Literal(pa.null(), None),
     exp.HexString: lambda binder, tree: Literal(pa.binary(), bytes.fromhex(tree.this)),
     exp.RawString: lambda binder, tree: Literal(pa.string(), tree.this),
-    exp.BitwiseNot: lambda binder, tree: bitwise_not(binder.bind(tree.this), binder.zone),
+    exp.BitwiseNot: lambda binder, tree: bitwise_not(binder.bind(tree.this)),
     exp.Paren: lambda binder, tree: binder.bind(tree.this),
     exp.Cast: _cast,
     exp.TryCast: _cast,

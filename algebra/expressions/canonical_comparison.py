@@ -68,11 +68,11 @@ def _narrowed(left: Expression, right: Literal) -> tuple[Expression, Expression]
             return None
     if inner.type == right.type:
         return None
-    constant = recast(right, inner.type)
+    constant = _recast(right, inner.type)
     return None if constant is None else (inner, constant)
 
 
-def recast(constant: Literal, wanted: pa.DataType) -> Literal | None:
+def _recast(constant: Literal, wanted: pa.DataType) -> Literal | None:
     """Return the equal constant of another number type, or None if there is none."""
     if not all(is_integral(t) or is_floating(t) or is_decimal(t) for t in (constant.type, wanted)):
         return None
@@ -121,7 +121,7 @@ def _narrowed_options(
     if not is_cast or not is_lossless(value.children[0].type, value.type):
         return value, options
     inner = value.children[0]
-    found = [recast(option, inner.type) for option in options]
+    found = [_recast(option, inner.type) for option in options]
     kept = [option for option in found if option is not None]
     return (inner, kept) if kept else (value, options)
 

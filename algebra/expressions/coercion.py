@@ -150,13 +150,13 @@ def cast_to(expression: Expression, wanted: pa.DataType, zone: str) -> Expressio
         return expression
     if source == pa.null() or (isinstance(expression, Literal) and expression.value is None):
         return Literal(wanted, None)
-    if not can_cast(source, wanted):
+    if not _can_cast(source, wanted):
         raise bad_expression(f"cannot cast {type_name(source)} to {type_name(wanted)}")
     parameters = (zone,) if _needs_zone(source, wanted) else ()
     return Call(wanted, "cast", (expression,), parameters)
 
 
-def can_cast(source: pa.DataType, wanted: pa.DataType) -> bool:
+def _can_cast(source: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether Spark's ANSI mode casts between the types."""
     if pa.string() in (source, wanted):
         return not is_nested(source) and not is_nested(wanted)

@@ -193,7 +193,7 @@ def read_shape(
     conditions: tuple[Expression, ...],
     primitives: tuple[Primitive, ...],
     feeds: tuple[Feed, ...],
-    more_columns: tuple[str, ...] = (),
+    more_columns: tuple[str, ...],
     buckets: frozenset[str] = frozenset(),
 ) -> ReadShape:
     """Return the shape of evaluating keys, conditions and feeds over a source's columns.

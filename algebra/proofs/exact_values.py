@@ -28,7 +28,7 @@ _DOUBLE_WHOLE_MAX: Final = 1 << 53
 """Up to here a double holds every whole number."""
 
 
-def is_exact_number(arrow_type: pa.DataType) -> bool:
+def _is_exact_number(arrow_type: pa.DataType) -> bool:
     """Whether values of a type are integers or decimals."""
     return is_integral(arrow_type) or is_decimal(arrow_type)
 
@@ -38,8 +38,8 @@ def is_operation(expression: Expression) -> bool:
     return (
         isinstance(expression, Call)
         and expression.function in _OPERATIONS
-        and is_exact_number(expression.type)
-        and all(is_exact_number(argument.type) for argument in expression.arguments)
+        and _is_exact_number(expression.type)
+        and all(_is_exact_number(argument.type) for argument in expression.arguments)
     )
 
 
@@ -48,7 +48,7 @@ def exact_bounds(expression: Expression, zones: ZoneSets) -> Bounds | None:
 
     None if it is no such number, or some operation in it might overflow or round in some row.
     """
-    if not is_exact_number(expression.type):
+    if not _is_exact_number(expression.type):
         return None
     if isinstance(expression, Literal):
         value = expression.value

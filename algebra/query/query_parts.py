@@ -58,21 +58,15 @@ def query_of(query: Expressions | Query, **parts: Any) -> Query:
     if not isinstance(query, Query):
         return Query(query, **parts)
     args = parts.pop("args", None)
-    check_alone("Query", parts)
+    _check_alone("Query", parts)
     if args is None:
         return query
-    check_alone("Query", {} if query.args is None else {"args": args})
+    _check_alone("Query", {} if query.args is None else {"args": args})
     return replace(query, args=args)
 
 
-def check_alone(whole: str, parts: Mapping[str, Any]) -> None:
-    """Refuse parts of a query that are given beside all of it.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY.
-    """
+def _check_alone(whole: str, parts: Mapping[str, Any]) -> None:
+    """Refuse parts of a query that are given beside all of it."""
     for name, value in parts.items():
         if value is not None and value != ():
             raise InvalidInputError(
@@ -91,5 +85,5 @@ def statement_options(
     InvalidInputError
         PROJSEG_BAD_QUERY for any other part.
     """
-    check_alone("statement", parts)
+    _check_alone("statement", parts)
     return {"context": context, "args": args}

@@ -157,7 +157,7 @@ class Query:
             "SELECT": ", ".join(outputs),
             "FROM it": " ".join(map(str, self.joins)),
             "WHERE": self.filter,
-            "DURING": interval_text(self.interval),
+            "DURING": _interval_text(self.interval),
             "EACH": self.granularity,
             "GROUP BY": ", ".join(self.group_by),
             "HAVING": self.having,
@@ -180,7 +180,7 @@ class Query:
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name == "interval":
-                value = interval_text(self.interval)
+                value = _interval_text(self.interval)
             elif isinstance(value, Arguments):
                 value = arguments_to_json(value)
             elif one.name == "joins":
@@ -236,10 +236,10 @@ def arguments_of(query: Query) -> Arguments | None:
 def texts_of(query: Query) -> tuple[str | None, ...]:
     """Return the SQL texts of a query, in the order in which `?` is counted."""
     outputs = (*query.group_by, *query.aggregators, *(query.columns or ()))
-    return (*outputs, query.filter, query.having, *query.order_by, *join_texts(query))
+    return (*outputs, query.filter, query.having, *query.order_by, *_join_texts(query))
 
 
-def join_texts(query: Query) -> tuple[str | None, ...]:
+def _join_texts(query: Query) -> tuple[str | None, ...]:
     """Return the SQL texts of a query's joins."""
     return tuple(text for join in query.joins for text in (join.on, join.where))
 
@@ -247,7 +247,7 @@ def join_texts(query: Query) -> tuple[str | None, ...]:
 def output_texts(query: Query) -> tuple[str | None, ...]:
     """Return the SQL texts of a query but for its filter."""
     outputs = (*query.group_by, *query.aggregators, *(query.columns or ()))
-    return (*outputs, query.having, *query.order_by, *join_texts(query))
+    return (*outputs, query.having, *query.order_by, *_join_texts(query))
 
 
 def with_named_parameters(query: Query) -> Query:
@@ -303,7 +303,7 @@ def is_described(text: str) -> bool:
     return _DESCRIBED.match(text) is not None
 
 
-def interval_text(interval: IntervalLike | None) -> str | None:
+def _interval_text(interval: IntervalLike | None) -> str | None:
     """Return an interval as text that means the same."""
     if interval is None or isinstance(interval, str | Interval):
         return None if interval is None else str(interval)

@@ -204,10 +204,10 @@ def parse_join(sql: str, tree: exp.Join) -> WrittenJoin:
         raise bad_sql("USING takes names of columns in brackets")
     on = tree.args.get("on")
     on = None if isinstance(on, exp.Boolean) else on  # sqlglot's own where none is written
-    return WrittenJoin(kind, table, split_conjuncts(on), tuple(one.name for one in using))
+    return WrittenJoin(kind, table, _split_conjuncts(on), tuple(one.name for one in using))
 
 
-def split_conjuncts(tree: exp.Expression | None) -> tuple[str, ...]:
+def _split_conjuncts(tree: exp.Expression | None) -> tuple[str, ...]:
     """Return the texts of the conditions that AND connects; none of no condition."""
     return tuple(map(sql_of, _conjuncts(tree)))
 
@@ -261,5 +261,5 @@ def _membership(sql: str, left: exp.Expression, query: exp.Expression) -> Writte
         "semi",
         parse_table(sql, part(body, "from").this),
         members=tuple(zip(values, columns, strict=True)),
-        where=split_conjuncts(where and where.this),
+        where=_split_conjuncts(where and where.this),
     )

@@ -181,10 +181,10 @@ def path_of_columns(
     """
     keys = tuple(table.columns[name] for name in dict.fromkeys(columns))
     if condition is None:
-        return path_by(table, keys, None)
+        return _path_by(table, keys, None)
     with bound_to(arguments):
         bound = bind(condition, pa.schema(table.fields), timezone=zone)
-    return path_by(table, keys, canonical(substituted(bound, table.own)))
+    return _path_by(table, keys, canonical(substituted(bound, table.own)))
 
 
 class _Star:
@@ -256,9 +256,9 @@ class _Star:
         table: JoinedTable, keys: tuple[Expression, ...], condition: Expression | None
     ) -> JoinPath:
         """Return the path of a join, whose key is proved unique where it must be."""
-        path, how = path_by(table, keys, condition), table.join.how
+        path, how = _path_by(table, keys, condition), table.join.how
         if how == "inner" and condition is not None:
-            plain = path_by(table, keys, None)
+            plain = _path_by(table, keys, None)
             # Where the key alone is unique, the path is the same as without the condition.
             path = plain if table.dimension.repeated(plain) is None else path
         value = table.dimension.repeated(path) if how in ("inner", "left") else None
@@ -344,7 +344,7 @@ def _in_common(one: Expression, other: Expression) -> tuple[Expression, Expressi
     return both[0], both[1]
 
 
-def path_by(
+def _path_by(
     table: JoinedTable, keys: tuple[Expression, ...], condition: Expression | None
 ) -> JoinPath:
     """Return the path by keys of a table, over its stored columns."""

@@ -70,7 +70,7 @@ def unsupported(sql: str, start: int, what: str, remedy: str = _REMEDY) -> Unsup
     )
 
 
-def check_supported(sql: str, tokens: Sequence[Token], *, with_joins: bool = False) -> None:
+def check_supported(sql: str, tokens: Sequence[Token], *, with_joins: bool) -> None:
     """Refuse what is more than SELECTs over one table or each other, at the token that begins it.
 
     Joins, and SELECTs in IN, are refused unless they are allowed for.

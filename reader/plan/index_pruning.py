@@ -88,9 +88,7 @@ class _Known:
     damaged: list[BloomReference] = field(default_factory=list)
 
 
-def pruned_by_indexes(
-    snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None = None
-) -> Pruned | None:
+def pruned_by_indexes(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None) -> Pruned | None:
     """Return the segments that indexes leave; None if no index has anything to say.
 
     Parameters

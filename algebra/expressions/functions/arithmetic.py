@@ -101,10 +101,10 @@ def _decimal_node(function: str, left: Expression, right: Expression, zone: str)
     both = tuple(cast_to(s, t, zone) for s, t in zip((left, right), types, strict=True))
     if function == "div":
         return Call(pa.int64(), function, both)
-    return Call(decimal_result(function, *types), function, both)
+    return Call(_decimal_result(function, *types), function, both)
 
 
-def decimal_result(function: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def _decimal_result(function: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
     """Return the type of arithmetic over two decimals (Spark's DecimalPrecision rules)."""
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
@@ -127,14 +127,10 @@ def negative(argument: Expression, zone: str) -> Expression:
     InvalidInputError
         If the argument is not a number and is not cast to one.
     """
-    return _unary("negative", argument, zone)
-
-
-def _unary(function: str, argument: Expression, zone: str) -> Expression:
     if argument.type in (pa.string(), pa.null()):
         argument = cast_to(argument, pa.float64(), zone)
-    require_type(is_numeric(argument.type), function, argument, "a number")
-    return Call(argument.type, function, (argument,))
+    require_type(is_numeric(argument.type), "negative", argument, "a number")
+    return Call(argument.type, "negative", (argument,))
 
 
 def _exact(kernel: Callable[[Any, Any], Any], decimals: decimal_arithmetic.Operation) -> Evaluator:
@@ -357,7 +353,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "negative": ScalarFunction(
         spellings=(
             Spelling("negative", lambda a, z: negative(a[0], z), 1, 1),
-            Spelling("positive", lambda a, z: _unary("negative", a[0], z).children[0], 1, 1),
+            Spelling("positive", lambda a, z: negative(a[0], z).children[0], 1, 1),
         ),
         evaluate=_negate,
         in_blocks=steps.negative,

@@ -71,14 +71,8 @@ _LIMITS: Final = {pa.int8(): 1 << 7, pa.int16(): 1 << 15, pa.int32(): 1 << 31, p
 _LONG_DIGITS_MAX: Final = 18
 
 
-def evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    """Return the argument's values in the call's type.
-
-    Raises
-    ------
-    EvaluationError
-        If a value does not fit the type, or a text does not write a value of it.
-    """
+def _evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return the argument's values in the call's type."""
     array, wanted = as_array(arguments[0], row_count), call.type
     zone = str(call.parameters[0]) if call.parameters else "UTC"
     if array.type == pa.string():
@@ -295,7 +289,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             Spelling("convert_timezone", _build_convert_timezone, 2, 3),
             Spelling("unix_seconds", _build_unix_seconds, 1, 1),
         ),
-        evaluate=evaluate_cast,
+        evaluate=_evaluate_cast,
         in_blocks=steps.cast,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=_is_null_only_from_null,

@@ -146,14 +146,14 @@ def _may_be_nan(datum: Datum) -> bool:
     return not isinstance(datum, pa.Scalar) or datum.as_py() != datum.as_py()
 
 
-def evaluate_null_safe(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+def _evaluate_null_safe(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return, as bool[row_count], where both are null, or neither is null and they are equal."""
     left, right = map(_comparable, arguments)
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.or_(pc.fill_null(equal(left, right), scalar_of(False, pa.bool_())), both_null)
 
 
-def evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+def _evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return, as bool[row_count], where the value is one of the constants; null where it is null.
 
     As in SQL, a null among the constants makes the result null where it would be false.
@@ -265,13 +265,13 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         _FALLS,
     ),
     "<=>": _never_null(
-        evaluate_null_safe,
+        _evaluate_null_safe,
         steps.equal_or_both_null,
         written_infix,
         Spelling("equal_null", lambda a, z: comparison("<=>", a[0], a[1], z), 2, 2),
     ),
     "in": ScalarFunction(
-        evaluate=evaluate_in,
+        evaluate=_evaluate_in,
         in_blocks=steps.is_in,
         nulls=Nulls.OWN,
         null_only_from_null=always,

@@ -145,7 +145,7 @@ def bitwise(function: str, left: Expression, right: Expression, zone: str) -> Ex
     return Call(both[0].type, function, both)
 
 
-def bitwise_not(argument: Expression, zone: str) -> Expression:
+def bitwise_not(argument: Expression) -> Expression:
     """Return the node of `~argument`.
 
     Raises

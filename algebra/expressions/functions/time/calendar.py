@@ -150,16 +150,8 @@ def _build_unix_timestamp(arguments: tuple[Expression, ...], zone: str) -> Expre
     return Call(pa.int64(), "unix_timestamp", (argument,))
 
 
-def moved_by_months(days: NDArray[np.int64], months: Any) -> NDArray[np.int64]:
-    """Return days (int64[n], since 1970) moved by months; a day past the month's end becomes it.
-
-    Parameters
-    ----------
-    days : int64[n]
-        Days since 1970.
-    months : int or int64[n]
-        How far.
-    """
+def _moved_by_months(days: NDArray[np.int64], months: Any) -> NDArray[np.int64]:
+    """Return days (int64[n], since 1970) moved by months; a day past the month's end becomes it."""
     old = months_since_1970(days)
     new = old + months
     first = first_of_month(new)
@@ -187,7 +179,7 @@ def _add_interval(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
     values = integers(arguments[0], row_count)
     valid = valid_mask(arguments[0], row_count)
     if pa.types.is_date32(call.type):
-        return in_range(moved_by_months(values, months) + days, call, valid)
+        return in_range(_moved_by_months(values, months) + days, call, valid)
     zone = str(call.parameters[3]) if len(call.parameters) > 3 else "UTC"
     for step_months, step_days in ((months, 0), (0, days)):
         if step_months or step_days:
@@ -214,7 +206,7 @@ def moved_by_calendar(
     """
     table = zone_table(zone, MAX_MICROS)
     local = table.to_local(micros)
-    moved = moved_by_months(local // DAY, months) + days
+    moved = _moved_by_months(local // DAY, months) + days
     return table.to_utc(moved * DAY + local % DAY, local - micros)
 
 
@@ -227,7 +219,7 @@ def _date_add(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arra
 def _add_months(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     days, months = (integers(argument, row_count) for argument in arguments)
     months = np.clip(months, -240_000, 240_000)
-    return in_range(moved_by_months(days, months), call, all_valid(arguments, row_count))
+    return in_range(_moved_by_months(days, months), call, all_valid(arguments, row_count))
 
 
 def _datediff(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:

@@ -79,14 +79,8 @@ _EXTRACT: Final[dict[str, tuple[str, ...]]] = {
 _FIELD_BY_WORD: Final = {word: field for field, words in _EXTRACT.items() for word in words}
 
 
-def time_field(field: str, argument: Expression, zone: str) -> Expression:
-    """Return the node of one field of a date or timestamp.
-
-    Raises
-    ------
-    InvalidInputError
-        If the argument has no such field.
-    """
+def _time_field(field: str, argument: Expression, zone: str) -> Expression:
+    """Return the node of one field of a date or timestamp."""
     if field in CLOCK_FIELDS:
         if argument.type != TIMESTAMP_NTZ:
             argument = cast_to(argument, TIMESTAMP, zone)
@@ -124,11 +118,11 @@ def extract(word: str, argument: Expression, zone: str) -> Expression:
         known = ", ".join(_EXTRACT)
         raise bad_expression(f"EXTRACT does not know the field '{word}'; use {known}")
     if field == "dayofweek_iso":
-        weekday = time_field("weekday", argument, zone)
+        weekday = _time_field("weekday", argument, zone)
         return Call(pa.int32(), "+", (weekday, Literal(pa.int32(), 1)))
     if field == "second":
         return second_with_fraction(argument, zone)
-    return time_field(field, argument, zone)
+    return _time_field(field, argument, zone)
 
 
 def second_with_fraction(argument: Expression, zone: str) -> Expression:
@@ -266,7 +260,7 @@ def _of_clock(
 
 
 def _spelling(field: str, *aliases: str) -> Spelling:
-    return Spelling(field, lambda a, z: time_field(field, a[0], z), 1, 1, aliases)
+    return Spelling(field, lambda a, z: _time_field(field, a[0], z), 1, 1, aliases)
 
 
 def _build_date_part(arguments: tuple[Expression, ...], zone: str) -> Expression:

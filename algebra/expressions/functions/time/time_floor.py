@@ -90,14 +90,8 @@ def granularity_of(call: Call) -> Granularity:
     return granularity
 
 
-def date_of(argument: Expression, zone: str) -> Expression:
-    """Return the node of a value's date.
-
-    Raises
-    ------
-    InvalidInputError
-        If the value cannot be cast to a date.
-    """
+def _date_of(argument: Expression, zone: str) -> Expression:
+    """Return the node of a value's date."""
     return cast_to(argument, pa.date32(), zone)
 
 
@@ -113,7 +107,7 @@ def _build_trunc(arguments: tuple[Expression, ...], zone: str) -> Expression:
     unit = word_of(arguments, 1, "the unit of trunc")
     if unit.casefold() not in _DATE_UNITS:
         raise bad_expression(f"trunc does not know the unit '{unit}'; use {_known(_DATE_UNITS)}")
-    date = date_of(arguments[0], zone)
+    date = _date_of(arguments[0], zone)
     return time_floor(date, Granularity.parse(_UNITS[unit.casefold()]))
 
 
@@ -124,7 +118,10 @@ def _known(units: Any) -> str:
 
 def _build_timestamp_floor(arguments: tuple[Expression, ...], zone: str) -> Expression:
     """Build Druid's `timestamp_floor(x, period[, origin[, zone]])`, which keeps the type of x."""
-    argument = _as_time(arguments[0], "timestamp_floor", zone)
+    argument = arguments[0]
+    if argument.type == pa.string():
+        argument = cast_to(argument, TIMESTAMP, zone)
+    require_type(is_datetime(argument.type), "timestamp_floor", argument, "a date or timestamp")
     period = word_of(arguments, 1, "the period of timestamp_floor")
     own_zone = len(arguments) > 3 and not _is_null(arguments[3])
     named = word_of(arguments, 3, "the zone of timestamp_floor") if own_zone else zone
@@ -133,13 +130,6 @@ def _build_timestamp_floor(arguments: tuple[Expression, ...], zone: str) -> Expr
     if len(arguments) > 2 and not _is_null(arguments[2]):
         granularity = granularity.with_origin(origin_micros(arguments[2], argument.type))
     return time_floor(argument, granularity)
-
-
-def _as_time(argument: Expression, function: str, zone: str) -> Expression:
-    if argument.type == pa.string():
-        argument = cast_to(argument, TIMESTAMP, zone)
-    require_type(is_datetime(argument.type), function, argument, "a date or timestamp")
-    return argument
 
 
 def _is_null(argument: Expression) -> bool:
@@ -205,7 +195,7 @@ def positive_granularity(function: str, months: int, micros: int, zone: str) -> 
     return Granularity(months, micros, 0, zone)
 
 
-def evaluate_floor(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+def _evaluate_floor(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return the start of each value's bucket."""
     granularity = granularity_of(call)
     values = integers(arguments[0], row_count)
@@ -285,7 +275,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
                 druid_names=("timestamp_floor",),
             ),
         ),
-        evaluate=evaluate_floor,
+        evaluate=_evaluate_floor,
         in_blocks=NoBlocks.BUCKETS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=always,
