@@ -51,12 +51,6 @@ _WAITING_MIN: Final = 1 << 12  # texts that wait before groups' best are compare
 _PENDING_ROWS_MIN: Final = 1 << 16
 
 
-def has_number_keys(value_type: pa.DataType) -> bool:
-    """Whether every value of the type has a 64-bit key of the same order."""
-    wide = pa.types.is_decimal(value_type) and value_type.precision > _INT64_DIGITS
-    return not (is_text(value_type) or wide)
-
-
 class _Best:
     """The best key of each group so far."""
 
@@ -255,6 +249,12 @@ class ExtremumState:
                 positions = np.searchsorted(ids, best.keys)
                 united.fold_state(ids_united.take(positions, mode="clip"), best.seen)
         self._parts = [(dictionary, united)]
+
+
+def has_number_keys(value_type: pa.DataType) -> bool:
+    """Whether every value of the type has a 64-bit key of the same order."""
+    wide = pa.types.is_decimal(value_type) and value_type.precision > _INT64_DIGITS
+    return not (is_text(value_type) or wide)
 
 
 def number_keys(numbers: Numbers) -> tuple[NDArray[Any], int]:

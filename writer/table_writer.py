@@ -150,6 +150,36 @@ def _chunk(granularity: Granularity | None, start: int | None) -> tuple[int, int
     return start, granularity.next_boundary(start)
 
 
+def _cut_into_segments(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    time_column: str | None,
+    granularity: Granularity | None,
+    target_segment_rows: int,
+) -> Iterator[tuple[int | None, dict[str, pa.ChunkedArray]]]:
+    """Yield (chunk start in microseconds or None, columns of one segment).
+
+    Memory is bounded by `_BUFFERED_BYTES_MAX` and one segment, whatever the length of the input:
+    a full chunk is yielded at once, and the fullest one when all together pass the bound. Nothing
+    but the mapping that is yielded holds its rows, so taking a column out of it frees the column.
+    """
+    chunks: dict[int | None, _Chunk] = {}
+    buffered_bytes = 0
+    for batch in batches:
+        for start, part in _split(batch, time_column, granularity):
+            chunk = chunks.setdefault(start, _Chunk())
+            chunk.add(part)
+            while chunk.row_count >= target_segment_rows:
+                yield start, chunk.take(target_segment_rows)
+        buffered_bytes = sum(chunk.byte_count for chunk in chunks.values())
+        if buffered_bytes > _BUFFERED_BYTES_MAX:
+            fullest = max(chunks, key=lambda start: chunks[start].byte_count)
+            yield fullest, chunks[fullest].take(chunks[fullest].row_count)
+    for start in sorted(chunks, key=lambda start: start or 0):
+        if chunks[start].row_count:
+            yield start, chunks[start].take(chunks[start].row_count)
+
+
 @dataclass(slots=True)
 class _Chunk:
     """Rows of one time chunk that are not yet written."""
@@ -172,6 +202,21 @@ class _Chunk:
         self.byte_count = left.nbytes
         taken = table.slice(0, row_count)
         return dict(zip(taken.column_names, taken.columns, strict=True))
+
+
+def _split(
+    batch: pa.RecordBatch, time_column: str | None, granularity: Granularity | None
+) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    if time_column is None or granularity is None:
+        yield None, batch
+        return
+    times = time_micros(batch.column(time_column))
+    first = granularity.floor_one(int(times[0]))
+    if first <= times.min() and times.max() < granularity.next_boundary(first):
+        yield first, batch
+        return
+    for start, rows in rows_by_chunk(times, granularity):
+        yield start, batch.take(primitive_array(rows))
 
 
 def time_micros(times: pa.Array) -> NDArray[np.int64]:
@@ -208,48 +253,3 @@ def rows_by_chunk(
     ends = [*first[1:], len(starts)]
     for start, begin, end in zip(distinct, first, ends, strict=True):
         yield int(start), order[begin:end]
-
-
-def _cut_into_segments(
-    batches: Iterable[pa.RecordBatch],
-    *,
-    time_column: str | None,
-    granularity: Granularity | None,
-    target_segment_rows: int,
-) -> Iterator[tuple[int | None, dict[str, pa.ChunkedArray]]]:
-    """Yield (chunk start in microseconds or None, columns of one segment).
-
-    Memory is bounded by `_BUFFERED_BYTES_MAX` and one segment, whatever the length of the input:
-    a full chunk is yielded at once, and the fullest one when all together pass the bound. Nothing
-    but the mapping that is yielded holds its rows, so taking a column out of it frees the column.
-    """
-    chunks: dict[int | None, _Chunk] = {}
-    buffered_bytes = 0
-    for batch in batches:
-        for start, part in _split(batch, time_column, granularity):
-            chunk = chunks.setdefault(start, _Chunk())
-            chunk.add(part)
-            while chunk.row_count >= target_segment_rows:
-                yield start, chunk.take(target_segment_rows)
-        buffered_bytes = sum(chunk.byte_count for chunk in chunks.values())
-        if buffered_bytes > _BUFFERED_BYTES_MAX:
-            fullest = max(chunks, key=lambda start: chunks[start].byte_count)
-            yield fullest, chunks[fullest].take(chunks[fullest].row_count)
-    for start in sorted(chunks, key=lambda start: start or 0):
-        if chunks[start].row_count:
-            yield start, chunks[start].take(chunks[start].row_count)
-
-
-def _split(
-    batch: pa.RecordBatch, time_column: str | None, granularity: Granularity | None
-) -> Iterator[tuple[int | None, pa.RecordBatch]]:
-    if time_column is None or granularity is None:
-        yield None, batch
-        return
-    times = time_micros(batch.column(time_column))
-    first = granularity.floor_one(int(times[0]))
-    if first <= times.min() and times.max() < granularity.next_boundary(first):
-        yield first, batch
-        return
-    for start, rows in rows_by_chunk(times, granularity):
-        yield start, batch.take(primitive_array(rows))

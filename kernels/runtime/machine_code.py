@@ -1,4 +1,4 @@
-"""The machine code of kernels: cut out of Numba's object files, and how it takes arguments.
+"""How the machine code of kernels takes arguments, and is cut out of Numba's object files.
 
 Numba compiles a kernel once for each combination of types. Short texts tell these apart as Numba
 does, without Numba: `u4C1` is an array of uint32 of one dimension, `r` after it is one that cannot
