@@ -55,15 +55,15 @@ from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 # Null and the empty text hash to 0, which sketches leave out, as the DataSketches library leaves
 # out both values.
 
-ValueHashes = NDArray[np.uint64]
-ValueIds = NDArray[np.unsignedinteger[Any]] | None
+_ValueHashes = NDArray[np.uint64]
+_ValueIds = NDArray[np.unsignedinteger[Any]] | None
 
 _TABLE_SHARE_MIN: Final = 4  # rows for each value of a narrow type: hash all its values
 
 _NULL: Final = np.uint64(NULL_HASH)
 
 
-def hashes_of(vector: Vector) -> tuple[ValueIds, ValueHashes]:
+def hashes_of(vector: Vector) -> tuple[_ValueIds, _ValueHashes]:
     """Return (value ids, value hashes): row i has `hashes[value_ids[i]]`; no ids: `hashes[i]`.
 
     There are never more hashes than rows where those come from a dictionary.
@@ -71,12 +71,12 @@ def hashes_of(vector: Vector) -> tuple[ValueIds, ValueHashes]:
     return _hashes_of(vector, dictionary_hashes)
 
 
-def _theta_hashes_of(vector: Vector) -> tuple[ValueIds, ValueHashes]:
+def _theta_hashes_of(vector: Vector) -> tuple[_ValueIds, _ValueHashes]:
     """Return (value ids, theta hashes), as `hashes_of` does."""
     return _hashes_of(vector, _dictionary_theta_hashes)
 
 
-def _dictionary_theta_hashes(dictionary: Dictionary) -> ValueHashes:
+def _dictionary_theta_hashes(dictionary: Dictionary) -> _ValueHashes:
     return dictionary.memo(
         ("theta hashes",),
         lambda: _theta_hashes_of_values(dictionary.values),
@@ -84,7 +84,7 @@ def _dictionary_theta_hashes(dictionary: Dictionary) -> ValueHashes:
     )
 
 
-def _theta_hashes_of_values(values: pa.Array) -> ValueHashes:
+def _theta_hashes_of_values(values: pa.Array) -> _ValueHashes:
     if is_text(values.type):
         return theta_hash_bytes(*text_parts(values))
     numbers, validity = arrow_to_numbers(values)
@@ -95,8 +95,8 @@ def _theta_hashes_of_values(values: pa.Array) -> ValueHashes:
 
 
 def _hashes_of(
-    vector: Vector, of_dictionary: Callable[[Dictionary], ValueHashes]
-) -> tuple[ValueIds, ValueHashes]:
+    vector: Vector, of_dictionary: Callable[[Dictionary], _ValueHashes]
+) -> tuple[_ValueIds, _ValueHashes]:
     if isinstance(vector, Ids):
         hashes = _hashes_by_id(vector.dictionary, of_dictionary)
         if len(vector.ids) < len(hashes):
@@ -133,9 +133,9 @@ def _largest(value_type: pa.DataType) -> int:
 
 
 def _hashes_by_id(
-    dictionary: Dictionary, of_dictionary: Callable[[Dictionary], ValueHashes]
-) -> ValueHashes:
-    def with_nulls() -> ValueHashes:
+    dictionary: Dictionary, of_dictionary: Callable[[Dictionary], _ValueHashes]
+) -> _ValueHashes:
+    def with_nulls() -> _ValueHashes:
         hashes = of_dictionary(dictionary)
         none_count = int(dictionary.has_null)  # the null, and the empty text right behind it
         if is_text(dictionary.type) and none_count < len(dictionary):
@@ -150,8 +150,8 @@ def _hashes_by_id(
 
 
 def _hashes_by_row(
-    values: pa.Array, of_dictionary: Callable[[Dictionary], ValueHashes]
-) -> ValueHashes:
+    values: pa.Array, of_dictionary: Callable[[Dictionary], _ValueHashes]
+) -> _ValueHashes:
     hashes = of_dictionary(Dictionary(values))
     if not is_text(values.type):
         return hashes

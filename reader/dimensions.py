@@ -32,7 +32,7 @@ from projseg.table_layer.metadata.table_schema import stored_by_name
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions
 
-ROWS_SETTING: Final = "PROJSEG_JOIN_ROWS"
+_ROWS_SETTING: Final = "PROJSEG_JOIN_ROWS"
 _ROWS_DEFAULT: Final = 20_000_000
 _COLUMN_BYTES_MAX: Final = 2**31 - 1  # of a text array, whose offsets have 32 bits
 _SPEC_BYTES: Final = 8192
@@ -41,8 +41,8 @@ _held: WeakValueDictionary[tuple[Any, ...], DimensionRows] = WeakValueDictionary
 
 def _join_rows_max() -> int:
     """Return the most rows that a dimension may have."""
-    text = os.environ.get(ROWS_SETTING)
-    return _ROWS_DEFAULT if text is None else parse_byte_count(text, ROWS_SETTING)
+    text = os.environ.get(_ROWS_SETTING)
+    return _ROWS_DEFAULT if text is None else parse_byte_count(text, _ROWS_SETTING)
 
 
 class TableDimension:
@@ -108,7 +108,7 @@ class TableDimension:
             raise LimitExceededError(
                 "PROJSEG_JOIN_TOO_LARGE",
                 f"{without_secrets(self.name)} has {row_count:,} rows, and a join takes {most:,} "
-                f"at most; raise {ROWS_SETTING}, or join in Spark",
+                f"at most; raise {_ROWS_SETTING}, or join in Spark",
             )
         return row_count
 

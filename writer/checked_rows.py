@@ -22,8 +22,8 @@ from projseg.segment_format.page_directory import may_widen
 from projseg.writer.segment_contents import are_worth_threads
 
 # Years 1 to 9999 in microseconds: what Spark's timestamps and ISO dates can say.
-TIME_MIN_US: Final = -62_135_596_800_000_000
-TIME_MAX_US: Final = 253_402_300_799_999_999
+_TIME_MIN_US: Final = -62_135_596_800_000_000
+_TIME_MAX_US: Final = 253_402_300_799_999_999
 
 _Each = Callable[..., Iterator[Any]]
 
@@ -205,8 +205,8 @@ def _check_times(times: pa.Array, name: str) -> None:
         return
     extremes = pc.min_max(times.cast(pa.int64()))
     low, high = extremes["min"].as_py(), extremes["max"].as_py()
-    if low < TIME_MIN_US or high > TIME_MAX_US:
-        wrong = low if low < TIME_MIN_US else high
+    if low < _TIME_MIN_US or high > _TIME_MAX_US:
+        wrong = low if low < _TIME_MIN_US else high
         raise InvalidInputError(
             "PROJSEG_TIME_RANGE",
             f"time column '{name}' holds {wrong} microseconds since 1970, outside the years "

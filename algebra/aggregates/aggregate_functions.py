@@ -29,9 +29,9 @@ from projseg.algebra.aggregates.result_types import (
     sum_type,
 )
 
-HLL_LG_K: Final = 12  # Spark's default, 1.6 % standard error
-THETA_LG_K: Final = 12
-KLL_K: Final = 200  # Spark's default, 1.33 % of the ranks as DataSketches states it
+_HLL_LG_K: Final = 12  # Spark's default, 1.6 % standard error
+_THETA_LG_K: Final = 12
+_KLL_K: Final = 200  # Spark's default, 1.33 % of the ranks as DataSketches states it
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -233,7 +233,7 @@ def _kll(argument: TypeClass, item: pa.DataType | None = None) -> AggregateFunct
         arguments=(argument,),
         result=_binary,
         primitives=("kll",),
-        size=Size("k", 8, 65_535, KLL_K),
+        size=Size("k", 8, 65_535, _KLL_K),
         argument_type=item,
         finish=Finish("{sketch}"),
     )
@@ -320,14 +320,14 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         arguments=(HLL,),
         result=_binary,
         primitives=("hll",),
-        size=Size("lgK", 4, 21, HLL_LG_K),
+        size=Size("lgK", 4, 21, _HLL_LG_K),
         finish=Finish("{sketch}"),
     ),
     "approx_count_distinct": AggregateFunction(
         arguments=(ORDERABLE,),
         result=_bigint,
         primitives=("hll",),
-        primitive_parameters=lambda _: (HLL_LG_K,),
+        primitive_parameters=lambda _: (_HLL_LG_K,),
         takes_error=True,
         finish=Finish("hll_sketch_estimate({sketch})"),
     ),
@@ -335,7 +335,7 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         arguments=(THETA,),
         result=_binary,
         primitives=("theta",),
-        size=Size("lgK", 4, 26, THETA_LG_K),
+        size=Size("lgK", 4, 26, _THETA_LG_K),
         finish=Finish("{sketch}"),
     ),
     "kll_sketch_agg_bigint": _kll(INTEGRAL),

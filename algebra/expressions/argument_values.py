@@ -31,7 +31,7 @@ from projseg.segment_format.logical_types import (
 ArgumentValue: TypeAlias = Literal | tuple[Literal, ...] | Span
 """What a parameter stands for: a constant, the constants of a list, or a length of time."""
 
-ITEMS_MAX: Final = 100_000
+_ITEMS_MAX: Final = 100_000
 """The most values of one list."""
 
 _LISTS: Final = (list, tuple, set, frozenset, range)
@@ -86,8 +86,8 @@ def _items(name: str, given: Any) -> Iterable[object] | None:
         found = _arrow_array(name, given)
     else:
         return None
-    if len(found) > ITEMS_MAX:
-        raise bad_value(name, f"has {len(found)} values, and a list may have {ITEMS_MAX}")
+    if len(found) > _ITEMS_MAX:
+        raise bad_value(name, f"has {len(found)} values, and a list may have {_ITEMS_MAX}")
     return found
 
 

@@ -89,7 +89,7 @@ def _refuse_rows(problem: str) -> NoReturn:
     raise InvalidInputError("PROJSEG_BAD_PROJECTION", problem)
 
 
-BASE_NAME: Final = "__base"
+_BASE_NAME: Final = "__base"
 _KEYWORD_KEYS: Final = (
     *("name", "group_by", "groupBy", "aggregators", "where", "filter"),
     *("columns", "order_by", "orderBy"),
@@ -306,7 +306,7 @@ def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name.strip():
         _refuse("a projection", f"needs a name as text, found {name!r}")
     if name.startswith("__"):
-        reserved = "the base table" if name == BASE_NAME else "projseg itself"
+        reserved = "the base table" if name == _BASE_NAME else "projseg itself"
         _refuse(f"projection '{name}'", f"begins with __, which is reserved for {reserved}")
     if name in _SOURCE_NAMES:
         _refuse(f"projection '{name}'", "has a name that explain uses for another source")

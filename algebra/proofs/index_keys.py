@@ -28,7 +28,7 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import ProjsegError
 from projseg.segment_format.indexes.text_keys import folds_to_nothing, grams_of
 
-VALUES_MAX: Final = 1_024
+_VALUES_MAX: Final = 1_024
 """Values of one condition that an index is asked about."""
 
 GRAMS_MAX: Final = 16
@@ -100,7 +100,7 @@ INDEX_REASONS: Final[dict[str, str]] = {
     "NOT_BUILT": "segments have no filter; `materialize_index` makes them",
     "NO_KEY": "the condition, or another part of its OR, is none that the kind of index serves",
     "PATTERN_TOO_SHORT": "the pattern has no three characters in a row",
-    "TOO_MANY_VALUES": f"the condition has more than {VALUES_MAX} values",
+    "TOO_MANY_VALUES": f"the condition has more than {_VALUES_MAX} values",
     "TYPE_CHANGED": "the column was widened to a type whose values have other hashes, or its words "
     "are of a later version of Unicode",
     "NOTHING_LEFT": "fewer than two segments were left already",
@@ -231,7 +231,7 @@ def _equal_values(condition: Expression, column: str) -> Keys | Refusal:
     known = tuple(one for one in literals if one.value is not None)
     if condition.function == "<=>" and not known:
         return refusal
-    if len(known) > VALUES_MAX:
+    if len(known) > _VALUES_MAX:
         return Refusal("bloom", column, condition, "TOO_MANY_VALUES")
     return Keys("bloom", column, condition, OneOf(known))
 
@@ -289,7 +289,7 @@ def _text_grams(condition: Expression, column: str) -> Keys | Refusal:
     values = [one.value for one in literals if one.value is not None]
     if condition.function == "<=>" and not values:
         return refusal
-    if len(values) > VALUES_MAX:
+    if len(values) > _VALUES_MAX:
         return Refusal("ngram", column, condition, "TOO_MANY_VALUES")
     grams = _GRAMS[condition.function]
     needed = _any_of(grams(str(value)) for value in values)

@@ -36,8 +36,8 @@ from projseg.algebra.query.request import (
 from projseg.errors import InvalidInputError
 from projseg.segment_format.logical_types import type_name
 
-JOINS_MAX: Final = 16
-JOINS_IN_A_ROW_MAX: Final = 4
+_JOINS_MAX: Final = 16
+_JOINS_IN_A_ROW_MAX: Final = 4
 
 
 class JoinedTable(msgspec.Struct, frozen=True):
@@ -213,15 +213,15 @@ class _Star:
     def add(self, table: JoinedTable) -> None:
         """Add a join."""
         self._count += 1
-        if self._count > JOINS_MAX:
-            raise not_a_star(table.name, f"is beyond the {JOINS_MAX} joins that a query may have")
+        if self._count > _JOINS_MAX:
+            raise not_a_star(table.name, f"is beyond the {_JOINS_MAX} joins that a query may have")
         own = table.own
         pairs, conditions = self._on(table, own)
         arguments = tuple(self._over_fact(fact) for fact, _ in pairs)
         depth = max(map(_depth, arguments))
-        if depth >= JOINS_IN_A_ROW_MAX:
+        if depth >= _JOINS_IN_A_ROW_MAX:
             raise not_a_star(
-                table.name, f"hangs on {depth} others; {JOINS_IN_A_ROW_MAX} in a row may be joined"
+                table.name, f"hangs on {depth} others; {_JOINS_IN_A_ROW_MAX} in a row may be joined"
             )
         keys = tuple(canonical(substituted(key, own)) for _, key in pairs)
         there = [canonical(substituted(one, own)) for one in conditions]

@@ -11,8 +11,8 @@ import msgspec
 from projseg.errors import InvalidInputError
 from projseg.segment_format.indexes.text_keys import WORD, class_of, words_of
 
-BYTES_MAX: Final = 4_096
-WORDS_MAX: Final = 64
+_BYTES_MAX: Final = 4_096
+_WORDS_MAX: Final = 64
 _DEPTH_MAX: Final = 64
 _REFUSED: Final = "~^?[]{}+:"
 _STARS: Final = re.compile(r"\*+")
@@ -98,8 +98,8 @@ def read_query_of_columns(text: str) -> TextQuery:
 
 
 def _read(text: str, *, names_columns: bool) -> TextQuery:
-    if len(text.encode()) > BYTES_MAX:
-        raise _bad(text, 0, f"is longer than {BYTES_MAX} bytes")
+    if len(text.encode()) > _BYTES_MAX:
+        raise _bad(text, 0, f"is longer than {_BYTES_MAX} bytes")
     reader = _Reader(text, _tokens(text, names_columns), names_columns)
     found = reader.some(0)
     if reader.next.kind != "end":
@@ -129,8 +129,8 @@ def _tokens(text: str, names_columns: bool) -> list[_Token]:
         word_count += len(token.part.words) if isinstance(token.part, Phrase) else 0
         if names_columns:
             token = _of_column(text, token, column, position)
-        if word_count > WORDS_MAX:
-            raise _bad(text, start, f"has more than {WORDS_MAX} words")
+        if word_count > _WORDS_MAX:
+            raise _bad(text, start, f"has more than {_WORDS_MAX} words")
         found.append(token)
     if text[position:].strip():
         raise _bad(text, text.index('"', position), "has a quote that is not closed")

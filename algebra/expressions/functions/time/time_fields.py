@@ -46,7 +46,7 @@ from projseg.algebra.time.time_zones import zone_table
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, numbers_to_arrow
 
-DATE_FIELDS: Final[dict[str, str]] = {
+_DATE_FIELDS: Final[dict[str, str]] = {
     "year": "P1Y",
     "quarter": "P3M",
     "month": "P1M",
@@ -59,7 +59,7 @@ DATE_FIELDS: Final[dict[str, str]] = {
 }
 """From a field of a date to the period of the coarsest floor that determines it."""
 
-CLOCK_FIELDS: Final[dict[str, str]] = {"hour": "PT1H", "minute": "PT1M", "second": "PT1S"}
+_CLOCK_FIELDS: Final[dict[str, str]] = {"hour": "PT1H", "minute": "PT1M", "second": "PT1S"}
 """From a field of the time of day to the period of the coarsest floor that determines it."""
 
 _EXTRACT: Final[dict[str, tuple[str, ...]]] = {
@@ -81,7 +81,7 @@ _FIELD_BY_WORD: Final = {word: field for field, words in _EXTRACT.items() for wo
 
 def _time_field(field: str, argument: Expression, zone: str) -> Expression:
     """Return the node of one field of a date or timestamp."""
-    if field in CLOCK_FIELDS:
+    if field in _CLOCK_FIELDS:
         if argument.type != TIMESTAMP_NTZ:
             argument = cast_to(argument, TIMESTAMP, zone)
         return _clock_field(field, argument, zone)
@@ -89,7 +89,7 @@ def _time_field(field: str, argument: Expression, zone: str) -> Expression:
         clock = zone if argument.type == TIMESTAMP else "UTC"
         argument = time_floor(argument, floor_of_field(field, clock))
     date = cast_to(argument, pa.date32(), zone)
-    return Call(pa.int32(), field, (time_floor(date, Granularity.parse(DATE_FIELDS[field])),))
+    return Call(pa.int32(), field, (time_floor(date, Granularity.parse(_DATE_FIELDS[field])),))
 
 
 def _clock_field(field: str, argument: Expression, zone: str) -> Expression:
@@ -101,7 +101,7 @@ def _clock_field(field: str, argument: Expression, zone: str) -> Expression:
 
 def floor_of_field(field: str, zone: str) -> Granularity:
     """Return the coarsest floor that determines a field of what the zone's clock shows."""
-    period = DATE_FIELDS.get(field) or CLOCK_FIELDS[field]
+    period = _DATE_FIELDS.get(field) or _CLOCK_FIELDS[field]
     return replace(Granularity.parse(period, zone), by_clock=True)
 
 
@@ -201,7 +201,7 @@ def _first_of_iso_year(call: Call, year: int, after: int) -> Cut:
 
 def _without_floor(call: Call) -> Expression:
     """Return the argument of a time field without the floor that binding the text adds again."""
-    period = DATE_FIELDS.get(call.function) or CLOCK_FIELDS[call.function]
+    period = _DATE_FIELDS.get(call.function) or _CLOCK_FIELDS[call.function]
     inner = call.arguments[0]
     if isinstance(inner, Call) and inner.function == "cast":
         stripped = without_implied_floor(inner.arguments[0], period)
