@@ -166,7 +166,7 @@ def _extremes_of_sketches(
     sketches = KllState(feed.primitive, row_count)
     sketches.merge(_each_apart(row_count), columns)
     share = 0.0 if feed.extreme is Extreme.LEAST else 1.0
-    return grouping_vector(sketches.percentiles([share]))
+    return grouping_vector(sketches.percentiles([share], None))
 
 
 def _each_apart(count: int) -> Groups:

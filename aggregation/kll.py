@@ -110,7 +110,7 @@ class KllState:
             self._parts = [joined(self._parts, self._group_count)]
         return self._parts[0]
 
-    def percentiles(self, shares: Sequence[float]) -> pa.Array:
+    def percentiles(self, shares: Sequence[float], selection: NDArray[Any] | None) -> pa.Array:
         """Return the value at each share of each group, group by group; NaN is the greatest.
 
         A share's value is the least of which at least that share of all values are at most as
@@ -128,6 +128,8 @@ class KllState:
             columns.append(np.where(ranks > totals, _NAN, keys))
         table = np.stack(columns, axis=1)
         valid = np.repeat(every[:, None] > 0, len(shares), axis=1)
+        if selection is not None:
+            table, valid = table[selection], valid[selection]
         keys, validity = table.ravel(), valid.ravel()
         values = values_of_keys(np.where(validity, keys, 0), self._type)
         return numbers_to_arrow(values, self._type, validity)

@@ -147,7 +147,7 @@ def test_ranks_are_never_wrong_by_more_than_stated(k, batches):
         from_sketches.merge(Groups(None, 1, 1), stored)
     shares = [i / 40 for i in range(41)]
     for state, stated in ((from_rows, 0.25 / k), (from_sketches, 1.25 / k)):
-        found = state.percentiles(shares).to_numpy()
+        found = state.percentiles(shares, None).to_numpy()
         wanted = np.maximum(np.ceil(np.array(shares) * len(every)), 1)
         low, high = np.searchsorted(every, found) + 1, np.searchsorted(every, found, "right")
         wrong = np.maximum(np.maximum(low - wanted, wanted - high), 0)
@@ -172,7 +172,7 @@ def test_a_greater_k_serves_a_smaller_and_a_smaller_is_refused():
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.3, 0.5, 0.7, 0.95, 1.0])
 def test_nan_is_the_greatest_value(share):
     values = [math.nan, 3.0, -0.0, math.inf, 1.0, math.nan, -math.inf, 2.0]
-    (found,) = state_of(values).percentiles([share]).to_pylist()
+    (found,) = state_of(values).percentiles([share], None).to_pylist()
     expected = oracle.percentile([(1, 0) if v != v else (0, v) for v in values], share)
     assert math.isnan(found) if expected[0] else found == expected[1]
 
