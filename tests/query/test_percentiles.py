@@ -46,7 +46,7 @@ def mixed(tmp_path_factory):
         table.add_projection(projection, materialize=False)
     for part in parts[2:]:
         table.append(part)
-    return table, pa.concat_tables(parts)
+    return table, pa.concat_tables(parts).to_pylist()
 
 
 def wrong_ranks(values, found, shares):
@@ -67,7 +67,7 @@ def test_no_rank_is_further_off_than_asked(mixed, keys, context):
     sources = set(table.explain(group_by=keys, aggregators=[ASKED], context=context).sources)
     assert sources == ({"base"} if context else {"base", "by_g_h"})
     for row in answer.to_pylist():
-        values = [r["x"] for r in every.to_pylist() if all(r[key] == row[key] for key in keys)]
+        values = [r["x"] for r in every if all(r[key] == row[key] for key in keys)]
         count = sum(value is not None for value in values)
         assert wrong_ranks(values, row["p"], SHARES).max() <= count / 40
 
@@ -81,7 +81,7 @@ def test_few_values_are_exact_from_every_source(mixed):
             )
             for row in answer.to_pylist():
                 values = [
-                    r["i"] for r in every.to_pylist()
+                    r["i"] for r in every
                     if r["g"] == row["g"] and r["x"] is not None and not r["x"] <= 9
                 ]  # fmt: skip
                 assert row["p"] == oracle.percentile(values, 0.37)
@@ -185,7 +185,7 @@ def test_exact_percentiles_from_every_source(mixed, keys, context):
     asked += ["percentile_disc(0.4) WITHIN GROUP (ORDER BY i) AS d", "median(x) AS x"]
     asked += ["percentile_cont(0.9) WITHIN GROUP (ORDER BY i) FILTER (WHERE h = 1) AS f"]
     for row in table.query(group_by=keys, aggregators=asked, context=context).to_pylist():
-        chosen = [r for r in every.to_pylist() if all(r[key] == row[key] for key in keys)]
+        chosen = [r for r in every if all(r[key] == row[key] for key in keys)]
         values = [r["i"] for r in chosen]
         assert row["p"] == pytest.approx(np.quantile(values, [0, 0.123, 0.5, 1]).tolist())
         assert row["m"] == np.median(values)
@@ -200,7 +200,7 @@ def test_counts_weigh_an_exact_percentile(mixed):
     asked = {"aggregators": ["percentile(i, 0.3) AS p", "median(i) AS m"]}
     assert set(table.explain(**asked).sources) == {"base", "by_i"}
     (row,) = table.query(**asked).to_pylist()
-    assert row["p"] == pytest.approx(np.quantile(every["i"].to_numpy(), 0.3))
+    assert row["p"] == pytest.approx(np.quantile([r["i"] for r in every], 0.3))
 
 
 @pytest.mark.parametrize("text", ["median(x)", "percentile(x, 0.5)", "mode(x)", "array_agg(x)"])
@@ -218,7 +218,7 @@ def test_sets_and_any_value_from_every_source(mixed, context):
     table, every = mixed
     asked = ["collect_set(h) AS s", "any_value(i) AS a", "collect_set(h) FILTER (WHERE h > 9) AS n"]
     for row in table.query(group_by="g", aggregators=asked, context=context).to_pylist():
-        chosen = [r for r in every.to_pylist() if r["g"] == row["g"]]
+        chosen = [r for r in every if r["g"] == row["g"]]
         assert row["s"] == sorted({r["h"] for r in chosen})
         assert row["a"] == min(r["i"] for r in chosen)
         assert row["n"] == []
