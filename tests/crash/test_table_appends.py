@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from race import CONTEXT, run_processes
+from scale import IS_NIGHTLY
 
 import projseg
 from projseg.errors import CorruptSegmentError, CorruptTableError
@@ -20,6 +21,7 @@ SCHEMA = pa.schema(
 BY_WRITER = {"name": "by_writer", "sql": "SELECT writer, sum(added) AS added GROUP BY ALL"}
 START = datetime.datetime(2015, 9, 12, tzinfo=datetime.UTC)
 ROWS = 12
+BATCHES = 50 if IS_NIGHTLY else 15  # of each writer that races
 
 
 def create(location):
@@ -58,12 +60,14 @@ def test_eight_writers_lose_nothing(tmp_path):
     table = create(tmp_path / "t")
     table.append(rows_of("warm-up", 0))  # compiles before the race
     writers = [f"w{number}" for number in range(8)]
-    done = run_processes(append_batches, [(tmp_path / "t", writer, 50) for writer in writers])
-    assert sorted(version for versions in done for version in versions) == list(range(2, 402))
+    batches = [(tmp_path / "t", writer, BATCHES) for writer in writers]
+    done = run_processes(append_batches, batches)
+    versions = sorted(version for versions in done for version in versions)
+    assert versions == list(range(2, 2 + 8 * BATCHES))
     for context in ({}, {"noProjections": True}):
         found = answers(tmp_path / "t", **context)
         assert found.pop("warm-up") == (expected_sum(1), ROWS)
-        assert found == {writer: (expected_sum(50), 50 * ROWS) for writer in writers}
+        assert found == {writer: (expected_sum(BATCHES), BATCHES * ROWS) for writer in writers}
     assert projseg.Table(tmp_path / "t").verify() == []
 
 

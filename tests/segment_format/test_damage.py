@@ -62,7 +62,7 @@ def test_whole_files_verify(small):
 
 def test_every_flipped_bit_is_found_and_none_changes_an_answer(small):
     expected = read_everything(small)
-    for bit in range(8 * len(small)):
+    for bit in range(0, 8 * len(small), 1 if IS_NIGHTLY else 3):  # two or three of each byte
         damaged = bytearray(small)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(REFUSED):
@@ -148,7 +148,7 @@ def large():
     return content, read_everything(content)
 
 
-@pytest.mark.parametrize("seed", range(5_000 if IS_NIGHTLY else 200))
+@pytest.mark.parametrize("seed", range(5_000 if IS_NIGHTLY else 100))
 def test_random_damage_is_found(large, seed):
     content, expected = large
     rng = np.random.default_rng(seed)
