@@ -79,7 +79,7 @@ def check(spark, statement, local, ansi):
 SWITCH = st.sampled_from(["true", "false"])
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(statement=statements(), local=SWITCH, ansi=SWITCH)
 def test_a_random_star_query_answers_as_over_parquet(spark, stars, statement, local, ansi):
     check(spark, statement, local, ansi)
