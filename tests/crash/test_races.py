@@ -42,6 +42,7 @@ def check_race(location, writers, appends):
     assert len(list(kept_versions(storage))) == len(versions) + 1
 
 
+@pytest.mark.slow  # by day eight writers race through `Table.append`
 def test_eight_writers_of_fifty_appends(tmp_path):
     check_race(tmp_path / "t", 8, 50)
 

@@ -75,6 +75,7 @@ def compare_rounds(spark, location, zone, round_count):
     assert counts["queries"] + counts["unknown"] == round_count * QUERIES_A_TABLE
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("zone", CI_ZONES)
 def test_spark_agrees_about_changes_of_clock(spark, tmp_path, zone):
     compare_rounds(spark, tmp_path, zone, 1)
