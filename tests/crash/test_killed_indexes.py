@@ -14,7 +14,7 @@ from projseg.maintenance import gather_blooms
 from projseg.memory.cache import KEPT
 from projseg.table_layer.storage import local_storage
 
-STEP = 1 if IS_NIGHTLY else 4  # of the calls that are killed, one after the other
+STEP = 1 if IS_NIGHTLY else 7  # of the calls that are killed, one after the other
 KINDS = ("bloom", "token", "ngram")
 ASKED = {
     "key = 'key 13'": ["key 13"],

@@ -26,7 +26,7 @@ from projseg.table_layer.storage import local_storage
 from projseg.views.refresh_view import refresh_view
 from projseg.views.refresh_work import Work
 
-STEP = 1 if IS_NIGHTLY else 11
+STEP = 1 if IS_NIGHTLY else 17
 NOBODY = 65534
 SELECT = (
     "SELECT d.region, sum(n) AS n, count(*) AS c FROM t JOIN d ON k = d.code GROUP BY d.region "

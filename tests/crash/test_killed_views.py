@@ -14,7 +14,7 @@ import projseg
 from projseg.memory.cache import KEPT
 from projseg.table_layer.storage import local_storage
 
-STEP = 1 if IS_NIGHTLY else 7  # of the calls that are killed, one after the other
+STEP = 1 if IS_NIGHTLY else 13  # of the calls that are killed, one after the other
 STAR = "SELECT d.region, day, sum(n) AS n FROM t JOIN d ON k = d.code GROUP BY d.region, day"
 SCHEMA = pa.schema([("day", pa.date32()), ("k", pa.string()), ("n", pa.int64())])
 PLACES = pa.schema([("code", pa.string()), ("region", pa.string())])

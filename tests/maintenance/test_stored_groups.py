@@ -18,7 +18,7 @@ from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.commits.footer_match import open_checked
 from projseg.table_layer.metadata.table_schema import stored_schema
 
-TABLES = 1_000 if IS_NIGHTLY else 12
+TABLES = 1_000 if IS_NIGHTLY else 6
 FINE = "SELECT date_trunc('HOUR', time) AS hour, channel, robot, {} GROUP BY ALL"
 
 

@@ -24,7 +24,7 @@ def facts_of(table):
     return SegmentFacts("s", table.num_rows, columns)
 
 
-@settings(max_examples=20_000 if IS_NIGHTLY else 200)
+@settings(max_examples=20_000 if IS_NIGHTLY else 100)
 @given(predicates(), tables())
 def test_zone_facts_foresee_every_outcome(text, table):
     expression = condition(text)
@@ -34,7 +34,7 @@ def test_zone_facts_foresee_every_outcome(text, table):
     assert all(foreseen[value] for value in seen)
 
 
-@settings(max_examples=10_000 if IS_NIGHTLY else 150)
+@settings(max_examples=10_000 if IS_NIGHTLY else 75)
 @given(predicates(), predicates(), tables())
 def test_simplified_filters_keep_the_same_rows(one, other, table):
     conditions = [condition(one), condition(other)]

@@ -72,7 +72,7 @@ def test_what_joins_conditions_of_one_column_is_one_of_them(text):
     assert_as_evaluated("i", text)
 
 
-@settings(max_examples=10_000 if IS_NIGHTLY else 100)
+@settings(max_examples=10_000 if IS_NIGHTLY else 50)
 @given(one_term())
 def test_so_are_all_that_are_joined_of_such(drawn):
     expression = condition(drawn[1])

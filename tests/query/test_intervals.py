@@ -24,7 +24,7 @@ def written(seconds):
 
 @pytest.mark.parametrize("arrow_type", TYPES, ids=str)
 @pytest.mark.parametrize("order", [(), ("n", "t")])
-@settings(max_examples=500 if IS_NIGHTLY else 12)
+@settings(max_examples=500 if IS_NIGHTLY else 6)
 @given(
     places=st.lists(st.integers(0, 9), min_size=1, max_size=40),
     step=STEPS,

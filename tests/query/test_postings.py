@@ -433,7 +433,7 @@ def test_forged_postings_take_little_memory_and_are_found(tmp_path, always, orig
     expected = [asked(lasting, condition, noIndexes=True) for condition in conditions]
     ((name, _),) = original.parts.items()
     lies, seen = lies_of_postings(original, draw), Counter()
-    for number in range(tries(60)):
+    for number in range(tries(120)):
         lie = next(lies)
         location = tmp_path / str(number)
         original.forged(location, [lie])

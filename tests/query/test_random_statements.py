@@ -13,7 +13,7 @@ from sql_statements import (
     values_of,
 )
 
-STATEMENTS = 1_500 if IS_NIGHTLY else 20
+STATEMENTS = 1_500 if IS_NIGHTLY else 10
 KEYS = ("channel", "e.robot", "added % 5", "day", "date_trunc('DAY', e.time)", "upper(channel)")
 OVER_KEYS = {
     "channel": "channel || '!'",

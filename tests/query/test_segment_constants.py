@@ -265,7 +265,7 @@ def spans(draw):
     return draw(st.sampled_from(TEXTS)), zone, low, low + length
 
 
-@settings(deadline=None, max_examples=2000 if IS_NIGHTLY else 60)
+@settings(deadline=None, max_examples=2000 if IS_NIGHTLY else 30)
 @given(spans())
 def test_a_constant_is_the_value_of_every_time_of_a_span(drawn):
     text, zone, low, high = drawn

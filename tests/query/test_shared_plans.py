@@ -398,7 +398,7 @@ def test_a_text_with_parameters_has_the_tree_of_the_text(count):
     words = [*words.split(), "IN (", "LIKE", "INTERVAL", "DAY", "x1", "CASE", "WHEN"]
     words += [":p", "[", "]", "COLLATE", "''", ".", "r"]
     found = 0
-    for _ in range(tries(4000)):
+    for _ in range(tries(6000)):
         text = " ".join(rng.choice(words) for _ in range(rng.randint(3, 9)))
         text = text.replace(" ", rng.choice([" ", " ", ""]))
         if rng.random() < 0.5:

@@ -20,7 +20,7 @@ import projseg
 from projseg.aggregation import values
 from projseg.errors import LimitExceededError, ProjsegError
 
-TABLES = 1_500 if IS_NIGHTLY else 6
+TABLES = 1_500 if IS_NIGHTLY else 3
 COLUMNS = ["channel", "page", "code", "big", "robot", "price", "amount", "day"]
 
 

@@ -15,7 +15,7 @@ from scale import IS_NIGHTLY
 import projseg
 
 ULP = Fraction(1, 2**53)
-CASES = 3_000 if IS_NIGHTLY else 60
+CASES = 3_000 if IS_NIGHTLY else 30
 
 
 def variance(values):

@@ -369,7 +369,7 @@ def test_whatever_a_statement_says_it_works_or_ends_in_one_line_with_a_code(spar
         spark.sql("CREATE TABLE foreign_t (n int) USING parquet")
         spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT * FROM t")
         try:
-            for seed in range(tries(1_200)):
+            for seed in range(tries(1_600)):
                 text = drawn(seed, STATEMENTS) if seed % 5 else statements(seed)
                 ended[ending(spark, text)] += 1
         finally:

@@ -110,7 +110,7 @@ def test_float_sums(data):
 
 @pytest.mark.parametrize("function", ["min", "max"])
 @pytest.mark.parametrize("value_type", list(VALUES_BY_TYPE), ids=str)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=tries(80))
 @given(st.data())
 def test_extremes(function, value_type, data):
     rows, choose = drawn_rows(data, value_type)

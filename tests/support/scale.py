@@ -19,7 +19,7 @@ _OTHER_CASES = 16
 
 def tries(count):
     """Return how many random cases a test tries that tries `count` of them at night."""
-    return count * _TIMES if IS_NIGHTLY else max(8, count // 5)
+    return count * _TIMES if IS_NIGHTLY else max(5, count // 10)
 
 
 def leave_to_the_night(items):

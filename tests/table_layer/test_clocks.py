@@ -57,7 +57,7 @@ def lived(patch, location, commits, *, is_disk_wrong):
     return times, now
 
 
-@settings(max_examples=1_000 if IS_NIGHTLY else 60)
+@settings(max_examples=1_000 if IS_NIGHTLY else 20)
 @given(
     commits=histories(),
     waited=st.sampled_from([0, 12, 24, 60]),

@@ -251,7 +251,7 @@ class ColumnLife(RuleBasedStateMachine):
 
 
 def test_column_lives():
-    count, steps = (300, 40) if IS_NIGHTLY else (15, 20)
+    count, steps = (300, 40) if IS_NIGHTLY else (8, 20)
     run_state_machine_as_test(
         ColumnLife,
         settings=settings(max_examples=count, stateful_step_count=steps, deadline=None),

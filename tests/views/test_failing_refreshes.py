@@ -23,7 +23,7 @@ from projseg.views.view_records import CoverFile
 from projseg.views.view_store import open_store
 
 BY_K = "SELECT k, sum(n) AS n FROM t GROUP BY k"
-STEP = 1 if IS_NIGHTLY else 9
+STEP = 1 if IS_NIGHTLY else 15
 """Between the operations that fail."""
 TOTAL = "SELECT sum(n) AS n, count(*) AS c FROM t"
 
