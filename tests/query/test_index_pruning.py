@@ -582,7 +582,7 @@ REPEATED = ["aaa", "kab b", "abKa", "x kabx é", "K", "Kaab bkk", "ab\u0307ka", 
 OF_REPEATED = ["text_match(s, 'kabx OR (k* -ab*)')", "s LIKE '%abx%'", "s RLIKE '(?i)BKK|kabx'"]
 
 
-@settings(max_examples=tries(40), deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(lives())
 def live(tmp_path_factory, life):
     """Lead a life with indexes and one without, and compare their answers."""
