@@ -109,7 +109,6 @@ def test_a_question_imports_nothing_that_only_others_need(location, question, an
             [{"n": 3}],
             [
                 "projseg.aggregation.hash_sketches",
-                "projseg.aggregation.hash_sketches",
             ],
         ),
     ],
