@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace as replace_fields
 from typing import Final
 
 from msgspec.structs import replace
@@ -35,12 +34,13 @@ from projseg.views.refresh_work import (
     Refresh,
     Work,
     by_chunk,
+    commit_refresh,
     costs_of_changes,
     rewritten_counts,
     settled,
 )
 from projseg.views.stored_results import ResultRefresher
-from projseg.views.view_commits import StoreWrite, commit_refresh, conflict, with_parts
+from projseg.views.view_commits import StoreWrite, conflict, with_parts
 from projseg.views.view_dimensions import (
     check_keys,
     newest_dimensions,
@@ -230,9 +230,7 @@ class Refresher:
 
     def run(self, note: CommitNote) -> tuple[StoreVersion, Refresh]:
         """Fold, write and commit what is to be done."""
-        store, done = commit_refresh(self._store, self._view.view_id, self.build, note)
-        is_new = store is not self._store
-        return store, replace_fields(done, version=store.version) if is_new else done
+        return commit_refresh(self._store, self._view.view_id, self.build, note)
 
     def build(self, write: StoreWrite) -> tuple[ViewEntry | None, Refresh]:
         """Write the parts, and return the view as it is to be listed; None: nothing changed.

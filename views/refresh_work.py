@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from typing import Final
+
+from msgspec.structs import replace
 
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.joined_values import path_of
@@ -12,12 +15,15 @@ from projseg.algebra.expressions.tree import Call
 from projseg.algebra.planning.partial_match import is_reversible
 from projseg.algebra.time.interval import Interval
 from projseg.segment_format.format_limits import SEGMENT_ROWS_MAX
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.views.classify_parts import RewrittenParts
 from projseg.views.definitions.result_definition import RunSelect
 from projseg.views.followed_parts import may_subtract
 from projseg.views.part_files import PART_GROUPS_MAX, Folder, NewPart
-from projseg.views.view_records import COVER_SEGMENTS_MAX
+from projseg.views.view_commits import StoreWrite, conflict, edited, store_write
+from projseg.views.view_records import COVER_SEGMENTS_MAX, ViewEntry
+from projseg.views.view_store import StoreVersion
 from projseg.views.written_rows import WrittenRows
 
 OnProgress = Callable[[int, int], object]
@@ -26,6 +32,11 @@ _CHUNK_PARTS_MAX: Final = 4
 
 Chunk = tuple[int | None, frozenset[str]]
 """The start of a chunk of time, and the forms in which its segments store widened columns."""
+
+_BUILT: Final = ("manifests", "result", "fact")
+"""Fields of a view of which a refresh must have known the newest values."""
+_OF_USERS: Final = ("name", "is_enabled", "options", "comment")
+"""Fields of a view that no refresh changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +159,46 @@ class Refresh:
     version: int | None = None
     not_built: Mapping[str, str] = field(default_factory=dict)
     costs: Mapping[str, str] = field(default_factory=dict)
+
+
+def commit_refresh(
+    store: StoreVersion,
+    view_id: str,
+    build: Callable[[StoreWrite], tuple[ViewEntry | None, Refresh]],
+    note: CommitNote,
+) -> tuple[StoreVersion, Refresh]:
+    """Build what a view answers from, and publish it; return the store, and what was done.
+
+    Parameters
+    ----------
+    store : StoreVersion
+        The store that has the view.
+    view_id : str
+        The view.
+    build : callable
+        Returns the view as it is to be listed, or None if nothing changed, and what was done.
+    note : CommitNote
+        For the history.
+
+    Raises
+    ------
+    CommitConflictError
+        If the view is gone, or was refreshed by another commit.
+    """
+    with store_write(store) as write:
+        view, done = build(write)
+        if view is None:
+            return store, done
+        before = store.views[view_id]
+
+        def edit(now: ViewEntry) -> ViewEntry:
+            if any(getattr(now, name) != getattr(before, name) for name in _BUILT):
+                conflict(f"view '{now.name}' was refreshed by another commit")
+            kept = {name: getattr(now, name) for name in _OF_USERS}
+            return replace(view, **kept)
+
+        store = write.commit(edited(view_id, edit), "refresh", note.asking(view=view.name))
+    return store, replace_fields(done, version=store.version)
 
 
 def costs_of_changes(

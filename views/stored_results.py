@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace as replace_fields
 from typing import Final, NamedTuple
 
 import msgspec
@@ -34,8 +33,8 @@ from projseg.table_layer.storage.storage_contract import Storage
 from projseg.views.definitions.result_definition import ResultDefinition, SelectJob, place_of
 from projseg.views.definitions.view_checks import bad_view
 from projseg.views.nominated_views import earlier_states, listed_views
-from projseg.views.refresh_work import Refresh, Work
-from projseg.views.view_commits import StoreWrite, commit_refresh, conflict
+from projseg.views.refresh_work import Refresh, Work, commit_refresh
+from projseg.views.view_commits import StoreWrite, conflict
 from projseg.views.view_dimensions import holds_rows_of, newest_dimensions
 from projseg.views.view_records import (
     PathState,
@@ -79,9 +78,7 @@ class ResultRefresher:
 
     def run(self, note: CommitNote) -> tuple[StoreVersion, Refresh]:
         """Run the SELECT if its tables have other rows, and commit."""
-        store, done = commit_refresh(self._store, self._view.view_id, self.build, note)
-        is_new = store is not self._store
-        return store, replace_fields(done, version=store.version) if is_new else done
+        return commit_refresh(self._store, self._view.view_id, self.build, note)
 
     def build(self, write: StoreWrite) -> tuple[ViewEntry | None, Refresh]:
         """Have Spark write the rows, and return the view as it is to be listed.

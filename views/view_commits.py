@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 from msgspec.structs import replace
 
@@ -41,11 +41,6 @@ Views = Mapping[str, ViewEntry]
 Edit = Callable[[Views], Views]
 """From the views of the newest version, by id, to those of the next one."""
 
-_Done = TypeVar("_Done")
-_BUILT: Final = ("manifests", "result", "fact")
-"""Fields of a view of which a refresh must have known the newest values."""
-_OF_USERS: Final = ("name", "is_enabled", "options", "comment")
-"""Fields of a view that no refresh changes."""
 _SHORT_LISTS_MAX: Final = 8
 """Short lists of parts a view may have before a refresh joins them."""
 
@@ -261,46 +256,6 @@ def edited(view_id: str, edit: Callable[[ViewEntry], ViewEntry]) -> Edit:
         return {**views, view_id: edit(view)}
 
     return apply
-
-
-def commit_refresh(
-    store: StoreVersion,
-    view_id: str,
-    build: Callable[[StoreWrite], tuple[ViewEntry | None, _Done]],
-    note: CommitNote,
-) -> tuple[StoreVersion, _Done]:
-    """Build what a view answers from, and publish it; return the store, and what was done.
-
-    Parameters
-    ----------
-    store : StoreVersion
-        The store that has the view.
-    view_id : str
-        The view.
-    build : callable
-        Returns the view as it is to be listed, or None if nothing changed, and what was done.
-    note : CommitNote
-        For the history.
-
-    Raises
-    ------
-    CommitConflictError
-        If the view is gone, or was refreshed by another commit.
-    """
-    with store_write(store) as write:
-        view, done = build(write)
-        if view is None:
-            return store, done
-        before = store.views[view_id]
-
-        def edit(now: ViewEntry) -> ViewEntry:
-            if any(getattr(now, name) != getattr(before, name) for name in _BUILT):
-                conflict(f"view '{now.name}' was refreshed by another commit")
-            kept = {name: getattr(now, name) for name in _OF_USERS}
-            return replace(view, **kept)
-
-        store = write.commit(edited(view_id, edit), "refresh", note.asking(view=view.name))
-    return store, done
 
 
 def conflict(what: str) -> NoReturn:
