@@ -1,4 +1,4 @@
-"""Rooms: small folders, names that are there once, and lines within their budget."""
+"""Rooms: folders that can be overlooked, one direction, and lines within their budget."""
 
 import tomllib
 from collections import defaultdict
@@ -8,7 +8,7 @@ from pathlib import Path
 from lines import BUDGETS, lines_by_room
 from test_layers import ROOT, imported, is_module, module_name, modules
 
-MODULES_MAX = 20
+MODULES_MAX = 30
 CROWDED: dict[str, int] = {}
 SMALL = 60
 # Small modules that stand apart though at most one module imports them, and why.
@@ -47,15 +47,6 @@ def test_a_small_module_has_several_importers():
         and len(importers[module_name(path)] - {path}) < 2
     }
     assert alone == {*SEAMS}
-
-
-def test_no_two_modules_have_one_name():
-    """A plural s tells two names apart for a computer only."""
-    named = defaultdict(list)
-    for _, path in modules():
-        if "benchmarks" not in path.parts and not path.stem.startswith("__"):
-            named[path.stem.removesuffix("s")].append(str(path.relative_to(ROOT)))
-    assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
 
 
 def test_rooms_beside_each_other_import_one_way():
