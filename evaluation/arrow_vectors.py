@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.functions.datum import plain_floats
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import LimitExceededError
 from projseg.kernels.grouping import UnsignedIds
@@ -25,7 +26,6 @@ from projseg.segment_format.arrow_arrays import (
     filled_values,
     primitive_array,
     primitive_values,
-    scalar_of,
     text_buffers,
     valid_values,
 )
@@ -109,14 +109,6 @@ def merge_values(
     every = encode_sorted(pa.concat_arrays(value_lists), with_null=with_null)
     ends = np.cumsum([len(values) for values in value_lists])
     return every.dictionary, np.split(every.ids, ends[:-1])
-
-
-def plain_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Return floats with one kind of zero and one of NaN; other types unchanged."""
-    if not pa.types.is_floating(array.type):
-        return array
-    positive_zero = pc.add(array, scalar_of(0.0, array.type))
-    return pc.if_else(pc.is_nan(array), scalar_of(np.nan, array.type), positive_zero)
 
 
 def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> Vector:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from projseg.kernels.sorting import as_doubles
 from projseg.segment_format.byte_reader import ALIGNMENT, corrupt
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import HEAD_LAYOUT
@@ -262,7 +263,7 @@ def widened(vector: Vector, wide: pa.DataType) -> Vector:
         case Numbers() if wide != _DOUBLE:
             return replace(vector, type=wide)
         case Numbers():
-            doubles = vector.wide().astype(np.float64)
+            doubles = as_doubles(vector.wide())
             return Numbers(doubles, wide, validity=vector.validity)
         case Opaque():
             return Opaque(vector.array.cast(wide))

@@ -11,12 +11,12 @@ from segment_columns import TYPES, arrays
 
 from projseg.aggregation.groups import group_rows
 from projseg.aggregation.keys import make_key
+from projseg.algebra.expressions.functions.datum import plain_floats
 from projseg.evaluation.arrow_vectors import (
     concat_vectors,
     encode_sorted,
     grouping_vector,
     merge_values,
-    plain_floats,
 )
 from projseg.segment_format.dictionary import Dictionary, order_problem
 from projseg.segment_format.logical_types import is_nested

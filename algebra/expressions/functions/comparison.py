@@ -21,7 +21,12 @@ from projseg.algebra.expressions.coercion import (
     is_numeric,
     unify,
 )
-from projseg.algebra.expressions.functions.datum import SEARCHED_TEXTS_MIN, Datum, searched
+from projseg.algebra.expressions.functions.datum import (
+    SEARCHED_TEXTS_MIN,
+    Datum,
+    plain_floats,
+    searched,
+)
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     Nulls,
@@ -164,13 +169,10 @@ def _evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.A
     has_null = len(options) < len(constants)
     none = pa.nulls(0, call.arguments[0].type)
     option_values = pa.concat_arrays([none, *(pa.repeat(option, 1) for option in options)])
-    if is_floating(value.type):
-        zero = scalar_of(0.0, value.type)
-        value, option_values = pc.add(value, zero), pc.add(option_values, zero)
     if 0 < len(options) <= _SEARCHED_OPTIONS_MAX and _are_searched(value):
         found = reduce(pc.or_, (equal(value, option) for option in options))
     else:
-        found = pc.is_in(value, value_set=option_values)
+        found = pc.is_in(plain_floats(value), value_set=plain_floats(option_values))
     if has_null:
         found = pc.or_kleene(found, scalar_of(None, pa.bool_()))
     return pc.if_else(pc.is_valid(value), found, scalar_of(None, pa.bool_()))

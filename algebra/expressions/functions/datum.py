@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.coercion import bad_expression, cast_to
+from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_floating
 from projseg.algebra.expressions.sql_parameters import refuse_word
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, LimitExceededError
@@ -23,6 +24,7 @@ from projseg.segment_format.arrow_arrays import (
     array_of,
     filled_values,
     primitive_array,
+    scalar_of,
     text_buffers,
     valid_values,
 )
@@ -38,6 +40,17 @@ _INT_MAX: Final = (1 << 31) - 1
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 """A column of values, or one value for all rows; at least one argument of a call is a column."""
+
+
+def plain_floats(values: pa.Array | pa.ChunkedArray | pa.Scalar) -> Any:
+    """Return floats in which equal values have equal bits: one zero, one NaN; others unchanged.
+
+    Every search by hash, which is by bits, needs it: a NaN may have any sign and payload.
+    """
+    if not is_floating(values.type):
+        return values
+    positive_zero = pc.add(values, scalar_of(0.0, values.type))
+    return pc.if_else(pc.is_nan(values), scalar_of(np.nan, values.type), positive_zero)
 
 
 def overflow(message: str) -> EvaluationError:

@@ -24,6 +24,7 @@ from projseg.algebra.expressions.functions.datum import (
     by_row,
     from_integers,
     integers,
+    plain_floats,
     require_type,
     valid_mask,
 )
@@ -202,8 +203,7 @@ def _hashes_of(algorithm: _Algorithm, array: pa.Array, seeds: _Words) -> _Words:
 def _words(array: pa.Array) -> _Words:
     """Return the bits that stand for each value: uint32[n] of narrow types, uint64[n] of others."""
     if is_floating(array.type):
-        values = filled_values(array, 0.0)
-        values = np.where(np.isnan(values), np.nan, values + 0.0).astype(values.dtype)
+        values = filled_values(plain_floats(array), 0.0)
         return values.view(_U32 if values.dtype == np.float32 else _U64)
     if is_decimal(array.type):
         return arrow_to_numbers(array)[0].astype(np.int64).view(_U64)
