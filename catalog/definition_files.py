@@ -46,7 +46,7 @@ class DefinitionFiles(TableVerbs):
                 content["location"] = found.location
             content["spec"] = found.spec.to_dict()
             text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-            (target / f"{found.full_name}{_FILE_NAME}").write_text(text, encoding="utf-8")
+            (target / f"{found.full_name.text}{_FILE_NAME}").write_text(text, encoding="utf-8")
             count += 1
         return count
 

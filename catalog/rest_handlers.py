@@ -5,7 +5,7 @@ Handlers are plain functions of a `RestRequest`; they open no table and no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from projseg.catalog.catalog_maintenance import DATA, DAY_US, TRASH_DAYS
 from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.information_schema import view_of, view_rows
-from projseg.catalog.rest_request import RestReply, RestRequest, definitions_of, page_of, unknown
+from projseg.catalog.rest_request import RestReply, RestRequest, definitions_of, page_of
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
@@ -25,7 +25,16 @@ from projseg.catalog.store.store_contract import (
     SeenTable,
     Tables,
 )
-from projseg.catalog.store.table_metadata import ACTIONS, Action, Name, TableMetadata, parse_name
+from projseg.catalog.store.table_metadata import (
+    ACTIONS,
+    ACTIVE,
+    DELETED,
+    DELETING,
+    STAGED,
+    Action,
+    TableMetadata,
+    parse_name,
+)
 from projseg.catalog.store.tenant_edits import now_us
 from projseg.errors import InvalidInputError
 
@@ -34,11 +43,9 @@ _ACTIONS: Final[dict[str, Action]] = {action.casefold(): action for action in AC
 
 def create(request: RestRequest) -> RestReply:
     """Write a whole definition."""
-    spec, name = _spec_for(request, request.whole_body()), request.name
+    spec, name = _spec_of(request.whole_body()), request.name
     action, version = _action(request), request.number("version")
     found = request.catalog.store.find(name)
-    if found is not None:
-        _editable(request, found)
     return request.edited(
         lambda catalog: catalog.create(name, spec, action, version),
         lambda made: RestReply({"version": made}, 201 if found is None else 200),
@@ -50,8 +57,7 @@ def register(request: RestRequest) -> RestReply:
     location, spec = request.fields("location", "spec")
     if not isinstance(location, str):
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "location is a text")
-    text = msgspec.json.encode(spec or {})
-    whole = _spec_for(request, text)
+    whole = _spec_of(msgspec.json.encode(spec or {}))
     check_location(location, request.caller.roots)
     name, action, place = request.name, _action(request), location.removeprefix("file://")
     return request.edited(
@@ -62,7 +68,7 @@ def register(request: RestRequest) -> RestReply:
 
 def merge(request: RestRequest) -> RestReply:
     """Merge a part of a spec into a definition."""
-    name = _writable(request)
+    name = request.name
     part, version = request.json(), request.number("version")
     return request.edited(lambda catalog: catalog.merge(name, part, version))
 
@@ -81,44 +87,45 @@ def metadata_of(request: RestRequest) -> RestReply:
 
 def drop(request: RestRequest) -> RestReply:
     """Drop a definition; its files are removed by `gc`, with rights that a server lacks."""
-    name, data = request.require("WRITE", request.name), request.query.get("data", "keep")
+    name, data = request.name, request.query.get("data", "keep")
     if data not in DATA:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"data is one of {', '.join(DATA)}")
-    if request.flag("ifExists") and request.catalog.store.find(name) is None:
-        return RestReply(None, 204)
     due_us = now_us() + (0 if data == "now" else TRASH_DAYS * DAY_US)
     version, removes = request.number("version"), data != "keep"
-    return request.edited(
-        lambda catalog: catalog.store.remove(name, due_us, removes_files=removes, version=version),
-        lambda _: RestReply(None, 202 if data == "now" else 204),
-    )
+    try:
+        return request.edited(
+            lambda own: own.store.remove(name, due_us, removes_files=removes, version=version),
+            lambda _: RestReply(None, 202 if data == "now" else 204),
+        )
+    except InvalidInputError as error:
+        if error.code == "PROJSEG_UNKNOWN_TABLE" and request.flag("ifExists"):
+            return RestReply(None, 204)
+        raise
 
 
 def move_column(request: RestRequest) -> RestReply:
     """Move a declared column."""
     column, where, anchor = request.fields("column", "where", "anchor")
-    name = _writable(request)
+    name = request.name
     return request.edited(lambda catalog: catalog.move_column(name, column, where, anchor))
 
 
 def drop_columns(request: RestRequest) -> RestReply:
     """Declare columns no longer."""
-    name, columns = _writable(request), _texts(request.json())
+    name, columns = request.name, _texts(request.json())
     return request.edited(lambda catalog: catalog.drop_columns(name, columns))
 
 
 def hide_columns(request: RestRequest) -> RestReply:
     """Hide columns, and show others again, in one edit."""
     hide, unhide = (_texts(found or []) for found in request.fields("hide", "unhide"))
-    name = _writable(request)
+    name = request.name
     return request.edited(lambda catalog: catalog.store.change(name, hide_of(hide, unhide)))
 
 
 def rename(request: RestRequest) -> RestReply:
     """Give a definition another name."""
     source, target = (parse_name(one) for one in request.fields("source", "target"))
-    request.require("WRITE", target)
-    _editable(request, _known(request, source))
     return request.edited(lambda catalog: catalog.rename(source, target))
 
 
@@ -126,7 +133,7 @@ def history(request: RestRequest) -> RestReply:
     """Return who changed a definition."""
     found = request.readable(request.name)
     rows = request.catalog.store.history(found)
-    return RestReply(Changes([Change.of(row) for row in rows if _may_see(request, row)]))
+    return RestReply(Changes([Change.of(row) for row in _visible(request, rows)]))
 
 
 def changes(request: RestRequest) -> RestReply:
@@ -139,7 +146,7 @@ def changes(request: RestRequest) -> RestReply:
     # The head first: what is committed in between is then sent twice, and never left out.
     head, epoch = request.catalog.store.head(), request.own_store.epoch()
     rows = request.catalog.store.changes(since)
-    shown = [Change.of(row) for row in rows if _may_see(request, row)]
+    shown = [Change.of(row) for row in _visible(request, rows)]
     return RestReply(Changes(shown, head, epoch))
 
 
@@ -210,7 +217,7 @@ def trash(request: RestRequest) -> RestReply:
             table=msgspec.Raw(found.to_json().encode()),
         )
         for found, due, removes in request.catalog.store.trash()
-        if request.may_read(found.full_name)
+        if request.caller.may("READ", found.full_name)
     ]
     return RestReply(DroppedTables(items))
 
@@ -218,13 +225,12 @@ def trash(request: RestRequest) -> RestReply:
 def undrop(request: RestRequest) -> RestReply:
     """Bring a dropped definition back."""
     found = _dropped(request)
-    name, id_ = _editable(request, found), found.id
-    return request.edited(lambda catalog: catalog.undrop(name, id_))
+    return request.edited(lambda catalog: catalog.undrop(found.full_name, found.id))
 
 
 def stage(request: RestRequest) -> RestReply:
     """Make a definition without a name, whose first rows a client is writing."""
-    spec, name = _spec_for(request, request.whole_body()), request.name
+    spec, name = _spec_of(request.whole_body()), request.name
     return request.edited(
         lambda catalog: catalog._stage(name, spec),
         lambda found: RestReply(found.to_json(), 201),
@@ -259,10 +265,8 @@ def forget(request: RestRequest) -> RestReply:
 
 def record(request: RestRequest) -> RestReply:
     """Write what a client saw of a definition's table; the definition's version stays."""
-    found = request.own_store.find_id(request.path["id"])
-    if found is None or not request.may_read(found.full_name):
-        raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", "there is no such definition")
-    request.require("WRITE", found.full_name)
+    named = request.own_store.by_id(request.path["id"], ACTIVE)
+    found = _editable(request, named, "there is no such definition")
     seen = request.record(SeenTable)
     facts = msgspec.structs.asdict(seen)
     if seen.stored_status is None:
@@ -304,12 +308,8 @@ def flush(request: RestRequest) -> RestReply:
     return RestReply(None, 204)
 
 
-def _spec_for(request: RestRequest, body: bytes) -> TableSpec:
-    request.require("WRITE", request.name)
-    spec = checked(TableSpec.of(body.decode("utf-8", "strict")))
-    if spec.type != "table":
-        request.require("EXTERNAL", request.name, spec.type)
-    return spec
+def _spec_of(body: bytes) -> TableSpec:
+    return checked(TableSpec.of(body.decode("utf-8", "strict")))
 
 
 def _action(request: RestRequest) -> Action:
@@ -319,46 +319,22 @@ def _action(request: RestRequest) -> Action:
     return found
 
 
-def _writable(request: RestRequest) -> Name:
-    """Return the name of a definition to be edited; of files it needs more than WRITE."""
-    return _editable(request, _known(request, request.name))
-
-
-def _known(request: RestRequest, name: Name) -> TableMetadata:
-    found = request.catalog.store.find(request.require("WRITE", name))
-    if found is None:
-        raise unknown(name)
-    return found
-
-
-def _editable(request: RestRequest, found: TableMetadata) -> Name:
-    """Return the name of a definition whose whole may stay, or come back, as it is."""
-    if found.type != "table":
-        request.require("EXTERNAL", found.full_name, found.type)
-    if found.type == "table" and not found.managed:
-        check_location(str(found.location), request.caller.roots)
-    return found.full_name
-
-
 def _dropped(request: RestRequest) -> TableMetadata:
-    dropped = (found for found, _, _ in request.catalog.store.trash())
-    return _nameless(request, dropped, "the trash holds no such definition")
+    found = request.own_store.by_id(request.path["id"], DELETED, DELETING)
+    return _editable(request, found, "the trash holds no such definition")
 
 
 def _staged(request: RestRequest) -> TableMetadata:
-    staged = request.catalog.store.staged()
-    return _nameless(request, staged, "no such definition is being made")
+    found = request.own_store.by_id(request.path["id"], STAGED)
+    return _editable(request, found, "no such definition is being made")
 
 
-def _nameless(
-    request: RestRequest, several: Iterable[TableMetadata], problem: str
-) -> TableMetadata:
+def _editable(request: RestRequest, found: TableMetadata | None, problem: str) -> TableMetadata:
     """Return the definition that the path names by its id, if the caller may edit it."""
-    for found in several:
-        if found.id == request.path["id"] and request.may_read(found.full_name):
-            request.require("WRITE", found.full_name)
-            return found
-    raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", problem)
+    if found is None or not request.caller.may("READ", found.full_name):
+        raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", problem)
+    request.caller.require("WRITE", found.full_name)
+    return found
 
 
 def _texts(found: Any) -> list[str]:
@@ -367,9 +343,11 @@ def _texts(found: Any) -> list[str]:
     return found
 
 
-def _may_see(request: RestRequest, row: Mapping[str, Any]) -> bool:
-    """Whether a change is of a namespace, or of a name that the caller may read."""
-    if row["definition"] is None:
-        return str(row["kind"]).endswith("namespace")
-    # A grant matches this text; where a part holds a dot, it cannot be parsed.
-    return request.may_read(row["name"])
+def _visible(request: RestRequest, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the changes that are of a namespace, or of a name that the caller may read."""
+    allowed = request.caller.allowed("READ", [row["name"] for row in rows])
+    return [
+        row
+        for row, is_readable in zip(rows, allowed, strict=True)
+        if (is_readable if row["definition"] else str(row["kind"]).endswith("namespace"))
+    ]

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from projseg.catalog.store.access_store import Access, Caller
+from projseg.catalog.store.access_store import Access
 from projseg.catalog.store.definition_store import DefinitionStore
+from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import KeptContent, KeptReply, RequestKey
 from projseg.catalog.store.store_contract import key_of_page, page_token
 from projseg.catalog.store.table_metadata import Name, TableMetadata, parse_name
@@ -151,21 +153,6 @@ class RestRequest:
         """Return a parameter that is true or false."""
         return self.query.get(name, "false").lower() == "true"
 
-    def require(self, action: str, name: Name, external_type: str | None = None) -> Name:
-        """Refuse what is not granted, whether the definition exists or not.
-
-        Raises
-        ------
-        PermissionDeniedError
-            PROJSEG_PERMISSION_DENIED.
-        """
-        if not self.caller.may(action, name, external_type):
-            raise PermissionDeniedError(
-                "PROJSEG_PERMISSION_DENIED",
-                f"no grant gives '{self.caller.principal}' {action} on '{name}'",
-            )
-        return name
-
     def require_admin(self) -> None:
         """Refuse who is no admin of the tenant.
 
@@ -179,10 +166,6 @@ class RestRequest:
                 "PROJSEG_PERMISSION_DENIED", f"'{self.caller.principal}' is no admin of the tenant"
             )
 
-    def may_read(self, name: Name | str) -> bool:
-        """Whether the caller may see a definition, by its name or that as text."""
-        return self.caller.may("READ", name)
-
     def readable(self, name: Name) -> TableMetadata:
         """Return a definition; what may not be read is as if it were not there.
 
@@ -191,9 +174,11 @@ class RestRequest:
         InvalidInputError
             PROJSEG_UNKNOWN_TABLE.
         """
-        found = self.catalog.store.find(name) if self.may_read(name) else None
-        if found is None:
-            raise unknown(name)
+        found = self.catalog.store.find(name)
+        if found is None or not self.caller.may("READ", found.full_name):
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_TABLE", f"the catalog has no definition '{name}'"
+            )
         return found
 
 
@@ -240,11 +225,6 @@ def _repeated_field(body: bytes) -> str | None:
     return repeated[0] if repeated else None
 
 
-def unknown(name: Name) -> InvalidInputError:
-    """Return the error of a name without a definition, which mentions no other name."""
-    return InvalidInputError("PROJSEG_UNKNOWN_TABLE", f"the catalog has no definition '{name}'")
-
-
 def page_of(request: RestRequest) -> tuple[list[Name], str | None]:
     """Return a page of readable names, and the token of the next; a token is the last key."""
     size, after, namespace = _page(request, _NAMES_MAX)
@@ -255,7 +235,7 @@ def definitions_of(request: RestRequest) -> tuple[list[TableMetadata], str | Non
     """Return a page of readable definitions, and the token of the next."""
     size, after, namespace = _page(request, _DEFINITIONS_MAX)
     found = request.catalog.store.listed(namespace, page=size + 1, after=after)
-    readable = (one for one in found if request.may_read(one.full_name))
+    readable = (one for one in found if request.caller.may("READ", one.full_name))
     return _paged(readable, size, lambda one: one.full_name)
 
 
@@ -289,7 +269,8 @@ def _names(
 ) -> Iterator[Name]:
     while True:
         names = request.catalog.store.names(namespace, after, size)
-        yield from filter(request.may_read, names)
+        allowed = request.caller.allowed("READ", [name.text for name in names])
+        yield from compress(names, allowed)
         if len(names) < size:
             return
         after = names[-1].folded

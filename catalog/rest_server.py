@@ -19,9 +19,10 @@ from starlette.routing import Route
 from projseg.catalog import rest_handlers, rest_request
 from projseg.catalog.rest_request import RestReply, RestRequest
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX
-from projseg.catalog.store.access_store import Caller, caller_of
+from projseg.catalog.store.access_store import caller_of
 from projseg.catalog.store.databases import Database
 from projseg.catalog.store.definition_store import DefinitionStore
+from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import RepeatedRequestError, RequestKey
 from projseg.catalog.store.rest_client import BASE
 from projseg.errors import (
@@ -229,8 +230,7 @@ def _handled(
     except RepeatedRequestError as repeated:
         return _response(RestReply(repeated.reply.content, repeated.reply.status))
     except ProjsegError as error:
-        shown = error if request is not None and request.caller.is_admin else _without_names(error)
-        return _error(shown, version=_version_of(error, request))
+        return _error(error, version=_version_of(error, request))
     except UnicodeDecodeError:
         return _error(InvalidInputError("PROJSEG_BAD_SPEC", "$: the body is not UTF-8"))
 
@@ -259,7 +259,7 @@ def _token(http: HttpRequest) -> str:
 def _catalog_of(catalog: Catalog, caller: Caller) -> Catalog:
     """Return the catalog of a caller's tenant, with the same connections."""
     own = copy.copy(catalog)
-    store = DefinitionStore(_database(catalog), caller.tenant, caller.principal)
+    store = DefinitionStore(_database(catalog), caller.tenant, caller.principal, caller=caller)
     own._adopt_store(store, caller.warehouse)
     return own
 
@@ -281,13 +281,6 @@ def _response(reply: RestReply) -> Response:
     is_text = isinstance(reply.content, str)
     content = reply.content if is_text else msgspec.json.encode(reply.content)
     return Response(content, reply.status, headers, "application/json")
-
-
-def _without_names(error: ProjsegError) -> ProjsegError:
-    """Return an error that suggests no name, which the caller may not be allowed to see."""
-    if error.code in ("PROJSEG_UNKNOWN_TABLE", "PROJSEG_NAMESPACE_NOT_EMPTY"):
-        return type(error)(error.code, error.message.partition(";")[0].partition(", such as")[0])
-    return error
 
 
 def _version_of(error: ProjsegError, request: RestRequest | None) -> int | None:

@@ -7,25 +7,30 @@ import datetime
 import hashlib
 import hmac
 import json
-import re
 import secrets
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from projseg.catalog.spec.table_spec import SPECS
 from projseg.catalog.store.databases import Database
+from projseg.catalog.store.grants import (
+    ACTIONS,
+    GRANTS_MAX,
+    Caller,
+    Grant,
+    grant_pattern,
+    pattern_problem,
+)
 from projseg.catalog.store.store_contract import CatalogAdmin, milliseconds_of
-from projseg.catalog.store.table_metadata import Name, check_name
+from projseg.catalog.store.table_metadata import check_new_name
 from projseg.catalog.store.tenant_edits import TENANTS, Edit, TenantEdits, now_us
 from projseg.errors import InvalidInputError, PermissionDeniedError
 
-ACTIONS: Final = ("READ", "WRITE", "EXTERNAL", "ADMIN")
 _TOKEN_BYTES: Final = 32
-_PATTERN_CHARACTERS_MAX: Final = 500
 _USED_AFTER_US: Final = 60_000_000  # last use is written so seldom
 
 _PRINCIPALS: Final = sa.table(
@@ -56,47 +61,6 @@ _CALLER: Final = (
 _GRANTS_OF: Final = sa.select(_GRANTS.c.action, _GRANTS.c.pattern, _GRANTS.c.external_type).where(
     _GRANTS.c.tenant == sa.bindparam("tenant"), _GRANTS.c.principal == sa.bindparam("principal")
 )
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Whoever sent a request, and what they may do.
-
-    Parameters
-    ----------
-    tenant, principal : str
-        Whose definitions, and who.
-    is_admin : bool
-        Whether everything of the tenant is allowed.
-    since : int
-        The tenant's version at which the grants last changed.
-    grants : tuple of (action, pattern, external type)
-        As admins wrote them.
-    warehouse : str or None
-        Where the tenant's managed tables are.
-    roots : tuple of str
-        Below which its registered tables lie.
-    """
-
-    tenant: str
-    principal: str
-    is_admin: bool
-    since: int
-    grants: tuple[tuple[str, str, str | None], ...]
-    warehouse: str | None
-    roots: tuple[str, ...]
-
-    def may(self, action: str, name: Name | str, external_type: str | None = None) -> bool:
-        """Whether an action on a definition is granted, whether it exists or not."""
-        if self.is_admin:
-            return True
-        found = {"READ": ("READ", "WRITE"), "EXTERNAL": ("EXTERNAL",)}.get(action, (action,))
-        return any(
-            granted in (*found, "ADMIN")
-            and (external_type is None or kind in (None, external_type) or granted == "ADMIN")
-            and re.fullmatch(pattern, str(name))
-            for granted, pattern, kind in self.grants
-        )
 
 
 def caller_of(database: Database, token: str) -> Caller:
@@ -130,7 +94,7 @@ def caller_of(database: Database, token: str) -> Caller:
         principal=found.principal,
         is_admin=bool(found.is_admin),
         since=int(found.since),
-        grants=tuple((one.action, one.pattern, one.external_type) for one in grants),
+        grants=tuple(Grant(one.action, one.pattern, one.external_type) for one in grants),
         warehouse=found.warehouse,
         roots=tuple(json.loads(found.roots or "[]")),
     )
@@ -152,7 +116,7 @@ class Access(TenantEdits, CatalogAdmin):
                 .values(warehouse=warehouse, roots=json.dumps(list(roots)))
             )
 
-        replace(self, tenant=check_name(name)).edit(work)
+        replace(self, tenant=check_new_name(name)).edit(work)
 
     def tenants(self) -> list[dict[str, Any]]:
         """Return all tenants of the database."""
@@ -169,7 +133,7 @@ class Access(TenantEdits, CatalogAdmin):
         InvalidInputError
             PROJSEG_PRINCIPAL_EXISTS, PROJSEG_BAD_NAME.
         """
-        check_name(name)
+        check_new_name(name)
 
         def work(edit: Edit) -> None:
             if self._principal(edit, name) is not None:
@@ -248,23 +212,27 @@ class Access(TenantEdits, CatalogAdmin):
         Raises
         ------
         InvalidInputError
-            PROJSEG_UNKNOWN_PRINCIPAL; PROJSEG_BAD_ARGUMENT for an unknown action or type, or what
-            is no regular expression.
+            PROJSEG_UNKNOWN_PRINCIPAL; PROJSEG_BAD_ARGUMENT for an unknown action or type, a pattern
+            that is none of Java's or needs more than linear time, and more than 100 grants.
         """
         if action not in ACTIONS:
             raise _bad(f"action '{action}' is none of {', '.join(ACTIONS)}")
         if external_type is not None and (external_type not in SPECS or action != "EXTERNAL"):
             raise _bad(f"'{external_type}' is no type of files that EXTERNAL is granted for")
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise _bad(f"pattern '{pattern[:80]}' is no regular expression: {error}") from error
-        if len(pattern) > _PATTERN_CHARACTERS_MAX:
-            raise _bad(f"a pattern has at most {_PATTERN_CHARACTERS_MAX} characters")
+        if not isinstance(pattern, str):
+            raise _bad(f"a pattern is a text, and not {pattern!r:.80}")
+        grant_pattern(pattern)
         id_ = uuid.uuid4().hex
 
         def work(edit: Edit) -> str:
             self._require_principal(edit, principal)
+            own = (_GRANTS.c.tenant == self.tenant, _GRANTS.c.principal == principal)
+            asked = sa.select(sa.func.count()).select_from(_GRANTS).where(*own)
+            if edit.connection.execute(asked).scalar_one() >= GRANTS_MAX:
+                raise _bad(
+                    f"'{principal}' has {GRANTS_MAX} grants, and no principal has more; revoke "
+                    "some, or write several names in one pattern"
+                )
             edit.connection.execute(
                 _GRANTS.insert().values(
                     id=id_,
@@ -294,7 +262,10 @@ class Access(TenantEdits, CatalogAdmin):
         self.edit(work)
 
     def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
-        """Return `principals`, `tokens` (never themselves) or `grants`."""
+        """Return `principals`, `tokens` (never themselves) or `grants`.
+
+        A grant has a `problem` if its pattern is refused and it gives nothing.
+        """
         table = {"principals": _PRINCIPALS, "tokens": _TOKENS, "grants": _GRANTS}[what]
         owner = table.c.name if what == "principals" else table.c.principal
         kept = [c for c in table.c if c.name not in ("tenant", "digest", "since")]
@@ -302,7 +273,10 @@ class Access(TenantEdits, CatalogAdmin):
         if principal is not None:
             asked = asked.where(owner == principal)
         with self.database.reading() as connection:
-            return [dict(row) for row in connection.execute(asked).mappings()]
+            found = [dict(row) for row in connection.execute(asked).mappings()]
+        for row in found if what == "grants" else ():
+            row["problem"] = pattern_problem(row["pattern"])
+        return found
 
     def _list_anew(self, edit: Edit, principal: str) -> None:
         """Make a principal's clients list everything anew: what it may read has changed."""

@@ -49,7 +49,7 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
 
     def access(self) -> Access:
         """Principals, tokens and grants, for whoever has the database."""
-        return Access(self.database, self.tenant, self.user, self.kept)
+        return Access(self.database, self.tenant, self.user, self.kept, self.caller)
 
     def load(self, name: Name) -> TableMetadata:
         """Return the definition of a name.
@@ -121,16 +121,6 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         asked = asked.where(own == namespace.casefold(), own >= after[0], name > last)
         return asked.order_by(name).limit(most)
 
-    def find_id(self, definition: str) -> TableMetadata | None:
-        """Return the definition with an id, or None if it has no name now."""
-        table = DEFINITIONS.c
-        asked = sa.select(*ROW).where(
-            table.tenant == self.tenant, table.id == definition, IS_ACTIVE
-        )
-        with self.database.reading() as connection:
-            row = connection.execute(asked).first()
-        return None if row is None else metadata_of(row)
-
     def names(self, namespace: str | None, after: tuple[str, str], most: int) -> list[Name]:
         """Return names of definitions, in order, after a key that `Name.folded` is."""
         asked = self._page((DEFINITIONS.c.namespace, DEFINITIONS.c.name), namespace, after, most)
@@ -182,8 +172,10 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
             present = self._active(edit.connection, name)
             if present is None:
                 if action == "replace" or version is not None:
+                    self._judge_absent(edit.connection, name)
                     raise self._unknown(edit.connection, name)
                 return self._insert(edit, name, spec, text, location, is_managed)
+            self._judged(present)
             if action == "ifNew":
                 return 0
             if action == "new":
@@ -221,7 +213,8 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
             PROJSEG_CATALOG_CONFLICT.
         """
         if version is not None:  # before the lock, for which others wait
-            check_version(self.load(name), version)
+            with self.database.reading() as connection:
+                check_version(self._require(connection, name), version)
 
         def work(edit: Edit) -> int:
             present = self._require(edit.connection, name)
@@ -245,12 +238,12 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
                 return present.version
             other = self._active(edit.connection, new)
             if other is not None and other.id != present.id:
+                self._judged(other, stays=False)
                 raise InvalidInputError(
                     "PROJSEG_TABLE_EXISTS", f"'{other.full_name}' is defined already"
                 )
-            namespace = self._namespace(edit.connection, new.namespace)
-            name = Name(namespace, new.name)
-            version = edit.note("rename", str(name), present.id, None)
+            name = self._new_name(edit, new, present.type)
+            version = edit.note("rename", name, present.id, None)
             self._set(edit, present.id, version, **name_values(name))
             return version
 
@@ -290,8 +283,8 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         location: Callable[[str], str | None],
         is_managed: bool,
     ) -> int:
-        definition, own = uuid.uuid4().hex, self._named(edit, name)
-        version = edit.note("create", str(own), definition, text)
+        definition, own = uuid.uuid4().hex, self._new_name(edit, name, spec.type)
+        version = edit.note("create", own, definition, text)
         place, state = location(definition), {"state": ACTIVE, "version": version}
         self._add(edit, own, spec, id=definition, location=place, managed=int(is_managed), **state)
         return version

@@ -22,6 +22,7 @@ from projseg.catalog.store.table_metadata import (
     STAGED,
     Name,
     TableMetadata,
+    check_new_name,
     metadata_of,
 )
 from projseg.catalog.store.tenant_edits import (
@@ -72,7 +73,7 @@ class Namespaces(TenantEdits):
         """
 
         def work(edit: Edit) -> int:
-            present = self._find_namespace(edit.connection, name)
+            present = self._find_namespace(edit.connection, check_new_name(name))
             if present is not None:
                 raise InvalidInputError(
                     "PROJSEG_NAMESPACE_EXISTS", f"namespace '{present}' exists already; use it"
@@ -149,7 +150,11 @@ class NamelessDefinitions(TenantEdits):
 
         def work(edit: Edit) -> TableMetadata:
             id_, state = uuid.uuid4().hex, {"state": STAGED, "version": 0, "managed": 1}
-            own = self._named(edit, name)
+            present = self._active(edit.connection, name)
+            if present is None:
+                own = self._new_name(edit, name, spec.type)
+            else:  # which `publish` may replace, and refuses otherwise
+                own = self._judged(present, stays=False).full_name
             self._add(edit, own, spec, id=id_, location=location(id_), **state)
             return self._require_staged(edit, id_)
 
@@ -167,13 +172,15 @@ class NamelessDefinitions(TenantEdits):
         """
 
         def work(edit: Edit) -> int:
-            found = self._require_staged(edit, definition)
+            found = self._judged(self._require_staged(edit, definition))
             present = self._active(edit.connection, found.full_name)
+            if present is not None:
+                self._judged(present, stays=False)
             if present is not None and not replace:
                 raise InvalidInputError(
                     "PROJSEG_TABLE_EXISTS", f"'{present.full_name}' is defined already"
                 )
-            version = edit.note("create", str(found.full_name), found.id, found.spec.to_json())
+            version = edit.note("create", found.full_name, found.id, found.spec.to_json())
             if present is not None:
                 self._bury(edit, present, version, due_us, removes_files=True)
             self._set(edit, found.id, version, state=ACTIVE)
@@ -193,6 +200,13 @@ class NamelessDefinitions(TenantEdits):
             asked = asked.where(DEFINITIONS.c.created_us < before_us)
         with self.database.reading() as connection:
             return [metadata_of(row) for row in connection.execute(asked)]
+
+    def by_id(self, definition: str, *states: str) -> TableMetadata | None:
+        """Return the definition with an id, if it is in one of some states."""
+        asked = sa.select(*ROW).where(self._in(*states), DEFINITIONS.c.id == definition)
+        with self.database.reading() as connection:
+            row = connection.execute(asked).first()
+        return None if row is None else metadata_of(row)
 
     def _require_staged(self, edit: Edit, definition: str) -> TableMetadata:
         asked = sa.select(*ROW).where(self._in(STAGED), DEFINITIONS.c.id == definition)
@@ -215,9 +229,9 @@ class NamelessDefinitions(TenantEdits):
         """
 
         def work(edit: Edit) -> TableMetadata:
-            present = self._require(edit.connection, name)
+            present = self._require(edit.connection, name, stays=False)
             check_version(present, version)
-            made = edit.note("drop", str(present.full_name), present.id, None)
+            made = edit.note("drop", present.full_name, present.id, None)
             self._bury(edit, present, made, due_us, removes_files)
             return present
 
@@ -245,13 +259,13 @@ class NamelessDefinitions(TenantEdits):
                     "PROJSEG_UNKNOWN_TABLE",
                     f"the trash holds no definition '{definition or name}'; it may have been due",
                 )
-            found = metadata_of(row)
+            found = self._judged(metadata_of(row))
             if self._active(edit.connection, found.full_name) is not None:
                 raise InvalidInputError(
                     "PROJSEG_TABLE_EXISTS",
                     f"'{found.full_name}' is defined anew; rename that one first",
                 )
-            version = edit.note("undrop", str(found.full_name), found.id, found.spec.to_json())
+            version = edit.note("undrop", found.full_name, found.id, found.spec.to_json())
             self._set(edit, found.id, version, state=ACTIVE, due_us=None, removes_files=0)
             return version
 

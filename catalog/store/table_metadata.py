@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -23,6 +25,12 @@ STAGED: Final = "STAGED"
 
 _NAME_BYTES_MAX: Final = 200
 _NOT_IN_NAMES: Final = "/\\:#%"
+_UNSEEN: Final = ("Cf", "Zl", "Zp", "Zs")
+_BLANK: Final = re.compile(
+    # What Unicode calls "default ignorable" in other categories, and the blank of Braille.
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e0fff]"
+)
 
 Action = Literal["new", "ifNew", "replace", "force"]
 ACTIONS: Final = ("new", "ifNew", "replace", "force")
@@ -43,6 +51,16 @@ class Name(NamedTuple):
     def folded(self) -> tuple[str, str]:
         """What tells two names apart."""
         return self.namespace.casefold(), self.name.casefold()
+
+    @property
+    def text(self) -> str:
+        """The text of no other name: dots of the namespace are `%2E`, and no name has a `%`."""
+        return f"{self.namespace.replace('.', '%2E')}.{self.name}"
+
+    @property
+    def folded_name(self) -> Name:
+        """The name in the spelling that all spellings of it share, in a namespace as it is."""
+        return Name(self.namespace, unicodedata.normalize("NFC", self.name.casefold()))
 
 
 def parse_name(given: NameLike) -> Name:
@@ -82,6 +100,8 @@ def check_name(name: str) -> str:
     InvalidInputError
         PROJSEG_BAD_NAME.
     """
+    if not isinstance(name, str):
+        raise InvalidInputError("PROJSEG_BAD_NAME", f"a name is a text, and not {name!r:.80}")
     problem = name_problem(name)
     if problem is None and len(name.encode()) > _NAME_BYTES_MAX:
         problem = f"has more than {_NAME_BYTES_MAX} bytes of UTF-8"
@@ -90,10 +110,31 @@ def check_name(name: str) -> str:
     if problem is None and (found := [letter for letter in _NOT_IN_NAMES if letter in name]):
         problem = f"contains '{found[0]}'"
     if problem is not None:
-        raise InvalidInputError(
-            "PROJSEG_BAD_NAME", f"'{name[:80]}' cannot name a table or namespace: it {problem}"
-        )
+        raise _bad_name(name, problem)
     return name
+
+
+def check_new_name(name: str) -> str:
+    """Return a name that may be given: besides, each of its characters can be seen.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_NAME.
+    """
+    for letter in check_name(name):
+        is_unseen = letter != " " and unicodedata.category(letter) in _UNSEEN
+        if is_unseen or _BLANK.match(letter):
+            raise _bad_name(name, f"has the character U+{ord(letter):04X}, which nobody sees")
+    if name != " ".join(name.split()):
+        raise _bad_name(name, "begins or ends with a space, or has two in a row")
+    return name
+
+
+def _bad_name(name: str, problem: str) -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_BAD_NAME", f"'{name[:80]}' cannot name a table or namespace: it {problem}"
+    )
 
 
 def check_action(action: str) -> None:

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.databases import Database
+from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import KeptReply
 from projseg.catalog.store.table_metadata import (
     ACTIVE,
@@ -24,6 +25,7 @@ from projseg.catalog.store.table_metadata import (
     DEFAULT_NAMESPACE,
     Name,
     TableMetadata,
+    check_new_name,
     metadata_of,
 )
 from projseg.errors import CatalogConflictError, InvalidInputError, did_you_mean
@@ -99,7 +101,7 @@ class Edit:
             self._version = int(self.connection.execute(moved).scalar_one())
         return self._version
 
-    def note(self, kind: str, name: str, definition: str | None, spec: str | None) -> int:
+    def note(self, kind: str, name: Name | str, definition: str | None, spec: str | None) -> int:
         """Write what changed, and return the version that it made."""
         version = self.bump()
         self.connection.execute(
@@ -107,7 +109,7 @@ class Edit:
                 tenant=self.tenant,
                 version=version,
                 definition=definition,
-                name=name,
+                name=name.text if isinstance(name, Name) else name,
                 kind=kind,
                 at_us=now_us(),
                 by=self.user,
@@ -132,12 +134,16 @@ class TenantEdits:
         Who edits, for the history.
     kept : KeptReply or None
         What is kept of the edit in its own transaction, so that it is never done twice.
+    caller : Caller or None
+        Whose grants are asked in the transaction that edits, of the definition that it found;
+        None: whoever has the database, who is bound by none.
     """
 
     database: Database
     tenant: str = "default"
     user: str | None = None
     kept: KeptReply | None = None
+    caller: Caller | None = None
 
     def epoch(self) -> str:
         """Return what differs after a backup was restored, whose versions may come again."""
@@ -236,14 +242,38 @@ class TenantEdits:
         row = connection.execute(_ACTIVE_ROW, key).first()
         return None if row is None else metadata_of(row)
 
-    def _require(self, connection: sa.Connection, name: Name) -> TableMetadata:
+    def _require(
+        self, connection: sa.Connection, name: Name, *, stays: bool = True
+    ) -> TableMetadata:
+        """Return the definition of a name, which is about to be edited."""
         found = self._active(connection, name)
         if found is None:
+            self._judge_absent(connection, name)
             raise self._unknown(connection, name)
+        return self._judged(found, stays=stays)
+
+    def _judged(self, found: TableMetadata, *, stays: bool = True) -> TableMetadata:
+        """Return a definition that the caller may edit, or may take away."""
+        if self.caller is not None:
+            self.caller.require("WRITE", found.full_name)
+            if stays:
+                self.caller.require_place(found)
         return found
 
+    def _judge_absent(self, connection: sa.Connection, name: Name) -> None:
+        """Refuse a caller who may not write a name that is not there."""
+        if self.caller is not None:
+            namespace = self._find_namespace(connection, name.namespace)
+            own = Name(namespace or name.namespace.casefold(), name.name)
+            self.caller.require("WRITE", own.folded_name)
+
     def _unknown(self, connection: sa.Connection, name: Name) -> InvalidInputError:
+        """Return the error of a name without a definition; other names are for admins alone."""
         table = DEFINITIONS.c
+        if self.caller is not None and not self.caller.is_admin:
+            return InvalidInputError(
+                "PROJSEG_UNKNOWN_TABLE", f"the catalog has no definition '{name}'"
+            )
         asked = sa.select(table.namespace, table.name).where(table.tenant == self.tenant, IS_ACTIVE)
         known = (f"{one.namespace}.{one.name}" for one in connection.execute(asked.limit(PAGE)))
         return InvalidInputError(
@@ -268,9 +298,11 @@ class TenantEdits:
             )
         return found
 
-    def _named(self, edit: Edit, name: Name) -> Name:
-        """Return a name with its namespace as that is written."""
-        return Name(self._namespace(edit.connection, name.namespace), name.name)
+    def _new_name(self, edit: Edit, name: Name, type: str) -> Name:
+        """Return a name that a definition may get, with its namespace as that is written."""
+        self._judge_absent(edit.connection, name)
+        own = Name(self._namespace(edit.connection, name.namespace), check_new_name(name.name))
+        return own if self.caller is None else self.caller.new_name(own, type)
 
     def _add(self, edit: Edit, name: Name, spec: TableSpec, **values: Any) -> None:
         """Add a row of a new definition."""
@@ -283,7 +315,7 @@ class TenantEdits:
     def _rewrite(self, edit: Edit, present: TableMetadata, text: str, kind: str) -> int:
         if text == present.spec.to_json():
             return present.version
-        version = edit.note(kind, str(present.full_name), present.id, text)
+        version = edit.note(kind, present.full_name, present.id, text)
         self._set(edit, present.id, version, spec=text)
         return version
 

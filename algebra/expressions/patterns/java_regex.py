@@ -109,9 +109,14 @@ class JavaRegex:
         self._found = _checked(text, _named(self._root, {}))
 
     @property
+    def size(self) -> int:
+        """How many parts it has, each as often as it is repeated."""
+        return self._root.size
+
+    @property
     def may_fail(self) -> bool:
         """Whether texts may take more time than is allowed."""
-        return self._root.size > _PARTS_AT_ONCE
+        return self.size > _PARTS_AT_ONCE
 
     @property
     def runs(self) -> Runs:
