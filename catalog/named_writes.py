@@ -27,6 +27,7 @@ from projseg.table_layer.metadata.change import AdoptLayout
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
 from projseg.table_layer.storage.storage_contract import Storage
+from projseg.writer.checked_rows import convert_column
 from projseg.writer.table_writer import write_segments
 
 Counts: TypeAlias = Literal["now", "sometimes", "never"]
@@ -265,8 +266,6 @@ def cast_rows(
 def _column(
     array: pa.Array, column: DeclaredColumn, declared: DeclaredColumns, own: pa.DataType
 ) -> pa.Array:
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.dictionary_decode()
     wanted, found = declared.schema.field(column.name).type, normal_type(array.type)
     if not may_assign(found, wanted):
         raise InvalidInputError(
@@ -275,7 +274,7 @@ def _column(
             "assigned to it; cast it before it is written",
         )
     try:
-        shown = _cast(array, found, wanted)
+        shown = _cast(convert_column(array, pa.field(column.name, found)), found, wanted)
     except EvaluationError as error:
         raise EvaluationError(error.code, f"column '{column.name}': {error.message}") from error
     if wanted == own:
@@ -327,4 +326,4 @@ def _cast(array: pa.Array, found: pa.DataType, wanted: pa.DataType) -> pa.Array:
             "PROJSEG_SCHEMA_MISMATCH",
             f"a {type_name(found)} is never cast to {type_name(wanted)}: {error.message}",
         ) from error
-    return evaluate(expression, {"x": array.cast(found)}, len(array))
+    return evaluate(expression, {"x": array}, len(array))

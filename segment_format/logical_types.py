@@ -34,6 +34,7 @@ TIMESTAMP_NTZ: Final = pa.timestamp("us")
 MICROS_A_DAY: Final = 86_400_000_000
 INTEGER_DIGITS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 DOUBLE_DIGITS: Final = 15  # a double holds every integer of so many digits
+DECIMAL_DIGITS_MAX: Final = 38
 
 _ARROW_BY_NAME: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -135,7 +136,7 @@ class _TypeNameParser:
         if decimal := _DECIMAL.match(self.text, self.position):
             self.position = decimal.end()
             precision, scale = int(decimal[1]), int(decimal[2])
-            self.require(1 <= precision <= 38 and scale <= precision)
+            self.require(1 <= precision <= DECIMAL_DIGITS_MAX and scale <= precision)
             return pa.decimal128(precision, scale)
         word = re.compile(r"[a-z_]+").match(self.text, self.position)
         self.require(word is not None and word[0] in _ARROW_BY_NAME)
@@ -166,9 +167,9 @@ def _quoted(name: str) -> str:
 def normal_type(arrow_type: pa.DataType) -> pa.DataType:
     """Return the one Arrow type projseg uses for values of `arrow_type`.
 
-    Foreign widths and units are mapped to the type that holds every value (uint8 to smallint,
-    large_string to string, dictionary to its value type); timestamps become microseconds, with a
-    time zone UTC or without one.
+    Foreign widths, units and encodings are mapped to the type that holds every value (uint8 to
+    smallint, large_string to string, dictionary and runs to their value type); timestamps become
+    microseconds, with a time zone UTC or without one.
 
     Raises
     ------
@@ -176,8 +177,10 @@ def normal_type(arrow_type: pa.DataType) -> pa.DataType:
         If no stored type can hold such values.
     """
     t = pa.types
-    if t.is_dictionary(arrow_type):
+    if t.is_dictionary(arrow_type) or t.is_run_end_encoded(arrow_type):
         return normal_type(arrow_type.value_type)
+    if t.is_decimal(arrow_type):
+        return _normal_decimal(arrow_type)
     if t.is_nested(arrow_type):
         try:
             return _normal_nested(arrow_type)
@@ -192,8 +195,26 @@ def normal_type(arrow_type: pa.DataType) -> pa.DataType:
     if t.is_fixed_size_binary(arrow_type):
         return pa.binary()
     widened = _WIDENED.get(arrow_type, arrow_type)
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        widened = _EXTENSIONS.get(arrow_type.extension_name, arrow_type)
     type_name(widened)
     return widened
+
+
+def normal_type_of(field: pa.Field) -> pa.DataType:
+    """Return the type that projseg uses for a column's values; an error names the column.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_TYPE.
+    """
+    try:
+        return normal_type(field.type)
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(
+            error.code, f"column '{field.name}': {error.message}; leave it out, or cast it"
+        ) from error
 
 
 _WIDENED: Final = {
@@ -208,6 +229,24 @@ _WIDENED: Final = {
     pa.binary_view(): pa.binary(),
     pa.date64(): pa.date32(),
 }
+_EXTENSIONS: Final = {
+    "arrow.bool8": pa.bool_(),
+    "arrow.json": pa.string(),
+    "arrow.uuid": pa.binary(),
+}
+
+
+def _normal_decimal(arrow_type: pa.DataType) -> pa.DataType:
+    """Return decimals of any width and scale as Spark has them: no scale passes the digits."""
+    scale = max(arrow_type.scale, 0)
+    digits = max(arrow_type.precision + scale - arrow_type.scale, scale)
+    if digits > DECIMAL_DIGITS_MAX:
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_TYPE",
+            f"type {arrow_type} has values of {digits} digits, and Spark's decimals have at most "
+            f"{DECIMAL_DIGITS_MAX}; cast it to such a type",
+        )
+    return pa.decimal128(digits, scale)
 
 
 def _normal_nested(arrow_type: pa.DataType) -> pa.DataType:
@@ -216,10 +255,9 @@ def _normal_nested(arrow_type: pa.DataType) -> pa.DataType:
         return pa.map_(normal_type(arrow_type.key_type), normal_type(arrow_type.item_type))
     if t.is_struct(arrow_type):
         return pa.struct([pa.field(f.name, normal_type(f.type)) for f in arrow_type])
-    if t.is_large_list(arrow_type) or t.is_list(arrow_type) or t.is_fixed_size_list(arrow_type):
-        return pa.list_(normal_type(arrow_type.value_type))
-    type_name(arrow_type)
-    return arrow_type
+    if t.is_union(arrow_type):
+        type_name(arrow_type)
+    return pa.list_(normal_type(arrow_type.value_type))
 
 
 def is_nested(arrow_type: pa.DataType) -> bool:

@@ -9,13 +9,14 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.cast_arrays import cast_array, field_of
 from projseg.segment_format.logical_types import (
     DOUBLE_DIGITS,
     INTEGER_DIGITS,
-    is_text,
-    normal_type,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    normal_type_of,
     type_name,
 )
 from projseg.segment_format.page_directory import may_widen
@@ -57,19 +58,30 @@ def check_schema(found: pa.Schema, schema: pa.Schema) -> None:
     _column_positions(found, schema)
     for field in found:
         target = schema.field(_match(field.name, schema)).type
-        if not _fits(normal_type(field.type), target):
+        plain = normal_type_of(field)
+        if not _fits(plain, target):
             raise InvalidInputError(
                 "PROJSEG_SCHEMA_MISMATCH",
-                f"column '{field.name}' holds {type_name(normal_type(field.type))}, the table's is "
-                f"{type_name(target)}; cast it before the append{_if_wider(field.type, target)}",
+                f"column '{field.name}' holds {type_name(plain)}, the table's is "
+                f"{type_name(target)}; {_remedy(plain, target)}",
             )
-        _named_as(field.type, target, field.name)
+        _check_fields(plain, target, field.name)
 
 
-def _if_wider(found: pa.DataType, target: pa.DataType) -> str:
-    if not may_widen(target, normal_type(found)):
-        return ""
-    return ", or widen the column with widen_column, in Spark also by option mergeSchema"
+def _remedy(found: pa.DataType, target: pa.DataType) -> str:
+    """Return what to do about a column of another type."""
+    if (found, target) == (TIMESTAMP_NTZ, TIMESTAMP):
+        return (
+            "its times have no zone: say which one they are in, in pandas by "
+            "frame[column].dt.tz_localize('UTC'), in polars by "
+            "pl.col(column).dt.replace_time_zone('UTC'), or declare the column as timestamp_ntz"
+        )
+    if may_widen(target, found):
+        return (
+            "cast it before the append, or widen the column with widen_column, in Spark also by "
+            "option mergeSchema"
+        )
+    return "cast it before the append"
 
 
 def _normalise(
@@ -82,7 +94,7 @@ def _normalise(
         position = positions[field.name]
         if position is None:
             return pa.nulls(batch.num_rows, field.type)
-        return _convert(batch.column(position), field)
+        return convert_column(batch.column(position), field)
 
     columns = pa.record_batch(list(each(normal, schema)), schema=schema)
     if time_column is not None:
@@ -125,73 +137,79 @@ def _fits(found: pa.DataType, target: pa.DataType) -> bool:
         return is_double or target in INTEGER_DIGITS or bool(types.is_decimal(target))
     if types.is_timestamp(found) and types.is_timestamp(target):
         return bool((found.tz is None) == (target.tz is None))
-    if types.is_decimal(found) or types.is_nested(found):
+    if types.is_nested(found):
+        return bool(found.id == target.id) and all(
+            _fits(inner, within) or (_is_number(inner) and _is_number(within))
+            for inner, within in _pairs(found, target)
+        )
+    if types.is_decimal(found):
         return bool(found.id == target.id)
     return bool(found == pa.float32() and target == pa.float64())
 
 
-def _named_as(found: pa.DataType, target: pa.DataType, column: str) -> pa.DataType:
-    """Return a type with the fields of its structs named as in the table's type.
+def _is_number(arrow_type: pa.DataType) -> bool:
+    """Whether values are numbers, which within lists are checked one by one."""
+    types = pa.types
+    return bool(
+        types.is_integer(arrow_type)
+        or types.is_floating(arrow_type)
+        or types.is_decimal(arrow_type)
+    )
+
+
+def _pairs(found: pa.DataType, target: pa.DataType) -> list[tuple[pa.DataType, pa.DataType]]:
+    """Return the types of fields or items in nested types of one kind, beside the table's."""
+    if not pa.types.is_struct(found):
+        return [(found.field(n).type, target.field(n).type) for n in range(found.num_fields)]
+    known = [(field.type, field_of(target, field.name)) for field in found]
+    return [(inner, field.type) for inner, field in known if field is not None]
+
+
+def _check_fields(found: pa.DataType, target: pa.DataType, column: str) -> None:
+    """Refuse fields of structs that the table does not have, or two that stand for one."""
+    if not pa.types.is_nested(found):
+        return
+    names = [field.name for field in found] if pa.types.is_struct(found) else []
+    known: set[str] = set()
+    for name in names:
+        field = field_of(target, name)
+        if field is None or field.name in known:
+            raise InvalidInputError(
+                "PROJSEG_SCHEMA_MISMATCH",
+                f"column '{column}' has "
+                + (f"no field '{name}'" if field is None else f"two fields '{field.name}'")
+                + f" in the table, which is {type_name(target)}; leave it out of the rows",
+            )
+        known.add(field.name)
+    for inner, within in _pairs(found, target):
+        _check_fields(inner, within, column)
+
+
+def convert_column(array: pa.Array, field: pa.Field) -> pa.Array:
+    """Return values in a column's type.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_SCHEMA_MISMATCH if the table has no such field, or two stand for one.
+        PROJSEG_SCHEMA_MISMATCH.
     """
-    types = pa.types
-    if types.is_map(found) and types.is_map(target):
-        return pa.map_(found.key_type, _named_as(found.item_type, target.item_type, column))
-    if types.is_nested(found) and not types.is_struct(found) and types.is_list(target):
-        items = _named_as(found.value_type, target.value_type, column)
-        kind = pa.large_list if types.is_large_list(found) else pa.list_
-        return kind(items, *([found.list_size] if types.is_fixed_size_list(found) else []))
-    if not (types.is_struct(found) and types.is_struct(target)):
-        return found
-    fields: dict[str, pa.Field] = {}
-    for field in found:
-        known = _field_of(target, field.name)
-        if known is None or known.name in fields:
-            raise InvalidInputError(
-                "PROJSEG_SCHEMA_MISMATCH",
-                f"column '{column}' has "
-                + (f"no field '{field.name}'" if known is None else f"two fields '{known.name}'")
-                + f" in the table, which is {type_name(target)}; leave it out of the rows",
-            )
-        inner = _named_as(field.type, known.type, column)
-        fields[known.name] = pa.field(known.name, inner)  # null where the struct is
-    return pa.struct(list(fields.values()))
-
-
-def _field_of(struct: pa.StructType, name: str) -> pa.Field | None:
-    """Return the field of a name, in any case where none is spelled so."""
-    same = (field for field in struct if field.name.casefold() == name.casefold())
-    return struct.field(name) if struct.get_field_index(name) >= 0 else next(same, None)
-
-
-def _convert(array: pa.Array, field: pa.Field) -> pa.Array:
-    if isinstance(array.type, pa.DictionaryType):
-        array = array.dictionary_decode()
     try:
-        if pa.types.is_nested(array.type):
-            array = array.view(_named_as(array.type, field.type, field.name))
-        if pa.types.is_integer(array.type) and pa.types.is_decimal(field.type):
-            array = _wide_decimals(array, field.type)
-        converted = array.cast(field.type, safe=True)
-        converted.validate(full=is_text(field.type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return cast_array(array, field.type)
+    except (pa.ArrowException, IndexError) as error:
         raise InvalidInputError(
             "PROJSEG_SCHEMA_MISMATCH",
             f"column '{field.name}' holds a value that is no {type_name(field.type)}: "
-            f"{str(error).splitlines()[0]}",
+            f"{str(error).splitlines()[0]}{_if_finer(array.type)}",
         ) from error
-    return converted
 
 
-def _wide_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return integers as decimals of the target's scale that hold any: Arrow checks types first."""
-    digits = INTEGER_DIGITS.get(normal_type(array.type), DECIMAL_DIGITS_MAX)
-    precision = min(digits + target.scale, DECIMAL_DIGITS_MAX)
-    return array.cast(pa.decimal128(precision, target.scale), safe=True)
+def _if_finer(found: pa.DataType) -> str:
+    if not (pa.types.is_timestamp(found) and found.unit == "ns"):
+        return ""
+    return (
+        "; times are kept in microseconds: round them, in pandas by frame[column].dt.floor('us'), "
+        "in polars by pl.col(column).dt.cast_time_unit('us')"
+    )
 
 
 def _check_times(times: pa.Array, name: str) -> None:

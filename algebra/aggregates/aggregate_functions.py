@@ -11,7 +11,6 @@ import pyarrow as pa
 from projseg.algebra.aggregates.result_types import (
     ANY,
     BOOLEAN,
-    DECIMAL_DIGITS_MAX,
     FLOAT,
     FLOATING,
     HLL,
@@ -28,6 +27,7 @@ from projseg.algebra.aggregates.result_types import (
     is_anything,
     sum_type,
 )
+from projseg.segment_format.logical_types import DECIMAL_DIGITS_MAX
 
 _HLL_LG_K: Final = 12  # Spark's default, 1.6 % standard error
 _THETA_LG_K: Final = 12

@@ -13,10 +13,11 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX, sum_type
+from projseg.algebra.aggregates.result_types import sum_type
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Expression
 from projseg.memory.forks import cached_property
+from projseg.segment_format.logical_types import DECIMAL_DIGITS_MAX
 
 Fields = tuple[tuple[str, pa.DataType], ...]
 """The columns that store a state, as (part name, logical type)."""

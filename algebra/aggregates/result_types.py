@@ -8,9 +8,8 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.segment_format.logical_types import is_nested
+from projseg.segment_format.logical_types import DECIMAL_DIGITS_MAX, is_nested
 
-DECIMAL_DIGITS_MAX: Final = 38
 SUM_DIGITS: Final = 10  # by which the type of a sum is longer, enough for 10^10 rows
 
 

@@ -26,6 +26,7 @@ from projseg.catalog.external.text_files import TextFile, TextForm
 from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.spec.table_spec import FilesSpec, HttpSpec, InlineSpec, SparkSpec, TableSpec
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.segment_format.cast_arrays import cast_array
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 
 _LIST_DELIMITER: Final = "\x01"
@@ -283,9 +284,7 @@ class _Source:
     def _column(self, array: pa.Array, field: pa.Field, one: _Input, number: int) -> pa.Array:
         """Return values in a column's type; `number` is that of the first row in the file."""
         found = normal_type(array.type)
-        if isinstance(array.type, pa.DictionaryType):
-            array = array.dictionary_decode()
-        array = array.cast(found)
+        array = cast_array(array, found)
         try:
             return self._cast(array, found, field.type)
         except EvaluationError as error:

@@ -23,7 +23,7 @@ from projseg.segment_format.indexes.index_kinds import (
     IndexDefinition,
     bits_of,
 )
-from projseg.segment_format.logical_types import normal_type
+from projseg.segment_format.logical_types import normal_type_of
 from projseg.table_layer.column_changes import find_column
 from projseg.table_layer.indexed_columns import scope_properties
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, bad_index, check_indexes
@@ -107,7 +107,7 @@ ProjectionLike = Projection | Mapping[str, Any] | str
 IndexLike = Index | Mapping[str, Any] | str
 
 
-def schema_of(declared: SchemaLike) -> pa.Schema:
+def schema_of(declared: SchemaLike | None) -> pa.Schema:
     """Return a schema that may be a mapping of column names to types.
 
     Raises
@@ -244,7 +244,7 @@ def declare_properties(
     indexes: Sequence[IndexLike] = (),
 ) -> TableProperties:
     """Return the checked properties of a table to be created; see `Table.create`."""
-    normal = pa.schema([(field.name, normal_type(field.type)) for field in schema])
+    normal = pa.schema([(field.name, normal_type_of(field)) for field in schema])
     specs = [
         parse_projection(
             declaration_of(declaration),

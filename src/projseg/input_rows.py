@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.logical_types import type_name
+from projseg.segment_format.logical_types import normal_type_of, type_name
 
 RowsLike: TypeAlias = Any
 """A pa.Table, RecordBatch, RecordBatchReader or another object with `__arrow_c_stream__` (polars,
@@ -29,7 +29,7 @@ _FORMS: Final = (
 )
 
 
-def batches_of(rows: RowsLike, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+def batches_of(rows: RowsLike, schema: pa.Schema | None) -> Iterable[pa.RecordBatch]:
     """Return rows as batches; columns and types are still the caller's.
 
     Python values get the type that Arrow infers from them; only numbers take the floating type of
@@ -40,8 +40,8 @@ def batches_of(rows: RowsLike, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     ----------
     rows : see `RowsLike`
         Memory is bounded if they are an iterator or a stream.
-    schema : pa.Schema
-        The table's columns.
+    schema : pa.Schema or None
+        The table's columns; None: those of the rows.
 
     Raises
     ------
@@ -52,14 +52,16 @@ def batches_of(rows: RowsLike, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     batches: Iterable[pa.RecordBatch]
     if isinstance(rows, pa.RecordBatchReader):
         batches = rows  # not by its stream, which would lose the class of an error in it
+    elif isinstance(rows, pa.Table):
+        batches = rows.to_reader()  # its stream would refuse runs within other arrays
     elif isinstance(rows, pa.RecordBatch):
         batches = [rows]
     elif _is_pandas(rows):
         batches = [_from_columns(_columns_of_pandas(rows, schema), schema, len(rows))]
     elif hasattr(rows, "__arrow_c_stream__"):
-        batches = pa.RecordBatchReader.from_stream(rows)
+        batches = _from_stream(rows)
     elif isinstance(rows, Mapping):
-        batches = [_from_columns(rows, schema)]
+        batches = [_from_columns(rows.items(), schema)]
     elif isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
         raise _no_rows(rows)
     else:
@@ -67,7 +69,91 @@ def batches_of(rows: RowsLike, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     return batches
 
 
-def _from_items(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def rows_with_schema(rows: RowsLike) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Return the columns of rows in the table's types, and the rows as batches.
+
+    A column that is null in all rows of the first batch becomes a string, as in an import.
+
+    Raises
+    ------
+    InvalidInputError
+        As of `batches_of`; PROJSEG_BAD_ROWS if there are no columns.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_TYPE.
+    """
+    batches = batches_of(rows, None)
+    found = getattr(batches, "schema", None)
+    if found is None:
+        batches = iter(batches)
+        first = next(batches, None)
+        found = pa.schema([]) if first is None else first.schema
+        batches = chain(() if first is None else (first,), batches)
+    if not found.names:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ROWS", "the rows have no columns to make a table of; give a schema"
+        )
+    fields = [(field.name, normal_type_of(field)) for field in found]
+    return pa.schema([(name, pa.string() if t == pa.null() else t) for name, t in fields]), batches
+
+
+def _from_stream(rows: Any) -> Iterable[pa.RecordBatch]:
+    """Return the batches of an Arrow stream, with its `schema`."""
+    # Polars hands out objects of Python as their addresses in memory.
+    objects = [
+        name for name, kind in zip(*_names_and_kinds(rows), strict=True) if str(kind) == "Object"
+    ]
+    if objects:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ROWS",
+            f"column '{objects[0]}' holds objects of Python; cast it to a type, or leave it out",
+        )
+    try:
+        return _Stream(pa.RecordBatchReader.from_stream(rows))
+    except pa.ArrowException as error:
+        raise _unreadable(rows, error) from error
+
+
+class _Stream:
+    """The batches of a foreign stream, whose errors are ours."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self.schema = reader.schema
+        self._reader = reader
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._reader
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ROWS", f"the stream of rows ended with an error: {error}"
+            ) from error
+
+
+def _names_and_kinds(rows: Any) -> tuple[list[Any], list[Any]]:
+    """Return the columns of a frame and their types as it has them; nothing of another stream."""
+    names, kinds = getattr(rows, "columns", None), getattr(rows, "dtypes", None)
+    if isinstance(names, list) and isinstance(kinds, list) and len(names) == len(kinds):
+        return names, kinds
+    return [], []
+
+
+def _unreadable(rows: Any, error: pa.ArrowException) -> InvalidInputError:
+    """Return why a stream cannot be read; of a frame, which column it is."""
+    what = type(rows).__name__
+    for name, kind in zip(*_names_and_kinds(rows), strict=True):
+        try:
+            pa.RecordBatchReader.from_stream(rows[[name]])
+        except (pa.ArrowException, TypeError, ValueError):
+            what = f"column '{name}' of type {kind}"
+            break
+    return InvalidInputError(
+        "PROJSEG_BAD_ROWS",
+        f"{what} gives no columns of Arrow's types ({str(error).splitlines()[0]}); cast it, or "
+        + _FORMS,
+    )
+
+
+def _from_items(items: Iterator[Any], schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
     for first in items:
         if isinstance(first, Mapping):
             rows = list(islice(chain([first], items), _ROWS_A_BATCH))
@@ -80,25 +166,28 @@ def _from_items(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBa
             raise _no_rows(first, "an iterable of ")
 
 
-def _from_row_mappings(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+def _from_row_mappings(rows: Sequence[Any], schema: pa.Schema | None) -> pa.RecordBatch:
     names: dict[str, None] = {}
     for row in rows:
         if not isinstance(row, Mapping):
             raise _no_rows(row, "an iterable of mappings and ")
         names.update(dict.fromkeys(row))
-    columns = {name: [row.get(name) for row in rows] for name in names}
+    columns = [(name, [row.get(name) for row in rows]) for name in names]
     return _from_columns(columns, schema, len(rows))
 
 
 def _from_columns(
-    columns: Mapping[Any, Any], schema: pa.Schema, row_count: int = 0
+    columns: Iterable[tuple[Any, Any]], schema: pa.Schema | None, row_count: int = 0
 ) -> pa.RecordBatch:
     """Return columns as a batch; without any, so many rows, whose columns are null."""
-    types = {field.name.casefold(): field.type for field in schema}
-    arrays = {
-        str(name): _array(str(name), values, types.get(str(name).casefold()))
-        for name, values in columns.items()
-    }
+    types = {field.name.casefold(): field.type for field in schema or ()}
+    arrays: dict[str, pa.Array] = {}
+    for name, values in columns:
+        if (text := str(name)) in arrays:
+            raise InvalidInputError(
+                "PROJSEG_SCHEMA_MISMATCH", f"column '{text}' stands twice in the rows"
+            )
+        arrays[text] = _array(text, values, types.get(text.casefold()))
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         shortest, longest = (end(lengths, key=lengths.__getitem__) for end in (min, max))
@@ -109,7 +198,10 @@ def _from_columns(
         )
     if not arrays:
         return pa.record_batch([pa.nulls(row_count)], names=[""]).select([])
-    return pa.record_batch(list(arrays.values()), names=list(arrays))
+    try:
+        return pa.record_batch(list(arrays.values()), names=list(arrays))
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError("PROJSEG_BAD_ROWS", f"a column is damaged: {error}") from error
 
 
 def _array(name: str, values: Any, target: pa.DataType | None) -> pa.Array:
@@ -166,14 +258,20 @@ def _is_pandas(value: object) -> bool:
     return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series, pandas.Index))
 
 
-def _columns_of_pandas(frame: Any, schema: pa.Schema) -> dict[Any, Any]:
-    """Return a frame's columns, and those levels of its index that are columns of the table."""
+def _columns_of_pandas(frame: Any, schema: pa.Schema | None) -> list[tuple[Any, Any]]:
+    """Return a frame's columns, and those levels of its index that are columns of the table.
+
+    Without a schema these are the levels with a name.
+    """
     if not hasattr(frame, "columns"):
         raise _no_rows(frame)
     levels = [frame.index.get_level_values(number) for number in range(frame.index.nlevels)]
-    known = {name.casefold() for name in schema.names}
-    named = {level.name: level for level in levels if str(level.name).casefold() in known}
-    return {**named, **{name: frame[name] for name in frame.columns}}
+    named = [(level.name, level) for level in levels if level.name is not None]
+    if schema is not None:
+        known = {name.casefold() for name in schema.names}
+        named = [(name, level) for name, level in named if str(name).casefold() in known]
+    columns = list(frame.items())
+    return [(name, level) for name, level in named if name not in frame.columns] + columns
 
 
 def _no_rows(found: object, within: str = "") -> InvalidInputError:

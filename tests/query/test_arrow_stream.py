@@ -3,6 +3,7 @@
 import datetime
 
 import duckdb
+import polars
 import pyarrow as pa
 import pytest
 
@@ -91,5 +92,4 @@ def test_a_table_can_be_appended_to_another(edits, tmp_path):
 
 
 def test_polars_reads_a_table(edits):
-    polars = pytest.importorskip("polars")
     assert polars.DataFrame(edits).shape == (ROWS, 4)

@@ -1,11 +1,11 @@
 """The forms in which rows and schemas may be given, and what is said of those that hold none."""
 
 import datetime
-import sys
 from decimal import Decimal
 
 import duckdb
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -122,7 +122,6 @@ def test_numpy_arrays_are_columns(tmp_path):
 
 
 def test_a_pandas_frame_is_rows(tmp_path):
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(
         {"name": ["a", None], "n": [1, None], "x": [0.5, float("nan")]},
         index=pandas.Index(pandas.to_datetime(["2024-05-01", "2024-05-02"], utc=True), name="time"),
@@ -134,13 +133,6 @@ def test_a_pandas_frame_is_rows(tmp_path):
     table.append(frame.reset_index())
     rows = sorted(table.query(columns="name, n, x").to_pylist(), key=str)
     assert rows == [{"name": "a", "n": 1, "x": 0.5}] * 2 + [dict.fromkeys(["name", "n", "x"])] * 2
-
-
-def test_pandas_is_not_imported_to_look_for_it(tmp_path):
-    if "pandas" in sys.modules:
-        pytest.skip("another test has imported pandas")
-    projseg.Table.create(tmp_path / "t", {"a": "bigint"}, data=[{"a": 1}])
-    assert "pandas" not in sys.modules
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ class Table(
     def create(
         cls,
         location: str | os.PathLike[str],
-        schema: SchemaLike,
+        schema: SchemaLike | None = None,
         *,
         time_column: str | None = None,
         segment_granularity: str = "all",
@@ -149,9 +149,10 @@ class Table(
         ----------
         location : str or path
             Must not hold a table.
-        schema : pa.Schema, or mapping of column names to types
+        schema : pa.Schema, mapping of column names to types, or None
             Types are Arrow's, or texts as Spark SQL writes them; all are brought to Spark's. A
             limit of length, a collation and NOT NULL are refused: only a catalog of Spark has them.
+            None: the columns of `data`.
         time_column : str or None
             The column that intervals, `first`/`last` and segment granularity use.
         segment_granularity : str
@@ -215,7 +216,8 @@ class Table(
         Parameters
         ----------
         data : pa.Table, RecordBatchReader, frame, dict of lists, list of dicts, or iterable
-            Columns are matched by name, and one that is missing is null. Memory is bounded by
+            A frame of pandas or polars and a relation of DuckDB are taken as they are. Columns are
+            matched by name, and one that is missing is null. Memory is bounded by
             segments, not by `data`, if it is a reader or an iterable.
         on_segment : callable or None
             Called with each segment's entry as its file is finished.

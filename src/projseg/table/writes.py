@@ -15,7 +15,7 @@ from projseg.declarations import (
     schema_of,
 )
 from projseg.errors import InvalidInputError, StorageError
-from projseg.input_rows import RowsLike, batches_of
+from projseg.input_rows import RowsLike, batches_of, rows_with_schema
 from projseg.maintenance.auto_compaction import after_commit
 from projseg.maintenance.row_changes.replace_rows import with_cut_segments
 from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
@@ -168,7 +168,7 @@ def _write_rows(
 
 def create(
     storage: Storage,
-    schema: SchemaLike,
+    schema: SchemaLike | None,
     *,
     time_column: str | None,
     segment_granularity: str,
@@ -185,6 +185,8 @@ def create(
 
     Parameters are those of `Table.create`; `storage` is where the table is to be.
     """
+    if schema is None and data is not None:
+        schema, data = rows_with_schema(data)
     declared_properties = declare_properties(
         schema_of(schema),
         time_column=time_column,
