@@ -34,31 +34,42 @@ from projseg.segment_format.arrow_arrays import array_of
 # known before it is tried.
 
 SECONDS_MAX: Final = 1.0
-"""Of processor time, for the texts of a slice or one longer text."""
+"""Of processor time, besides a second for each `_BYTES_A_SECOND` of text."""
+_BYTES_A_SECOND: Final = 4 << 20
+_PARTS_MAX: Final = 10_000
+"""A pattern may not have more parts, each as often as it is repeated."""
 _PARTS_AT_ONCE: Final = 100
 """A pattern of fewer parts, each as often as it is repeated, takes RE2 little time for any text."""
 _SLICE_BYTES: Final = 1 << 16
 
 
 @contextmanager
-def patience(pattern: str) -> Iterator[None]:
+def patience(pattern: str, byte_count: int) -> Iterator[None]:
     """End the block with an error if it takes too much of this thread's processor time.
+
+    Parameters
+    ----------
+    pattern : str
+        The pattern.
+    byte_count : int
+        How many bytes of text the block searches.
 
     Raises
     ------
     EvaluationError
         PROJSEG_EVALUATION_TOO_LONG, where the block calls `check_deadline`.
     """
+    seconds = SECONDS_MAX + byte_count / _BYTES_A_SECOND
 
     def error() -> EvaluationError:
         return EvaluationError(
             "PROJSEG_EVALUATION_TOO_LONG",
-            f"the regular expression '{pattern}' took more than {SECONDS_MAX:g} seconds over "
-            f"{_SLICE_BYTES >> 10} KiB of text; write it without counted repetitions inside "
+            f"the regular expression '{pattern}' took more than {seconds:.1f} seconds over "
+            f"{byte_count >> 10} KiB of text; write it without counted repetitions inside "
             "each other",
         )
 
-    limit = Deadline(SECONDS_MAX, error, clock=time.thread_time, outer=deadline_of_thread())
+    limit = Deadline(seconds, error, clock=time.thread_time, outer=deadline_of_thread())
     with under(limit):
         yield
         check_deadline()
@@ -74,8 +85,9 @@ def _in_slices(pattern: str, search: Callable[[pa.Array], pa.Array], texts: pa.A
     """
     step = max(1, len(texts) * _SLICE_BYTES // max(1, texts.nbytes))
     found = []
-    for start in range(0, max(1, len(texts)), step):
-        with patience(pattern):
+    with patience(pattern, texts.nbytes):
+        for start in range(0, max(1, len(texts)), step):
+            check_deadline()
             found.append(search(texts.slice(start, step)))
     return pa.concat_arrays(found)
 
@@ -106,6 +118,10 @@ class JavaRegex:
     def __init__(self, text: str) -> None:
         self._text = text
         self._root = parse_pattern(text)
+        if self._root.size > _PARTS_MAX:
+            raise unsupported(
+                text, f"more than {_PARTS_MAX:,} parts, as often as they are repeated"
+            )
         self._found = _checked(text, _named(self._root, {}))
 
     @property
