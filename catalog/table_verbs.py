@@ -11,6 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
+from projseg.algebra.expressions.sql_words import NAME, name_parts
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.catalog.declared_table import unwritten
 from projseg.catalog.external.allowed_places import check_location
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 _EXPLAIN: Final = re.compile(r"\s*EXPLAIN(?:\s+ANALYZE)?\s+", re.IGNORECASE)
 _DESCRIBED: Final = re.compile(
-    r"\s*(?:DESCRIBE|DESC|SHOW\s+\w+\s+(?:FROM|IN|ON))\s+(?:TABLE\s+)?(?P<name>(?:`[^`]+`|[\w.])+)\s*;?\s*",
+    r"\s*(?:DESCRIBE|DESC|SHOW\s+\w+\s+(?:FROM|IN|ON))\s+(?:TABLE\s+)?"
+    rf"(?P<name>{NAME})\s*;?\s*",
     re.IGNORECASE,
 )
-_PART: Final = re.compile(r"`([^`]+)`|([^`.]+)")
 
 
 class TableVerbs:
@@ -328,7 +329,7 @@ def table_of(text: str, args: ArgumentsLike | None) -> tuple[str, ...]:
     """
     described = _DESCRIBED.fullmatch(text) if isinstance(text, str) else None
     if described is not None:
-        return tuple(quoted or plain for quoted, plain in _PART.findall(described["name"]))
+        return name_parts(described["name"])
     return innermost_select(text, args).table.parts
 
 

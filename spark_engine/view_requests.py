@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.expressions.dialect import split_list
+from projseg.algebra.expressions.sql_words import NAME, backquoted, name_parts
 from projseg.errors import (
     InvalidInputError,
     LimitExceededError,
@@ -180,8 +181,10 @@ def _fact_of(sql: str, tables: Mapping[str, Table]) -> Table:
 
 def _cluster_columns(text: str) -> list[str]:
     """Return the names in CLUSTER BY, as written or as Spark describes the clause."""
-    inner = text.removeprefix("cluster_by(").removesuffix(")") if "(" in text else text
-    return [one.strip().strip("`").replace("``", "`") for one in inner.split(",")]
+    is_described = text.startswith("cluster_by(")
+    inner = text.removeprefix("cluster_by(").removesuffix(")") if is_described else text
+    names = split_list(inner)
+    return [".".join(name_parts(one)) if re.fullmatch(NAME, one) else one for one in names]
 
 
 def _chunk(text: str) -> str:

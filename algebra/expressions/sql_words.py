@@ -53,6 +53,10 @@ _LIMIT: Final = re.compile(
 )
 """Names, texts and sizes of decimals; and what a type may be written with that is not stored."""
 
+_NAME_PART: Final = r"`((?:[^`]|``)+)`|\w+"
+NAME: Final = r"(?:`(?:[^`]|``)+`|\w+)(?:\.(?:`(?:[^`]|``)+`|\w+))*"
+"""Matches the name of a table as SQL has it, in backticks or without."""
+
 DIFFERENCES: Final = frozenset(("timestampdiff", "datediff", "date_diff"))
 """Functions of a unit of time and two times."""
 _WITH_UNITS: Final = DIFFERENCES | {"timestampadd", "dateadd", "date_add"}
@@ -82,6 +86,12 @@ def quoted_name(name: str) -> str:
 def backquoted(name: str) -> str:
     """Return a name as SQL in backticks, whatever it is."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def name_parts(text: str) -> tuple[str, ...]:
+    """Return the parts of a dotted name that is written as `NAME` has it."""
+    found = re.finditer(_NAME_PART, text)
+    return tuple(one[0] if one[1] is None else one[1].replace("``", "`") for one in found)
 
 
 def quoted_text(text: str) -> str:

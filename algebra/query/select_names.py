@@ -14,7 +14,12 @@ from sqlglot import exp
 
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
 from projseg.algebra.expressions.sql_parameters import Arguments, bad_arguments, parameter_names
-from projseg.algebra.expressions.sql_words import Reference, quoted_name, replaced
+from projseg.algebra.expressions.sql_words import (
+    Reference,
+    plain_name,
+    quoted_name,
+    replaced,
+)
 from projseg.algebra.expressions.tree import Literal
 from projseg.algebra.query.request import Query, texts_of
 from projseg.algebra.query.select_statement import SelectItem, SelectStatement
@@ -58,7 +63,11 @@ class SelectGroups(msgspec.Struct, frozen=True):
 
     def hides(self, name: str) -> bool:
         """Whether an output that is not the column has its name."""
-        return self.outputs.get(name, name).strip("`").casefold() != name
+        output = self.outputs.get(name)
+        column = None if output is None else plain_name(output)
+        return output is not None and (
+            column is None or [part.casefold() for part in column.parts] != [name]
+        )
 
 
 class SelectNames:
@@ -94,9 +103,8 @@ class SelectNames:
             return [item]
         if self._scope is not None:
             return self._expanded_star(item, self._scope)
-        parts = tuple(part.strip("`") for part in item.text.split(".")) if item.text else ()
-        if parts and not self._table.is_named(parts):
-            raise bad_sql(f"{item.text}.* names no table of FROM; write *")
+        if item.qualifier and not self._table.is_named(item.qualifier):
+            raise bad_sql(f"{'.'.join(item.qualifier)}.* names no table of FROM; write *")
         left_out = {name.casefold() for name in item.excepted}
         if unknown := [name for name in item.excepted if name.casefold() not in self._folded]:
             raise InvalidInputError(
@@ -182,11 +190,10 @@ class SelectNames:
     def _expanded_star(self, item: SelectItem, scope: StarScope) -> list[SelectItem]:
         """Return the columns of `*` over several tables."""
         numbers = scope.visible
-        if item.text:
-            parts = tuple(part.strip("`") for part in item.text.split("."))
+        if parts := item.qualifier:
             numbers = tuple(n for n in numbers if scope.tables[n].is_named(parts))
             if len(numbers) != 1:
-                raise bad_sql(f"{item.text}.* names no table of FROM, or several; write *")
+                raise bad_sql(f"{'.'.join(parts)}.* names no table of FROM, or several; write *")
         found = scope.star(numbers)
         left_out = {name.casefold() for name in item.excepted}
         names = {name.casefold() for _, name in found}
@@ -226,7 +233,7 @@ class SelectNames:
         written = self._scope.rewritten(one, named)
         if is_inner:
             return written
-        column = self._scope.written(named).replace("`", "").casefold()
+        column = ".".join(self._scope.parts(named)).casefold()
         if column in groups.keys:
             return one.renamed(groups.keys[column], taken=named.taken)
         return None if is_output else written

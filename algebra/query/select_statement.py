@@ -42,11 +42,13 @@ class SelectItem(msgspec.Struct, frozen=True):
     Parameters
     ----------
     text : str
-        The expression without its alias; what stands before the dot of `t.*`, empty for `*`.
+        The expression without its alias; empty for `*`.
     alias : str or None
         Its alias.
     is_star : bool
         Whether it is `*`.
+    qualifier : tuple of str
+        The parts of the name before the dot of `t.*`.
     excepted : tuple of str
         Columns that `* EXCEPT (...)` or `* EXCLUDE (...)` leaves out.
     """
@@ -54,6 +56,7 @@ class SelectItem(msgspec.Struct, frozen=True):
     text: str
     alias: str | None = None
     is_star: bool = False
+    qualifier: tuple[str, ...] = ()
     excepted: tuple[str, ...] = ()
 
 
@@ -219,9 +222,11 @@ class _Reader:
             what = "something other than EXCEPT (...) or EXCLUDE (...) after *"
             raise unsupported(self._sql, start_of(star), what)
         before = tree.parts[:-1] if isinstance(tree, exp.Column) else []
-        excepted = (sql_of(one).replace("`", "") for one in part(star, "except") or ())
         return SelectItem(
-            ".".join(one.name for one in before), is_star=True, excepted=tuple(excepted)
+            "",
+            is_star=True,
+            qualifier=tuple(one.name for one in before),
+            excepted=tuple(map(_excepted, part(star, "except") or ())),
         )
 
     def _group_terms(self, tree: exp.Group | None) -> tuple[str, ...] | None:
@@ -268,3 +273,9 @@ class _Reader:
                 return "useProjection", value.name
         remedy = "hints are NO_PROJECTIONS, FORCE_PROJECTIONS and USE_PROJECTION(name)"
         raise unsupported(self._sql, self._sql.find("/*+"), f"the hint {name}", remedy)
+
+
+def _excepted(tree: exp.Expression) -> str:
+    """Return the name of a column after EXCEPT; a field of one is refused by its whole name."""
+    is_field = isinstance(tree, exp.Column) and len(tree.parts) > 1
+    return sql_of(tree) if is_field else tree.name

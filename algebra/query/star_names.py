@@ -107,15 +107,16 @@ class StarScope(msgspec.Struct, frozen=True):
 
     def written(self, named: NamedColumn) -> str:
         """Return a column as texts over the joined rows have it."""
-        column = quoted_name(named.column)
-        if named.table == self.fact:
-            return column
-        return f"{quoted_name(self.tables[named.table].alias)}.{column}"
+        return ".".join(map(quoted_name, self.parts(named)))
+
+    def parts(self, named: NamedColumn) -> tuple[str, ...]:
+        """Return the parts of a column's name over the joined rows."""
+        table = () if named.table == self.fact else (self.tables[named.table].alias,)
+        return (*table, named.column)
 
     def rewritten(self, one: Reference, named: NamedColumn) -> exp.Expression:
         """Return a name as texts over the joined rows have it, with the fields taken of it."""
-        table = () if named.table == self.fact else (self.tables[named.table].alias,)
-        return one.renamed(*table, named.column, taken=named.taken)
+        return one.renamed(*self.parts(named), taken=named.taken)
 
     def over_rows(self, text: str) -> str:
         """Return a text over the joined rows."""

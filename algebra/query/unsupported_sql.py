@@ -152,7 +152,9 @@ class _Scan:
         is_clause = kind in _CLAUSES and before != TokenType.DISTINCT
         word = token.text.upper()
         ends = (*_CLAUSES, *_CLOSING, None)
-        if (is_clause or kind == TokenType.ON) and self._kind(place + 1) in ends:
+        is_of_select = before == TokenType.SELECT and kind in (TokenType.DISTINCT, TokenType.ALL)
+        is_followed = self._kind(place + 1) not in ends
+        if (is_clause or kind == TokenType.ON or is_of_select) and not is_followed:
             raise bad_sql(f"nothing follows {word}", token)
         if not is_clause:
             return

@@ -12,6 +12,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.sql_parameters import Arguments
+from projseg.algebra.expressions.sql_words import NAME, name_parts
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.context import parse_context
@@ -36,10 +37,9 @@ _STATEMENT: Final = re.compile(
     r"(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_NAME: Final = r"(?:`[^`]+`|[\w.])+"
-_DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?(?P<table>{_NAME})\s*;?\s*", re.IGNORECASE)
+_DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?(?P<table>{NAME})\s*;?\s*", re.IGNORECASE)
 _SHOW: Final = re.compile(
-    rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+(?P<table>{_NAME}))?\s*;?\s*",
+    rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+(?P<table>{NAME}))?\s*;?\s*",
     re.IGNORECASE,
 )
 _VersionOf: TypeAlias = Callable[[SelectedTable], ViewedVersion]
@@ -224,7 +224,7 @@ def described_table(text: str) -> str | None:
     rest = found["rest"] if found else ""
     named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None
     named = named or _SHOW.fullmatch(rest)
-    return None if named is None else (named["table"] or "").replace("`", "")
+    return None if named is None else ".".join(name_parts(named["table"] or ""))
 
 
 def table_named(name: str, tables: Mapping[str, TableInspection]) -> ViewedVersion:
