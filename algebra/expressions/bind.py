@@ -15,7 +15,7 @@ from sqlglot import exp
 from projseg.algebra.expressions.binder import Binder
 from projseg.algebra.expressions.binder_names import kept_by_text
 from projseg.algebra.expressions.canonical import canonical
-from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.dialect import UnsignedRightShift, parse_sql
 from projseg.algebra.expressions.expression_limits import check_depth, room_to_recurse
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.time.time_zones import zone_name
@@ -40,6 +40,9 @@ _INFIX: Final[dict[type[exp.Expression], str]] = {
     exp.BitwiseAnd: "&",
     exp.BitwiseOr: "|",
     exp.BitwiseXor: "^",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+    UnsignedRightShift: ">>>",
 }
 _DEFAULTS: Final = {
     ("split", 2): ("-1",),

@@ -12,7 +12,8 @@ from sqlglot import exp
 from projseg.algebra.expressions import binder_names
 from projseg.algebra.expressions.binder_names import ColumnScope, span_of
 from projseg.algebra.expressions.canonical import canonical
-from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_floating
+from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_datetime, is_floating
+from projseg.algebra.expressions.dialect import UnsignedRightShift
 from projseg.algebra.expressions.expression_limits import misplaced
 from projseg.algebra.expressions.functions.arithmetic import arithmetic, negative
 from projseg.algebra.expressions.functions.arrays import item_at
@@ -69,6 +70,9 @@ _CALLS: Final[dict[type[exp.Expression], tuple[str, tuple[str, ...]]]] = {
     exp.Substring: ("substring", ("this", "start", "length")),
     exp.StrPosition: ("position", ("substr", "this", "position")),
     exp.RegexpLike: ("rlike", ("this", "expression")),
+    exp.BitwiseLeftShift: ("shiftleft", ("this", "expression")),
+    exp.BitwiseRightShift: ("shiftright", ("this", "expression")),
+    UnsignedRightShift: ("shiftrightunsigned", ("this", "expression")),
 }
 """From nodes that sqlglot has for special syntax to (function, the node's parts in order)."""
 
@@ -154,6 +158,11 @@ class Binder:
             if left_span is not None and function == "+":
                 return add_interval(self.bind(tree.expression), left_span, self.zone)
         left, right = self.operands(tree)
+        if function == "-" and is_datetime(right.type):
+            raise bad_expression(
+                f"{type_name(left.type)} - {type_name(right.type)} is an INTERVAL in Spark, which "
+                "is no value here; write datediff(a, b) for days, or timestampdiff(SECOND, b, a)"
+            )
         if function in ("+", "-") and pa.date32() in (left.type, right.type):
             return date_arithmetic(function, left, right, self.zone)
         return arithmetic(function, left, right, self.zone)
@@ -213,7 +222,10 @@ def _negation(binder: Binder, tree: exp.Neg) -> Expression:
 
 def _cast(binder: Binder, tree: exp.Cast) -> Expression:
     convert = try_cast if tree.args.get("safe") else cast_to
-    expression = convert(binder.bind(tree.this), written_type(tree.to), binder.zone)
+    wanted = written_type(tree.to)
+    if tree.this.is_string and is_datetime(wanted):
+        binder_names.check_time_text(tree.this.name, wanted)
+    expression = convert(binder.bind(tree.this), wanted, binder.zone)
     is_constant = isinstance(tree.this, exp.Literal | exp.Placeholder)
     return canonical(expression) if is_constant else expression
 

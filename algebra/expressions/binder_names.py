@@ -43,6 +43,14 @@ BARE_INSTANT_NAMES: Final = INSTANT_NAMES - {"now", "curdate"}
 """Those that may be written without brackets, where no column has the name."""
 
 _MENTIONED: Final = re.compile(rf"\b({'|'.join(sorted(INSTANT_NAMES))})\b", re.IGNORECASE)
+_INSTEAD: Final = {
+    "epoch": "DATE '1970-01-01' or TIMESTAMP '1970-01-01 00:00:00Z'",
+    "now": "current_timestamp() or current_date()",
+    "today": "current_date()",
+    "tomorrow": "current_date() + 1",
+    "yesterday": "current_date() - 1",
+}
+_TIME_OF_DAY: Final = re.compile(r"\s*T?[0-9]{1,2}:[0-9]")
 _instant: ContextVar[datetime | None] = ContextVar("instant", default=None)
 # Scopes by the identities of schemas, which live as long as they are here.
 _by_identity: Final[dict[int, tuple[pa.Schema, ColumnScope]]] = {}
@@ -222,6 +230,24 @@ def kept_by_text(function: _Function) -> _Function:
         return kept(text, ColumnScope.of(schema), *others, **named)
 
     return cast("_Function", found)
+
+
+def check_time_text(text: str, wanted: pa.DataType) -> None:
+    """Refuse a constant that Spark reads as an instant of its own, or as a time of the present day.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION.
+    """
+    word = text.split()[0].casefold() if text.strip() else ""
+    if word not in _INSTEAD and not (wanted == TIMESTAMP and _TIME_OF_DAY.match(text)):
+        return
+    raise UnsupportedFeatureError(
+        "PROJSEG_UNSUPPORTED_FUNCTION",
+        f"'{text}' as a {type_name(wanted)} is not read; write "
+        f"{_INSTEAD.get(word, 'the date before the time')}",
+    )
 
 
 def instant_value(function: str, zone: str) -> Expression:

@@ -37,8 +37,63 @@ _KEPT_CHARACTERS_MAX: Final = 1_000  # longer texts are kept only if they have p
 _TEXT_MATCH: Final = "text_match"
 
 
+_OPERATORS: Final = frozenset(
+    ("==", "<=>", "<>", "!=", "<=", ">=", "!>", "!<", "||", "::", "->", "=>", "/*+")
+)
+"""Those of Spark's with several signs; sqlglot knows others, such as ~~ for LIKE."""
+
+
+class UnsignedRightShift(exp.BitwiseRightShift, exp.Func):
+    """`left >>> right`, for which sqlglot has no node; other dialects write it as a call."""
+
+    _sql_names: ClassVar = ["SHIFTRIGHTUNSIGNED"]
+
+
+_BITWISE: Final[dict[str, tuple[int, type[exp.Expression]]]] = {
+    "|": (0, exp.BitwiseOr),
+    "^": (1, exp.BitwiseXor),
+    "&": (2, exp.BitwiseAnd),
+    "<<": (3, exp.BitwiseLeftShift),
+    ">>": (3, exp.BitwiseRightShift),
+    ">>>": (3, UnsignedRightShift),
+}
+"""Operators that bind looser than + and -, and how tight; to sqlglot they are alike."""
+_SIGNS: Final = frozenset(
+    (TokenType.PIPE, TokenType.CARET, TokenType.AMP, TokenType.LT, TokenType.GT)
+)
+
+
+def _of_a_value(node: type[exp.Expression]) -> Callable[[Any], exp.Expression]:
+    """Return a parser of `name(value[, digits])` that refuses a call without a value."""
+
+    def parse(parser: Any) -> exp.Expression:
+        arguments = parser._parse_csv(parser._parse_disjunction)
+        if not 1 <= len(arguments) <= 2:
+            parser.raise_error(f"{node.key.upper()} takes 1 or 2 arguments")
+        return node(**dict(zip(("this", "decimals"), arguments, strict=False)))
+
+    return parse
+
+
+_KEYWORDS: Final = frozenset(
+    kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word[0].isalpha()
+) - {TokenType.VAR}
+
+
+def _is_name_after(
+    before: TokenType | None, kind: TokenType | None, after: TokenType | None
+) -> bool:
+    """Whether a keyword is a name for what stands before and after it."""
+    if kind in (TokenType.ALL, TokenType.DISTINCT) and before != TokenType.DOT:
+        is_first = before in (TokenType.SELECT, TokenType.L_PAREN)
+        return is_first and after in (TokenType.PLUS, TokenType.L_BRACKET)
+    if kind == TokenType.ALIAS and before == TokenType.SELECT:
+        return True
+    return before == TokenType.DOT and kind in _KEYWORDS
+
+
 class SparkExpression(Spark):
-    """Spark's dialect without sqlglot's own reading of functions, which loses their spelling."""
+    """Spark's dialect: its operators in its order, each name a name, each function as spelled."""
 
     class Tokenizer(Spark.Tokenizer):
         """Reads a doubled quote as one quote."""
@@ -47,21 +102,36 @@ class SparkExpression(Spark):
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             word: kind
             for word, kind in Spark.Tokenizer.KEYWORDS.items()
-            # ? is a parameter, whatever follows it; `_parse_version` reads AS OF.
-            if not word.startswith("?") and "SNAPSHOT" not in kind.name
-        }
+            # `_parse_version` reads AS OF.
+            if (word[0].isalpha() or word in _OPERATORS) and "SNAPSHOT" not in kind.name
+        } | {"!>": TokenType.LTE, "!<": TokenType.GTE}
 
     class Parser(Spark.Parser):  # type: ignore[valid-type, misc]  # it is a variable there
         """Leaves each `name(...)` as a call by that name."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
+        TERM: ClassVar[dict[TokenType, Any]] = {
+            **Spark.Parser.TERM,
+            TokenType.DPIPE: exp.DPipe,
+        }
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            word: parse
+            for word, parse in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items()
+            if word != "CONNECT_BY_ROOT"
+        }
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parse
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
             # They would drop or rename arguments.
             if name not in ("MIN_BY", "MAX_BY", "INITCAP", "LISTAGG", "STRING_AGG")
             and "PERCENTILE" not in name
+        } | {"CEIL": _of_a_value(exp.Ceil), "FLOOR": _of_a_value(exp.Floor)}
+        PRIMARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
+            **Spark.Parser.PRIMARY_PARSERS,
+            TokenType.STRING: lambda self, token: self._parse_texts(token),
+            TokenType.RAW_STRING: lambda self, token: self._parse_texts(token),
         }
         PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
             **Spark.Parser.PLACEHOLDER_PARSERS,
@@ -74,6 +144,39 @@ class SparkExpression(Spark):
             if name is None or name.start != colon.end + 1 or not self._match(TokenType.VAR):
                 return None
             return exp.Placeholder(this=name.text)
+
+        def _parse_bitwise(self, least: int = 0) -> Any:
+            """Parse terms between operators of `_BITWISE` that bind as tight or tighter."""
+            found = self._parse_term()
+            while True:
+                start = self._index
+                tightness, node = _BITWISE.get(self._step_over_signs(), (-1, exp.Expression))
+                if tightness < least:
+                    self._retreat(start)
+                    return found
+                right = self._parse_bitwise(tightness + 1)
+                found = self.validate_expression(node(this=found, expression=right))
+
+        def _parse_texts(self, first: Token) -> Any:
+            """Join texts that stand side by side, raw ones too."""
+            texts = [first.text]
+            while self._curr and self._curr.token_type in (TokenType.STRING, TokenType.RAW_STRING):
+                texts.append(self._curr.text)
+                self._advance()
+            if len(texts) == 1:
+                parse: Any = Spark.Parser.PRIMARY_PARSERS[first.token_type]
+                return parse(self, first)
+            return exp.Literal.string("".join(texts))
+
+        def _step_over_signs(self) -> str:
+            """Return the signs that stand here without a space between them."""
+            signs = ""
+            while self._curr and self._curr.token_type in _SIGNS:
+                if signs and not self._is_connected():
+                    break
+                signs += self._curr.text
+                self._advance()
+            return signs
 
         def _parse_csv(
             self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
@@ -91,6 +194,12 @@ class SparkExpression(Spark):
 
             parts: list[Any] = super()._parse_csv(parse_part, sep)
             return parts
+
+        def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
+            """Refuse AS without an expression, which sqlglot would leave out."""
+            if this is None and self._curr and self._curr.token_type == TokenType.ALIAS:
+                self.raise_error("nothing stands before AS")
+            return super()._parse_alias(this, explicit)
 
         def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
             """Refuse FILTER (condition), which sqlglot reads as FILTER (WHERE condition)."""
@@ -172,14 +281,24 @@ class SparkExpression(Spark):
             parts = (expression.args.get(name) for name in ("substr", "this", "position"))
             return f"position({', '.join(self.sql(part) for part in parts if part is not None)})"
 
-        TRANSFORMS: ClassVar = {**Spark.Generator.TRANSFORMS, exp.StrPosition: _position_sql}
+        TRANSFORMS: ClassVar = {
+            **Spark.Generator.TRANSFORMS,
+            exp.StrPosition: _position_sql,
+            exp.BitwiseLeftShift: lambda self, tree: self.binary(tree, "<<"),
+            exp.BitwiseRightShift: lambda self, tree: self.binary(tree, ">>"),
+            UnsignedRightShift: lambda self, tree: self.binary(tree, ">>>"),
+        }
 
     def tokenize(self, sql: str, *dialect: Any) -> list[Token]:
-        """Return the tokens of a text, in which names of parameters are no keywords.
+        """Return the tokens of a text: what follows a dot is a name, and no parameter is a keyword.
 
         Older releases of sqlglot have no second parameter.
         """
         tokens: list[Token] = super().tokenize(sql, *dialect)
+        kinds: list[TokenType | None] = [*(token.token_type for token in tokens), None]
+        for place, token in enumerate(tokens[1:], start=1):
+            if _is_name_after(kinds[place - 1], kinds[place], kinds[place + 1]):
+                token.token_type = TokenType.IDENTIFIER
         if ":" in sql:
             for place in parameter_places(tokens):
                 tokens[place].token_type = TokenType.VAR

@@ -297,7 +297,25 @@ _TYPES = [
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10,2)"),
     *("DECIMAL(38,18)", "DECIMAL(5,0)", "STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"),
 ]
-_INFIX = ["=", "<=>", "<", ">=", "+", "-", "*", "/", "%", "DIV", "&", "|", "^", "||"]
+_INFIX = [
+    "=",
+    "<=>",
+    "<",
+    ">=",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "DIV",
+    "&",
+    "|",
+    "^",
+    "||",
+    "<<",
+    ">>",
+    ">>>",
+]
 _UNITS = ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"]
 _FIELDS = ["YEAR", "YEAROFWEEK", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOW_ISO", "DOY"]
 _FIELDS += ["HOUR", "MINUTE", "SECOND"]

@@ -20,6 +20,7 @@ from projseg.algebra.expressions.coercion import (
     is_decimal,
     is_floating,
     is_integral,
+    is_numeric,
     unify,
 )
 from projseg.algebra.expressions.functions.arithmetic import is_exact, is_never_nan
@@ -30,6 +31,7 @@ from projseg.algebra.expressions.functions.datum import (
     as_array,
     doubles,
     from_integers,
+    integers,
     overflow,
     require_type,
     valid_mask,
@@ -125,6 +127,8 @@ def _build_round(arguments: tuple[Expression, ...], zone: str) -> Expression:
 def _of_several(function: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         values = unify(arguments, function, zone)
+        if values[0].type == pa.null():
+            return Literal(pa.null(), None)
         is_ordered = not is_nested(values[0].type)
         require_type(is_ordered, function, values[0], "values of a type with an order")
         return Call(values[0].type, function, values)
@@ -155,6 +159,33 @@ def bitwise_not(argument: Expression) -> Expression:
     """
     require_type(is_integral(argument.type), "'~'", argument, "a whole number")
     return Call(argument.type, "~", (argument,))
+
+
+def _shift(function: str) -> Spelling:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        for argument in arguments:
+            is_number = is_numeric(argument.type) or argument.type in (pa.string(), pa.null())
+            require_type(is_number, function, argument, "numbers")
+        value, places = arguments
+        wanted = pa.int64() if value.type == pa.int64() else pa.int32()
+        both = cast_to(value, wanted, zone), cast_to(places, pa.int32(), zone)
+        return Call(wanted, function, both)
+
+    return Spelling(function, build, 2, 2)
+
+
+def _shifted(shift: Callable[..., Any], *, is_signed: bool = True) -> Evaluator:
+    """Return an evaluator that takes the places modulo the width of the number, as Java does."""
+
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        width = call.type.bit_width
+        kind = np.dtype(f"{'i' if is_signed else 'u'}{width // 8}")
+        values, places = (integers(argument, row_count) for argument in arguments)
+        found = shift(values.astype(kind), (places & (width - 1)).astype(kind))
+        valid = all_valid(arguments, row_count)
+        return from_integers(found.view(f"i{width // 8}"), valid, call.type)
+
+    return evaluate
 
 
 def _abs(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -383,5 +414,15 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "&": _record(_kernel(pc.bit_wise_and), text=written_infix),
     "|": _record(_kernel(pc.bit_wise_or), text=written_infix),
     "^": _record(_kernel(pc.bit_wise_xor), text=written_infix),
+    "shiftleft": _record(_shifted(np.left_shift), _shift("shiftleft"), may_fail=never),
+    "shiftright": _record(
+        _shifted(np.right_shift),
+        _shift("shiftright"),
+        may_fail=never,
+        order=ordered(Order.RISES, Order.NONE),
+    ),
+    "shiftrightunsigned": _record(
+        _shifted(np.right_shift, is_signed=False), _shift("shiftrightunsigned"), may_fail=never
+    ),
     "~": _record(_kernel(pc.bit_wise_not), order=ordered(Order.FALLS), text=written_prefix),
 }

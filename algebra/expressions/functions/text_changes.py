@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from functools import reduce
+from string import hexdigits
 from typing import Any, AnyStr, Final
 
 import numpy as np
@@ -119,22 +121,45 @@ def _hex_of_bytes(value: str | bytes) -> str:
     return (value.encode() if isinstance(value, str) else value).hex().upper()
 
 
+def _first_code(text: str) -> int:
+    return ord(text[0]) if text else 0
+
+
+def _in_base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _from_hex(text: str) -> bytes | None:
+    """Return the bytes of hexadecimal digits, of which the first may be one alone."""
+    if not all(letter in hexdigits for letter in text):
+        return None
+    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+
+
 def _by_row(compute: Callable[..., Any]) -> Evaluator:
     return lambda call, arguments, row_count: by_row(compute, arguments, row_count, call.type)
 
 
-def _of_texts(name: str, compute: Callable[..., str], count: int) -> ScalarFunction:
-    """Return the record of a function of so many texts."""
+def _of_texts(
+    name: str,
+    compute: Callable[..., Any],
+    count: int = 1,
+    *,
+    wanted: pa.DataType = _TEXT,
+    result: pa.DataType = _TEXT,
+    null_only_from_null: Callable[[Call], bool] = always,
+) -> ScalarFunction:
+    """Return the record of a function of so many texts, or of binaries."""
 
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
-        return Call(_TEXT, name, cast_arguments(arguments, [_TEXT] * count, zone))
+        return Call(result, name, cast_arguments(arguments, [wanted] * count, zone))
 
     return ScalarFunction(
         spellings=(Spelling(name, build, count, count),),
         evaluate=_by_row(compute),
         in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
-        null_only_from_null=always,
+        null_only_from_null=null_only_from_null,
         may_fail=never,
         order=unordered,
     )
@@ -224,7 +249,10 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         may_fail=never,
         order=unordered,
     ),
-    "initcap": _of_texts("initcap", _with_capitals, 1),
+    "initcap": _of_texts("initcap", _with_capitals),
+    "ascii": _of_texts("ascii", _first_code, result=_INT),
+    "base64": _of_texts("base64", _in_base64, wanted=_BYTES),
+    "unhex": _of_texts("unhex", _from_hex, result=_BYTES, null_only_from_null=never),
     "translate": _of_texts("translate", _translated, 3),
     "hex": ScalarFunction(
         spellings=(Spelling("hex", _build_hex, 1, 1),),

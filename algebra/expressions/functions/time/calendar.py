@@ -87,10 +87,7 @@ def date_arithmetic(function: str, left: Expression, right: Expression, zone: st
     if function == "+" and left.type != pa.date32():
         left, right = right, left
     if left.type != pa.date32() or not is_integral(right.type):
-        raise bad_expression(
-            f"a date '{function}' something needs whole days or an INTERVAL; use datediff(a, b) "
-            "for the days between dates"
-        )
+        raise bad_expression(f"a date '{function}' something needs whole days or an INTERVAL")
     return _move_days((left, right), zone, 1 if function == "+" else -1)
 
 
