@@ -25,6 +25,7 @@ from projseg.algebra.aggregates.state_columns import state_column_name
 from projseg.algebra.expressions.tree import Expression, literal_array
 from projseg.algebra.planning.source_plan import (
     AddFunction,
+    AddPresence,
     AddRows,
     AddWeighted,
     Feed,
@@ -118,13 +119,14 @@ def _feed_state(
             _add_rows(state, primitive, feed, rows, groups)
         case AddFunction():
             state.add(groups, [_function_of_state(feed, rows)])
+        case AddPresence():
+            state.add(groups, [_presence(feed, rows)])
         case MergeStates():
             state.merge(groups, stored_states(primitive, feed.prefix, rows))
         case AddWeighted():
             inputs = [evaluate_over(argument, rows) for argument in feed.arguments]
-            weights = rows.vector(state_column_name(feed.count_prefix, "count"), is_state=True)
-            assert isinstance(weights, Numbers)
-            _add_weighted(state, primitive, groups, inputs, weights.wide())
+            weights = _stored_counts(feed.count_prefix, rows)
+            _add_weighted(state, primitive, groups, inputs, weights)
 
 
 def _add_rows(
@@ -145,6 +147,18 @@ def _add_in_blocks(state: State, argument: Expression, rows: Rows, groups: Group
         ids = None if groups.ids is None else groups.ids[start:end]
         state.add(Groups(ids, groups.count, len(numbers)), [numbers])
     return True
+
+
+def _stored_counts(prefix: str, rows: Rows) -> NDArray[Any]:
+    counts = rows.vector(state_column_name(prefix, "count"), is_state=True)
+    assert isinstance(counts, Numbers)
+    return counts.wide()
+
+
+def _presence(feed: AddPresence, rows: Rows) -> Numbers:
+    other = 0 if feed.other is None else _stored_counts(feed.other, rows)
+    differ = _stored_counts(feed.prefix, rows) != other
+    return Numbers((differ == feed.differ).view(np.uint8), pa.bool_())
 
 
 def _function_of_state(feed: AddFunction, rows: Rows) -> Vector:

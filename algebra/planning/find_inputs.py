@@ -23,7 +23,7 @@ from projseg.algebra.aggregates.aggregate_rewrites import (
     products_of,
 )
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
-from projseg.algebra.expressions.canonical import conjunction, conjuncts
+from projseg.algebra.expressions.canonical import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.coercion import is_floating, is_integral
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Order
@@ -31,6 +31,7 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.projection_feeds import DirectFeeds
 from projseg.algebra.planning.source_plan import (
     AddFunction,
+    AddPresence,
     AddRows,
     Feed,
     FoldMultiple,
@@ -63,6 +64,7 @@ class FeedFinder(DirectFeeds):
             or self._weighed(primitive, conditions)
             or self._of_narrower(primitive, conditions)
             or self._of_extreme(primitive, conditions)
+            or self._of_presence(primitive, conditions)
             or self._of_products(primitive, conditions)
             or self._of_branches(primitive, conditions)
             or self._of_rest(primitive, conditions)
@@ -124,6 +126,27 @@ class FeedFinder(DirectFeeds):
             return None
         arguments = tuple(found[0] if one is None else one[0] for one in fixed)
         return Call(value.type, value.function, arguments, value.parameters), *found[1:]
+
+    def _of_presence(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> AddPresence | None:
+        """Answer any(y IS NULL) from count(*) and count(y), every(y IS NULL) from count(y)."""
+        tested = primitive.arguments[0] if primitive.kind.extreme else None
+        value = None if tested is None else _tested_for_null(tested)
+        if tested is None or value is None or not self._is_sure(value):
+            return None
+        is_any = primitive.kind.extreme is Extreme.GREATEST
+        wanted = [Primitive("count", (value,))]
+        if is_any == (tested != not_null(value)):
+            wanted.append(_COUNT)
+        feeds = [self._merged(count, conditions) for count in wanted]
+        stored = dict(self._spec.states)
+        # Where a count has a filter of its own, a row of it may be of no row that is asked for.
+        known = [f for f in feeds if f is not None and stored[f.prefix].filter is None]
+        if len(known) < len(wanted):
+            return None
+        other = known[1].prefix if len(known) > 1 else None
+        return AddPresence(known[0].prefix, other, is_any, known[-1].filter)
 
     def _of_products(
         self, primitive: Primitive, conditions: tuple[Expression, ...]
@@ -193,9 +216,13 @@ class FeedFinder(DirectFeeds):
     def _of_branches(
         self, primitive: Primitive, conditions: tuple[Expression, ...]
     ) -> FoldSeveral | None:
-        """Answer sum(CASE WHEN p THEN x ELSE 0 END) from sum(x) FILTER (WHERE p)."""
-        is_sum = primitive.kind.sums
-        if not (is_sum or primitive.kind.counts) or len(primitive.arguments) != 1:
+        """Answer sum(CASE WHEN p THEN x ELSE 0 END) from sum(x) FILTER (WHERE p).
+
+        So of a count, and of the least and the greatest, which is that of some branch.
+        """
+        kind = primitive.kind
+        is_sum, is_extreme = kind.sums, kind.extreme is not None
+        if not (is_sum or kind.counts or is_extreme) or len(primitive.arguments) != 1:
             return None
         branches = branches_of(primitive.arguments[0])
         feeds: list[Feed] = []
@@ -222,7 +249,8 @@ class FeedFinder(DirectFeeds):
         if constant is not None:
             rows = (*conditions, *self._open(conjuncts(branch.condition)))
             return self._of_product(primitive, (), constant, rows)
-        arguments = (branch.value,) if is_sum or not is_value(branch.value) else ()
+        is_counted = primitive.kind.counts and is_value(branch.value)
+        arguments = () if is_counted else (branch.value,)
         own = conjunction((*conditions, *conjuncts(branch.condition)))
         return self.find(Primitive(primitive.function, arguments, own))
 
@@ -270,6 +298,15 @@ class FeedFinder(DirectFeeds):
             if part is not None:
                 return FoldSeveral((whole, FoldMultiple(primitive, part, -1)))
         return None
+
+
+def _tested_for_null(condition: Expression) -> Expression | None:
+    """Return the value that IS NULL or IS NOT NULL is asked of; None of another condition."""
+    inner = condition
+    if isinstance(inner, Call) and inner.function == "not":
+        inner = inner.arguments[0]
+    is_test = isinstance(inner, Call) and inner.function == "is_null"
+    return inner.children[0] if is_test else None
 
 
 def _is_zero(value: Expression) -> bool:

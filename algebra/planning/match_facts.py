@@ -30,6 +30,7 @@ from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.source_plan import (
     AddFunction,
+    AddPresence,
     Feed,
     FoldMultiple,
     FoldSeveral,
@@ -284,7 +285,7 @@ def _filled_feed(feed: _Feed, fill: Callable[[Expression], Expression]) -> _Feed
     if isinstance(feed, Known):
         return feed
     condition = None if feed.filter is None else fill(feed.filter)
-    if isinstance(feed, MergeStates):
+    if isinstance(feed, MergeStates | AddPresence):
         return replace(feed, filter=condition)
     if isinstance(feed, AddFunction):
         return replace(feed, argument=fill(feed.argument), filter=condition)
@@ -310,5 +311,5 @@ def expressions_of(feed: Feed) -> Iterator[Expression | None]:
         yield feed.filter
         if isinstance(feed, AddFunction):
             yield feed.argument
-        elif not isinstance(feed, MergeStates):
+        elif not isinstance(feed, MergeStates | AddPresence):
             yield from feed.arguments

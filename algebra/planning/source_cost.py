@@ -19,6 +19,7 @@ from projseg.algebra.aggregates.state_columns import state_column_name
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.planning.source_plan import (
     AddFunction,
+    AddPresence,
     AddRows,
     AddWeighted,
     Feed,
@@ -305,6 +306,10 @@ def _feed_columns(primitive: Primitive, feed: Feed) -> tuple[str, ...]:
             found = (*_stored_columns(primitive, prefix), *_columns([condition]))
         case AddWeighted(arguments, prefix, condition):
             found = (state_column_name(prefix, "count"), *_columns([*arguments, condition]))
+        case AddPresence(prefix, other, _, condition):
+            counts = [one for one in (prefix, other) if one is not None]
+            found = tuple(state_column_name(one, "count") for one in counts)
+            found = (*found, *_columns([condition]))
         case AddRows(arguments, condition):
             found = _columns([*arguments, condition])
         case AddFunction(stored, _, prefix, argument, condition):
@@ -329,7 +334,7 @@ def _feed_work(primitive: Primitive, feed: Feed, computed: _Computed) -> float:
     if isinstance(feed, FoldMultiple):
         per_row = sum(_CALL_WORK + computed.value(factor) for factor in feed.factors)
         return _feed_work(feed.primitive, feed.feed, computed) + per_row
-    if isinstance(feed, MergeStates):
+    if isinstance(feed, MergeStates | AddPresence):
         work = primitive.kind.merge_work
     elif isinstance(feed, AddFunction):
         work = _OF_STATE_WORK + computed.value(feed.argument)

@@ -124,6 +124,27 @@ class AddFunction(msgspec.Struct, frozen=True):
     filter: Expression | None = None
 
 
+class AddPresence(msgspec.Struct, frozen=True):
+    """Fold whether two counts of each stored row differ: any(y IS NULL) from count(*), count(y).
+
+    Parameters
+    ----------
+    prefix : str
+        Text of a stored count.
+    other : str or None
+        Text of another; None: zero.
+    differ : bool
+        Whether a row is true where they differ, and not where they are equal.
+    filter : Expression or None
+        Over grouping columns; rows where it is not true are left out.
+    """
+
+    prefix: str
+    other: str | None
+    differ: bool
+    filter: Expression | None = None
+
+
 class Known(msgspec.Struct, frozen=True):
     """A whole segment's answer from metadata.
 
@@ -137,7 +158,16 @@ class Known(msgspec.Struct, frozen=True):
     value: object
 
 
-Feed = AddRows | AddWeighted | AddFunction | MergeStates | FoldSeveral | FoldMultiple | Known
+Feed = (
+    AddRows
+    | AddWeighted
+    | AddFunction
+    | AddPresence
+    | MergeStates
+    | FoldSeveral
+    | FoldMultiple
+    | Known
+)
 
 
 class Reversal(msgspec.Struct, frozen=True):
@@ -334,6 +364,9 @@ def _collect(
             columns = feed.argument.walk()
             expressions += [c for c in columns if isinstance(c, Column) and c.name != feed.STATE]
             states |= {state_column_name(feed.prefix, p) for p, _ in feed.primitive.fields}
+        case AddPresence():
+            counts = [one for one in (feed.prefix, feed.other) if one is not None]
+            states |= {state_column_name(one, "count") for one in counts}
         case AddRows() | AddWeighted():
             expressions += feed.arguments
             if isinstance(feed, AddWeighted):
