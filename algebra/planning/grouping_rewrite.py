@@ -15,7 +15,7 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.coercion import cast_to, is_integral, is_lossless
 from projseg.algebra.expressions.functions.function_table import parts_zeros
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.expressions.tree import Call, Column, Expression, Literal, order_key
+from projseg.algebra.expressions.tree import FALSE, Call, Column, Expression, Literal, order_key
 from projseg.algebra.planning.match_facts import SegmentConstant, SegmentView
 from projseg.algebra.planning.why_not import ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
@@ -80,7 +80,8 @@ class GroupingRewriter:
             return self._column(expression)
         if not isinstance(expression, Call):
             return expression
-        if (found := self._from_floor(expression)) is not None:
+        found = self._from_floor(expression) or self._from_finer(expression)
+        if found is not None:
             return found
         found = replace(expression, arguments=tuple(map(self.rewrite, expression.arguments)))
         if parts_zeros(found) and not self._spec.holds_rows:
@@ -127,6 +128,18 @@ class GroupingRewriter:
         is_zone = any(_refines_in_one_zone(floor.granularity, wanted) for floor in floors)
         code = ReasonCode.TIME_ZONE if is_zone else ReasonCode.GRANULARITY_TOO_COARSE
         raise NotStored(code, moment.name)
+
+    def _from_finer(self, call: Call) -> Expression | None:
+        """Return a call computed from the same function that is stored with a finer constant."""
+        of_finer = _OF_FINER.get(call.function)
+        if of_finer is None:
+            return None
+        for whole, stored in self._spec.column_by_expression.items():
+            if isinstance(whole, Call) and whole.arguments[:1] == call.arguments[:1]:
+                found = of_finer(call, whole, stored)
+                if found is not None:
+                    return found
+        return None
 
     def _comparison_from_floor(self, call: Call) -> Expression | None:
         """Compare the starts of stored buckets instead of times, if no bucket has both outcomes."""
@@ -218,13 +231,71 @@ def _of_concatenation(call: Call, value: Expression) -> _Inverted | None:
     return call.arguments[place], _replaced(bound, _WHOLE, value)
 
 
+def _of_equality(call: Call, value: Expression) -> _Inverted | None:
+    """Invert NOT of a boolean column, whose canonical form is `b = false`."""
+    operand, constant = call.arguments
+    if constant != FALSE:
+        return None
+    return operand, Call(call.type, "=", (value, FALSE))
+
+
 _INVERTED: Final[dict[str, Callable[[Call, Expression], _Inverted | None]]] = {
     "cast": _of_cast,
     "+": _of_sum,
     "-": _of_difference,
     "negative": _of_negation,
     "concat": _of_concatenation,
+    "=": _of_equality,
 }
+
+
+def _quotient_of_quotient(call: Call, whole: Call, value: Expression) -> Expression | None:
+    """Return `x DIV 20` as `(x DIV 10) DIV 2`, since both cut fractions off."""
+    divisors = [one.arguments[1] for one in (call, whole)] if whole.function == "div" else []
+    wanted, known = (_whole_number(one) for one in divisors) if divisors else (None, None)
+    if not wanted or not known or wanted % known or not is_integral(whole.arguments[0].type):
+        return None
+    divisor = Literal(call.arguments[1].type, wanted // known)
+    return Call(call.type, "div", (cast_to(value, divisor.type, "UTC"), divisor))
+
+
+def _part_of_prefix(call: Call, whole: Call, value: Expression) -> Expression | None:
+    """Return characters of a text as those of a longer prefix of it."""
+    known = _prefix_length(whole)
+    start, *rest = map(_whole_number, call.arguments[1:])
+    if known is None or start is None or start < 0 or not rest or rest[0] is None:
+        return None
+    is_within = max(start, 1) - 1 + rest[0] <= known
+    return replace(call, arguments=(value, *call.arguments[1:])) if is_within else None
+
+
+def _start_of_prefix(call: Call, whole: Call, value: Expression) -> Expression | None:
+    """Return whether a text starts with a few characters as whether a prefix of it does."""
+    known, sought = _prefix_length(whole), call.arguments[1]
+    if known is None or not isinstance(sought, Literal) or not isinstance(sought.value, str):
+        return None
+    return replace(call, arguments=(value, sought)) if len(sought.value) <= known else None
+
+
+def _prefix_length(whole: Call) -> int | None:
+    """Return how many first characters of a text a call returns; None if it does something else."""
+    if whole.function != "substring" or whole.type != pa.string() or len(whole.arguments) < 3:
+        return None
+    start, length = map(_whole_number, whole.arguments[1:])
+    return length if start in (0, 1) else None
+
+
+def _whole_number(expression: Expression) -> int | None:
+    value = expression.value if isinstance(expression, Literal) else None
+    return value if isinstance(value, int) else None
+
+
+_OF_FINER: Final[dict[str, Callable[[Call, Call, Expression], Expression | None]]] = {
+    "div": _quotient_of_quotient,
+    "substring": _part_of_prefix,
+    "startswith": _start_of_prefix,
+}
+"""By function, a call of it from another call with the same first argument, and its value."""
 
 
 def _replaced(expression: Expression, part: Expression, instead: Expression) -> Expression:

@@ -21,9 +21,11 @@ from projseg.algebra.proofs.filter_proofs import ZoneSets
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import EvaluationError
 from projseg.segment_format.arrow_arrays import array_of, primitive_array
+from projseg.segment_format.logical_types import TIMESTAMP_NTZ
 
 Bounds = tuple[Fraction, Fraction]
 
+_DATE_CHARACTERS: Final = len("2024-01-31")
 _DOUBLE_WHOLE_MAX: Final = 1 << 53
 """Up to here a double holds every whole number."""
 
@@ -93,6 +95,8 @@ def is_ordered(expression: Expression) -> bool:
     """Whether it rises, or falls, with one column, and is null only where that is."""
     if not isinstance(expression, Call):
         return isinstance(expression, Column)
+    if (clock := _clock_of_prefix(expression)) is not None:
+        return is_ordered(clock)
     record = FUNCTIONS[expression.function]
     varying = [
         (argument, order)
@@ -103,6 +107,25 @@ def is_ordered(expression: Expression) -> bool:
         return False
     ((argument, order),) = varying
     return order != Order.NONE and is_ordered(argument)
+
+
+def _clock_of_prefix(call: Call) -> Call | None:
+    """Return the date that the first characters of the text of a timestamp show, or the clock.
+
+    The characters rise with it from the year 0 to 9999, and pass from these to others in a bucket
+    whose ends differ.
+    """
+    inner = call.arguments[0] if call.function == "substring" else None
+    if not isinstance(inner, Call) or inner.function != "cast":
+        return None
+    numbers = [one.value for one in call.arguments[1:] if isinstance(one, Literal)]
+    if not pa.types.is_timestamp(inner.arguments[0].type) or len(numbers) != 2:
+        return None
+    start, length = numbers
+    if start not in (0, 1) or not isinstance(length, int):
+        return None
+    shown = pa.date32() if length <= _DATE_CHARACTERS else TIMESTAMP_NTZ
+    return Call(shown, "cast", inner.arguments, inner.parameters)
 
 
 def keeps_values(call: Call) -> bool:

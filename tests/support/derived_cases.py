@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
         ("r", pa.float32()),
         ("b", pa.bool_()),
         ("one", pa.string()),
+        ("t", pa.string()),
     ]
 )
 _DAYS = (9, 10, 11)
@@ -63,6 +64,7 @@ def rows(r, count):
             "r": nullable(r.choice([0.5, -1.25, 3.0])),
             "b": nullable(r.random() < 0.5),
             "one": "only",
+            "t": nullable(r.choice(["page1", "page2", "pagé", "pa", "", "Xage", "paging"])),
         }  # fmt: skip
 
     return pa.Table.from_pylist([row() for _ in range(count)], schema=SCHEMA)
@@ -271,6 +273,79 @@ def of_constants(r):
     return _pair(r, ["count(*)", "sum(x)"], ["sum(x)"], keys=keys, where=where, filter=condition)
 
 
+def of_finer(r):
+    """The same function of a finer constant: quotients of quotients, prefixes of prefixes."""
+    stored, asked = r.choice(
+        [
+            (f"x DIV {(n := r.choice([10, -3, 1]))}", f"x DIV {n * r.choice([2, -7, 1])}"),
+            ("i DIV 5", "i DIV 100"),
+            (f"left(t, {r.randint(3, 5)})", f"left(t, {r.randint(0, 3)})"),
+            ("substr(t, 1, 4)", f"substring(t, {r.randint(0, 2)}, {r.randint(-1, 2)})"),
+            ("left(t, 4)", f"startswith(t, '{r.choice(['pa', 'page', 'paé', ''])}')"),
+            ("left(t, 3)", "CASE WHEN startswith(t, 'pag') THEN left(t, 2) ELSE 'z' END"),
+            ("NOT b", r.choice(["b", "coalesce(b, false)", "b AND g > 0 OR b IS NULL"])),
+            ("b = false", "NOT b"),
+        ]
+    )
+    condition = r.choice([None, f"({asked}) IS NOT NULL"])
+    keys = [stored, "g"], [asked]
+    return _pair(r, ["count(*)", "sum(x)"], ["sum(x)"], keys=keys, filter=condition)
+
+
+def of_texts_of_times(r):
+    """The first characters of the text of a time, from buckets of it."""
+    bucket, most = r.choice(
+        [
+            ("date_trunc('HOUR', ts)", 13),
+            ("to_date(ts)", 10),
+            ("date_trunc('MONTH', ts)", 7),
+            ("date_trunc('MINUTE', ts)", 16),
+        ]
+    )
+    length = r.choice([n for n in (0, 4, 7, 10, 12, 13, 16) if n <= most])
+    form = r.choice(["left(CAST(ts AS STRING), {})", "substr(CAST(ts AS STRING), 1, {})"])
+    form = form.format(length)
+    condition = r.choice([None, f"{form} > '2024-03-10'", f"{form} LIKE '2024%'"])
+    keys = [bucket, "k"], r.choice([[form], [form, "k"]])
+    return _pair(r, ["count(*)", "sum(x)"], ["sum(x)"], keys=keys, filter=condition)
+
+
+def of_presence(r):
+    """Whether some value, or each, is null: from counts."""
+    value = r.choice(["y", "q", "f", "x", "y + 1", "k"])
+    call = r.choice(["any", "every", "bool_or", "bool_and", "max", "min"])
+    call = f"{call}({value} IS {r.choice(['', 'NOT '])}NULL)"
+    if r.random() < 0.3:
+        call += f" FILTER (WHERE {r.choice(['g > 0', 'h = 1', 'b'])})"
+    condition = r.choice([None, None, "g >= 0", "h IS NULL", "g > 100"])
+    more = [f"count({value}) FILTER (WHERE g > 0)"] if r.random() < 0.3 else []
+    keys = ["g", "h", "b"], r.sample(["g", "h", "b"], r.randint(0, 2))
+    return _pair(r, ["count(*)", f"count({value})", *more], [call], keys=keys, filter=condition)
+
+
+def chosen_extremes(r):
+    """The least and the greatest of CASE by conditions on grouping columns."""
+    condition = r.choice(["k = 'a'", "h > 1", "k IN ('a', 'b') AND g >= 0", "b", "NOT b OR g = 1"])
+    value, other = r.choice(
+        [
+            ("x", "0"), ("x + 1", "7"), ("y", "-100"), ("y", "y + 1"), ("2 * x", "x"), ("p", "0"),
+            ("p + 1", "NULL"), ("f", "0D"), ("f", "CAST('NaN' AS DOUBLE)"), ("r", "-r"),
+            ("d", "NULL"), ("x", "g"), ("k", "'zz'"), ("y", "CASE WHEN g = 0 THEN 5 ELSE x END"),
+        ]
+    )  # fmt: skip
+    form = r.choice(["CASE WHEN {} THEN {} ELSE {} END", "if({}, {}, {})"])
+    form = form.format(condition, value, other)
+    if r.random() < 0.2:
+        form = f"coalesce({form}, 3)" if value in ("x", "y", "x + 1") else form
+    names = [name for name in "xypfrd" if name in f"{value} {other}"]
+    stored = ["count(*)", *(f"{f}({name})" for name in names for f in ("min", "max"))]
+    call = f"{r.choice(['min', 'max'])}({form})"
+    if r.random() < 0.2:
+        call += f" FILTER (WHERE {r.choice(['g > 0', 'h IS NULL', 'k <> ' + repr('b')])})"
+    keys = ["k", "g", "h", "b"], r.sample(["k", "g", "h", "b"], r.randint(0, 2))
+    return _pair(r, stored, [call], keys=keys)
+
+
 def of_inverses(r):
     """Keys of which a projection groups by a function that can be inverted."""
     stored, asked = r.choice(
@@ -338,11 +413,15 @@ KINDS = {
     of_ranges: 10,
     of_constants: 10,
     of_inverses: 8,
+    of_finer: 12,
+    of_texts_of_times: 10,
+    chosen_extremes: 12,
+    of_presence: 10,
     of_sketches: 5,
     filtered_for_its_part: 4,
     plain: 8,
 }
-"""From each kind to how many of 250 pairs are of it."""
+"""From each kind to how many of 294 pairs are of it."""
 
 
 def pairs(r, count=250):
