@@ -218,8 +218,10 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
         Project(columns.zipWithIndex.map { case (column, index) => Alias(column, s"c$index")() }, kept)
       }
     }
-    parts.collectFirst { case Left(refusal) => Left(refusal) }
-      .getOrElse(Right(Union(parts.collect { case Right(part) => part })))
+    parts.collectFirst { case Left(refusal) => Left(refusal) }.getOrElse(Right(parts.collect { case Right(part) => part } match {
+      case Seq(only) => only // a Union has two children or more
+      case several => Union(several)
+    }))
   }
 
   /** The answer's rows, planted into the plan. */
