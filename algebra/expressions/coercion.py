@@ -16,6 +16,7 @@ from projseg.algebra.expressions.tree import (
     decimal_literal,
     is_timestamp,
 )
+from projseg.algebra.time.time_zones import zone_table
 from projseg.errors import InvalidInputError
 from projseg.segment_format.logical_types import (
     TIMESTAMP,
@@ -175,6 +176,18 @@ def _can_cast(source: pa.DataType, wanted: pa.DataType) -> bool:
 def _needs_zone(source: pa.DataType, wanted: pa.DataType) -> bool:
     local = (pa.string(), pa.date32(), TIMESTAMP_NTZ)
     return (source == TIMESTAMP and wanted in local) or (wanted == TIMESTAMP and source in local)
+
+
+def dates_of(cast: Call, times: Expression) -> Expression | None:
+    """Return the dates that a cast made times of, from those times; None if it is none or may not.
+
+    A zone that skips a day makes one time of two dates.
+    """
+    (inner,) = cast.arguments
+    if not (pa.types.is_date32(inner.type) and pa.types.is_timestamp(cast.type)):
+        return None
+    zone = str(cast.parameters[0]) if cast.parameters else "UTC"
+    return cast_to(times, inner.type, zone) if zone_table(zone).has_plain_midnights else None
 
 
 def is_lossless(source: pa.DataType, wanted: pa.DataType) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.bind import bind
-from projseg.algebra.expressions.coercion import cast_to, is_integral, is_lossless
+from projseg.algebra.expressions.coercion import cast_to, dates_of, is_integral, is_lossless
 from projseg.algebra.expressions.functions.function_table import parts_zeros
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import FALSE, Call, Column, Expression, Literal, order_key
@@ -186,6 +186,8 @@ def _argument_from(whole: Expression, column: Column, value: Expression) -> Expr
 
 def _of_cast(call: Call, value: Expression) -> _Inverted | None:
     (inner,) = call.arguments
+    if (dates := dates_of(call, value)) is not None:
+        return inner, dates
     is_text = call.type == pa.string()
     keeps_value = is_integral(inner.type) or inner.type == pa.date32()
     if not (keeps_value if is_text else is_lossless(inner.type, call.type)):

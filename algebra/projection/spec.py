@@ -20,6 +20,7 @@ from projseg.algebra.aggregates.state_columns import (
 )
 from projseg.algebra.expressions.bind import NamedExpression, bind
 from projseg.algebra.expressions.canonical import conjuncts
+from projseg.algebra.expressions.coercion import dates_of
 from projseg.algebra.expressions.evaluate import regions_of
 from projseg.algebra.expressions.patterns import all_patterns_accepted
 from projseg.algebra.expressions.render import to_sql
@@ -315,27 +316,30 @@ def _pure_floor(expression: Expression, time_column: str | None) -> Granularity 
 
 
 def _stored_floor(named: NamedExpression) -> StoredFloor | None:
-    """Read a grouping column as a truncation: a floor, or the date of a timestamp."""
+    """Read a grouping column as a truncation: a floor, a date's as a time, or a time's date."""
     expression = named.expression
     stored = stored_column(expression)
     if not isinstance(expression, Call):
         return None
     (inner,) = expression.arguments[:1]
-    if expression.function == "time_floor":
-        (granularity,) = expression.parameters
-        assert isinstance(granularity, Granularity)
-        return StoredFloor(inner, granularity, stored)
-    if expression.function != "cast" or not pa.types.is_date32(expression.type):
+    floor = inner if expression.function == "cast" else expression
+    if not isinstance(floor, Call) or floor.function != "time_floor":
         return None
-    if not isinstance(inner, Call) or inner.function != "time_floor":
-        return None
-    (granularity,) = inner.parameters
+    (granularity,) = floor.parameters
     assert isinstance(granularity, Granularity)
-    zone = expression.parameters[0] if expression.parameters else "UTC"
+    start: Expression | None = stored
+    if floor is inner:
+        start = dates_of(expression, stored) or _start_of_date(expression, stored, granularity)
+    return None if start is None else StoredFloor(floor.arguments[0], granularity, start)
+
+
+def _start_of_date(cast: Call, stored: Column, granularity: Granularity) -> Expression | None:
+    """Return the first instant of a stored date, to which a cast brought the start of its day."""
+    zone = cast.parameters[0] if cast.parameters else "UTC"
     if granularity != Granularity(micros=DAY, timezone=str(zone), by_clock=True):
         return None
-    start = Call(inner.type, "cast", (stored,), expression.parameters)
-    return StoredFloor(inner.arguments[0], granularity, start)
+    is_date = pa.types.is_date32(cast.type)
+    return Call(cast.arguments[0].type, "cast", (stored,), cast.parameters) if is_date else None
 
 
 @kept_by_tables
