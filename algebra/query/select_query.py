@@ -35,7 +35,13 @@ from projseg.algebra.query.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import UnsupportedFeatureError
 
-_STEERING: Final = ("useProjection", "forceProjections", "noProjections")
+_STEERING: Final = (
+    frozenset({"useProjection", "forceProjections", "noProjections"}),
+    frozenset({"useView", "forceViews", "noViews"}),
+    frozenset({"maxStaleness"}),
+    frozenset({"noIndexes"}),
+)
+"""Keys of a query's context that contradict each other."""
 
 
 class SelectedQuery(msgspec.Struct, frozen=True):
@@ -98,8 +104,7 @@ def select_query(
     """
     options = context_options(parse_context(context))
     if statement.hints:
-        options = {key: value for key, value in options.items() if key not in _STEERING}
-        options |= dict(statement.hints)
+        options = _overridden(options, dict(statement.hints))
     named = parameters_of_outputs(statement)
     within = arguments.only(named) if arguments is not None and named else None
     found = _selected_query(statement, schema, time_column, json.dumps(options), within, scope)
@@ -107,6 +112,15 @@ def select_query(
         query, offset = with_arguments(found.query, statement, arguments)
         found = structs.replace(found, query=query, offset=offset)
     return found
+
+
+def _overridden(options: Mapping[str, object], hints: Mapping[str, object]) -> dict[str, object]:
+    """Return a context in which hints stand in place of what they contradict."""
+    given = [keys for keys in _STEERING if not keys.isdisjoint(hints)]
+    if "useView" in hints:
+        given.append(_STEERING[0])  # a view that is named answers, whatever is said of projections
+    gone = frozenset[str]().union(*given)
+    return {key: value for key, value in options.items() if key not in gone} | dict(hints)
 
 
 @lru_cache(maxsize=1024)

@@ -32,7 +32,20 @@ from projseg.algebra.query.select_table import (
 )
 from projseg.algebra.query.unsupported_sql import bad_sql, check_supported, unsupported
 
-_FLAGS: Final = {"NO_PROJECTIONS": "noProjections", "FORCE_PROJECTIONS": "forceProjections"}
+_FLAGS: Final = {
+    "NO_PROJECTIONS": "noProjections",
+    "FORCE_PROJECTIONS": "forceProjections",
+    "NO_VIEWS": "noViews",
+    "FORCE_VIEWS": "forceViews",
+    "NO_INDEXES": "noIndexes",
+}
+"""Hints without a value, and the keys of a query's context that they set."""
+_NAMED: Final = {
+    "USE_PROJECTION": "useProjection",
+    "USE_VIEW": "useView",
+    "MAX_STALENESS": "maxStaleness",
+}
+"""Hints with a value."""
 _COUNT: Final = re.compile("[0-9]{1,18}")
 
 
@@ -70,7 +83,7 @@ class SelectStatement(msgspec.Struct, frozen=True):
     is_distinct : bool
         Whether equal rows count once.
     hints : tuple of (str, object)
-        What hints say of projections: keys and values of a query's context.
+        What hints say of sources: keys and values of a query's context.
     table : SelectedTable
         The table in FROM.
     where, having : str or None
@@ -265,13 +278,14 @@ class _Reader:
         name = (tree.name if isinstance(tree, exp.Var | exp.Anonymous) else sql_of(tree)).upper()
         if name in _FLAGS and not tree.expressions:
             return _FLAGS[name], True
-        if name == "USE_PROJECTION" and len(tree.expressions) == 1:
+        if name in _NAMED and len(tree.expressions) == 1:
             (value,) = tree.expressions
             if isinstance(value, exp.Column):
-                return "useProjection", ".".join(one.name for one in value.parts)
-            if value.is_string:
-                return "useProjection", value.name
-        remedy = "hints are NO_PROJECTIONS, FORCE_PROJECTIONS and USE_PROJECTION(name)"
+                return _NAMED[name], ".".join(one.name for one in value.parts)
+            if isinstance(value, exp.Literal):
+                return _NAMED[name], value.name
+        written = [*_FLAGS, *(f"{one}(...)" for one in _NAMED)]
+        remedy = f"hints are {', '.join(written)}"
         raise unsupported(self._sql, self._sql.find("/*+"), f"the hint {name}", remedy)
 
 
