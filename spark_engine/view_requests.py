@@ -30,7 +30,7 @@ from projseg.table.star_statements import bound_statement
 from projseg.table.view_object import View
 from projseg.views.definitions.definition import Definition
 from projseg.views.definitions.result_definition import define_result
-from projseg.views.definitions.view_checks import bad_view, checked_statement
+from projseg.views.definitions.view_checks import as_required, bad_view, checked_statement
 
 if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
@@ -157,7 +157,7 @@ def _defined(
         return _Defined(table, table._definition(sql, tables, None, (), None, None))
     except (InvalidInputError, UnsupportedFeatureError, LimitExceededError) as error:
         if error.code in _FINAL or "require" in given:
-            raise
+            raise as_required(error, given) from None
         why = error
     table = max(tables.values(), key=lambda one: one.snapshot.row_count)
     snapshots = {name: one.snapshot for name, one in tables.items()}

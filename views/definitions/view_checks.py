@@ -16,6 +16,7 @@ from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import (
     InvalidInputError,
     LimitExceededError,
+    ProjsegError,
     UnsupportedFeatureError,
     did_you_mean,
 )
@@ -118,6 +119,18 @@ def needs_spark(what: str) -> UnsupportedFeatureError:
         f"{what} is no part of groups of all rows. Leave it to the queries, which are answered "
         "from a view of groups; or store the rows of this very SELECT, which Spark computes: "
         "CREATE and REFRESH MATERIALIZED VIEW there",
+    )
+
+
+def as_required(error: ProjsegError, options: Mapping[str, object]) -> ProjsegError:
+    """Return the error of a SELECT; Spark is no way out where a view is to be incremental."""
+    if error.code != "PROJSEG_VIEW_NEEDS_SPARK" or "require" not in options:
+        return error
+    what, _, _ = error.message.partition(" Leave it")
+    return InvalidInputError(
+        "PROJSEG_VIEW_NOT_INCREMENTAL",
+        f"{what} A refresh would compute all of its rows anew, and the view is to be incremental: "
+        "leave it to the queries, or leave out the property 'require'",
     )
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from projseg.errors import UnsupportedFeatureError
 from projseg.table.projection_edits import OnProgress
 from projseg.table.writable_table import WritableTable
 
@@ -113,6 +114,8 @@ class TableViews(WritableTable):
         CommitError, StorageError, CorruptionError
             As of `append`.
         """
+        from projseg.views.definitions.view_checks import as_required
+
         self._check_newest()
         self.refresh()
         if if_not_exists and name is not None:
@@ -120,7 +123,10 @@ class TableViews(WritableTable):
             known = [] if store is None else store.views.values()
             if any(view.name.casefold() == name.casefold() for view in known):
                 return self.view(name)
-        definition = self._definition(sql, tables, dimensions, metrics, granularity, derived)
+        try:
+            definition = self._definition(sql, tables, dimensions, metrics, granularity, derived)
+        except UnsupportedFeatureError as error:
+            raise as_required(error, properties or {}) from None
         options = {"refresh": refresh, "chunk": chunk, "retain": retain, "interval": interval}
         options["cluster_by"] = json.dumps(list(cluster_by)) if cluster_by else None
         return self._made(
