@@ -156,6 +156,7 @@ class ProjsegReader(DataSourceReader):
             for share in shares
         ]
 
+    @in_one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows in batches of exactly the schema that Spark asked for."""
         started = time.perf_counter()

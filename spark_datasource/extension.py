@@ -26,6 +26,8 @@ from projseg.kernels.runtime.cache_folder import cache_folder
 
 EXTENSIONS: Final = "org.apache.spark.sql.projseg.ProjsegExtensions"
 DAEMON: Final = "projseg.spark_datasource.daemon"
+_SOURCE: Final = "org.apache.spark.sql.projseg.ProjsegSource"
+_SERVICE: Final = "org.apache.spark.sql.sources.DataSourceRegister"
 _COMPILE_SECONDS_MAX: Final = 600
 _OUTPUT_SHOWN: Final = 2000
 
@@ -150,7 +152,7 @@ def _characters() -> str:
 
 
 def _source_hash() -> str:
-    return hashlib.sha256(repr((_sources(), _characters())).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((_sources(), _characters(), _SOURCE)).encode()).hexdigest()[:16]
 
 
 def _compile(work: Path) -> None:
@@ -189,6 +191,7 @@ def _pack(classes: Path, jar: Path) -> None:
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(classes.rglob("*.class")):
             packed.write(path, path.relative_to(classes))
+        packed.writestr(f"META-INF/services/{_SERVICE}", _SOURCE)
         packed.writestr(
             f"{EXTENSIONS.rpartition('.')[0].replace('.', '/')}/characters.json", _characters()
         )

@@ -10,9 +10,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from inspect import isgeneratorfunction
+from typing import ParamSpec, TypeVar, cast
 
 from projseg.errors import ProjsegError
 
@@ -25,13 +27,10 @@ _is_frozen = False
 def in_one_line(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Let Spark show a deliberate error of a method without its traceback.
 
-    Spark's worker looks for `SPARK_HIDE_TRACEBACK` when it writes an error down, and then ends; so
-    the setting concerns this one error. Errors that nobody foresaw keep their traceback.
-
     Parameters
     ----------
     method : callable
-        What Spark calls to plan.
+        What Spark calls to plan, or in a task; it may be a generator.
 
     Returns
     -------
@@ -41,14 +40,32 @@ def in_one_line(method: Callable[_Parameters, _Result]) -> Callable[_Parameters,
 
     @wraps(method)
     def called(*args: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
-        try:
+        with _hidden_traceback():
             return method(*args, **named)
-        except ProjsegError as error:
-            if error.code != "PROJSEG_INTERNAL":
-                os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-            raise
 
-    return called
+    @wraps(method)
+    def yielded(*args: _Parameters.args, **named: _Parameters.kwargs) -> Iterator[object]:
+        with _hidden_traceback():
+            yield from cast("Iterator[object]", method(*args, **named))
+
+    return (
+        cast("Callable[_Parameters, _Result]", yielded) if isgeneratorfunction(method) else called
+    )
+
+
+@contextmanager
+def _hidden_traceback() -> Iterator[None]:
+    """Hide the traceback of a deliberate error; those that nobody foresaw keep theirs.
+
+    Spark's worker looks for `SPARK_HIDE_TRACEBACK` when it writes an error down, and then ends; so
+    the setting concerns this one error.
+    """
+    try:
+        yield
+    except ProjsegError as error:
+        if error.code != "PROJSEG_INTERNAL":
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 def freeze_imports() -> None:

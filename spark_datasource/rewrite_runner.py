@@ -22,6 +22,7 @@ from projseg.maintenance.spark_errors import error_in
 from projseg.maintenance.task_messages import ShippedWork, abandon, collected, pieces_of
 from projseg.spark_datasource.option_table import WORK_OPTION
 from projseg.spark_datasource.options import Options, read_location
+from projseg.spark_datasource.python_workers import in_one_line
 from projseg.table_layer.metadata.segment_entry import LOGGER
 from projseg.table_layer.storage.locate_storage import open_storage
 
@@ -191,11 +192,13 @@ class WorkReader(DataSourceReader):
         storage = open_storage(read_location(options), options.storage_options)
         self._work, self._pieces = ShippedWork.from_json(storage, given[WORK_OPTION])
 
+    @in_one_line
     def partitions(self) -> list[InputPartition]:
         """Return the pieces, once: Spark sends what this object keeps to each of its tasks."""
         pieces, self._pieces = self._pieces, ()
         return [_Piece(number, piece) for number, piece in enumerate(pieces)]
 
+    @in_one_line
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         """Write the segment of a piece, and say which."""
         assert isinstance(partition, _Piece)

@@ -107,6 +107,7 @@ class NumberedReader(DataSourceReader):
         positions = tuple(places[segment.entry.file] for segment in part.plan.segments)
         return _NumberedPartition(part, positions)
 
+    @in_one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows in batches of exactly the schema that Spark asked for."""
         assert isinstance(partition, _NumberedPartition)
@@ -183,6 +184,7 @@ class ChangeWriter(DataSourceArrowWriter):
             check_schema(values, snapshot.properties.schema)
         return WriteTarget(storage, snapshot.version, building_all(snapshot.properties))
 
+    @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows as segments, and say which rows leave the table."""
         gone: list[Numbers] = []

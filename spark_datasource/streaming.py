@@ -30,6 +30,7 @@ from pyspark.sql.types import StructType
 
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.spark_datasource.batch_reader import ProjsegReader
+from projseg.spark_datasource.python_workers import in_one_line
 from projseg.spark_datasource.read_request import LATEST, StreamRequest
 from projseg.spark_datasource.scan import Scan, moment
 from projseg.spark_datasource.schemas import stored_schema
@@ -242,6 +243,7 @@ class ProjsegStreamWriter(DataSourceStreamArrowWriter):
         target = find_target(request, stored_schema(schema), overwrite=overwrite)
         self._job = WriteJob(request, target, overwrite)
 
+    @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows as segments of names that no other attempt can have.
 

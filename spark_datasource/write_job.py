@@ -285,6 +285,7 @@ class ProjsegWriter(DataSourceArrowWriter):
         target = find_target(request, stored_schema(schema), overwrite=overwrite)
         self._job = WriteJob(request, target, overwrite)
 
+    @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows as segments of names that no other attempt can have."""
         if self._job.target.reason_to_skip:

@@ -176,6 +176,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_NOT_MERGEABLE": "Spark cannot merge the states of an aggregate of a partial answer.",
     "PROJSEG_BAD_SQL": "A SELECT is not written as SQL has it.",
     "PROJSEG_UNSUPPORTED_SQL": "SQL asks for more than one SELECT over one table can say.",
+    "PROJSEG_UNSUPPORTED_STATEMENT": "A statement of Spark asks for a change that projseg has not.",
     "PROJSEG_BAD_QUERY": "A query's parts contradict each other, or an output has no use.",
     "PROJSEG_BAD_DEFINITION": "A stored projection definition cannot be read back.",
     "PROJSEG_VIEW_EXISTS": "A view of that name, or one that stores the same, is there already.",

@@ -120,7 +120,7 @@ object Table {
 
   def isProjseg(relation: DataSourceV2Relation): Boolean = isProjseg(relation.table)
   def isProjseg(table: connector.catalog.Table): Boolean =
-    table.isInstanceOf[ProjsegTable] || table.getClass.getSimpleName == "PythonTable" && table.name() == "projseg"
+    table.isInstanceOf[ProjsegTable] || table.isInstanceOf[SourceTable]
 }
 
 /** A table of which rows are read, with their numbers or without. */

@@ -16,6 +16,7 @@ import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier
 import org.apache.spark.sql.connector.expressions.LiteralValue
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -34,7 +35,7 @@ case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends Le
         SessionEntry.declare(session, entry, after, changed(session, ColumnChanges.of(changes, before), entry))
       case _ =>
         val kept = changes.find(ColumnChanges.isOfEntry)
-        kept.foreach(one => throw Statement.failed(
+        kept.foreach(one => throw Statement.unsupported(
           s"${ColumnChanges.words(one)} is kept in the entry of a catalog, and a table by its path has none; name the " +
             "table of a catalog that lies there"))
         changed(session, ColumnChanges.of(changes, new StructType()), entry = null)
@@ -96,8 +97,6 @@ object ColumnChanges {
   /** Columns after changes; all else that is declared of them stays. */
   def declared(columns: StructType, changes: Seq[TableChange]): StructType = {
     changes.foreach(check)
-    if (Seq("AddColumn", "DeleteColumn").forall(kind => changes.exists(_.getClass.getSimpleName == kind))) throw unsupported(
-      "REPLACE COLUMNS", "it would drop every value of the table; use ADD, DROP, RENAME and ALTER COLUMN")
     changes.foldLeft(columns) {
       // Spark's own way would refuse a table of this provider that has any default.
       case (before, one: TableChange.AddColumn) => StructType(before ++ CatalogV2Util.v2ColumnsToStructType(Array(
@@ -167,8 +166,8 @@ object ColumnChanges {
           "add the column without it, and then ALTER COLUMN ... SET DEFAULT")))
     }
 
-  private def unsupported(what: String, why: String): Exception =
-    new UnsupportedOperationException(s"projseg has no $what: $why")
+  private[projseg] def unsupported(what: String, why: String): Exception =
+    Statement.unsupported(s"projseg has no $what: $why")
 }
 
 /** Gives ALTER TABLE of columns and TRUNCATE TABLE the table that lies at a path, which no catalog knows. */
@@ -192,6 +191,26 @@ class ResolveChangedPaths(session: SparkSession) extends Rule[LogicalPlan] {
     val table = new ProjsegTable(parts.map(SqlText.quoted).mkString("."), path, None, columns, Map.empty)
     ResolvedTable.create(catalog.asInstanceOf[TableCatalog], Identifier.of(parts.init.toArray, parts.last), table)
   }
+}
+
+/** Refuses changes of tables that projseg does not make, and of which Spark has no words or others. */
+object RefusedChanges extends Rule[LogicalPlan] {
+  // Named, as releases before 4.1 have no constraints.
+  private val refused = Map(
+    "ReplaceColumns" -> ("REPLACE COLUMNS" -> "it would drop every value of the table; use ADD, DROP, RENAME and ALTER COLUMN"),
+    "AddConstraint" -> constraints, "AddCheckConstraint" -> constraints, "DropConstraint" -> constraints)
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    refused.get(plan.getClass.getSimpleName).filter(_ => plan.exists {
+      case ResolvedTable(_, _, table, _) => Table.isProjseg(table)
+      case relation: DataSourceV2Relation => Table.isProjseg(relation)
+      case _ => false
+    }).foreach { case (what, why) => throw ColumnChanges.unsupported(what, why) }
+    plan
+  }
+
+  private def constraints: (String, String) =
+    "constraints of a table" -> "no write would check them; declare NOT NULL, or filter the rows that are written"
 }
 
 /** Runs changes of columns of tables in Spark's own catalog, once Spark has checked them. */

@@ -184,6 +184,20 @@ object StatementsOfViews {
       "refreshed_at TIMESTAMP, last_error STRING, comment STRING, definition STRING"
 }
 
+/** Refuses CREATE MATERIALIZED VIEW of what is no view of projseg: a session of Spark makes no other. */
+object RefusedViews extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (plan.getClass.getSimpleName == "CreateMaterializedViewAsSelect" && plan.childrenResolved) throw refusal(plan.productIterator.exists {
+      case table: TableSpecBase => table.provider.isDefined
+      case _ => false
+    })
+    else plan
+
+  def refusal(hasProvider: Boolean): Exception = Statement.failed("PROJSEG_VIEW_TABLE",
+    if (hasProvider) "a materialized view has the form of its table's own views: leave USING out"
+    else "the SELECT reads no projseg table, and views are of these: import what it reads, or leave it to the queries")
+}
+
 /**
  * CREATE MATERIALIZED VIEW over a projseg table, which Spark's parser since 4.1 takes for a pipeline's. A pipeline
  * takes the plan from the parser, so it is this only where a session runs the statement itself.

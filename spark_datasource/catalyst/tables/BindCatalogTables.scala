@@ -48,8 +48,8 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
     catch { case NonFatal(_) => None }
 
   /**
-   * The target of a write and the write's options. Spark takes options from one of the two places,
-   * so what the catalog knows goes where the statement's own are; those come first.
+   * The target of a write and the write's options. Spark takes options from one of two places, or from both where
+   * they are equal; so all go to the write, the statement's own before what the catalog knows.
    */
   private def bound(table: NamedRelation, writeOptions: Map[String, String]): (NamedRelation, Map[String, String]) =
     table match {
@@ -60,9 +60,7 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
         val kept = own.filterNot { case (name, _) => isPinned && Table.isOfPin(name) }
         val all = (kept ++ writeOptions).keySet.map(_.toLowerCase)
         val added = if (all.contains("path")) Map.empty[String, String] else entryOf(relation).map(known(_, all)).getOrElse(Map.empty)
-        if (added.isEmpty && kept == own) (table, writeOptions)
-        else if (kept.isEmpty) (Table.withOptions(relation, kept), writeOptions ++ added)
-        else (Table.withOptions(relation, kept ++ added), writeOptions)
+        (Table.withOptions(relation, Map.empty), kept ++ writeOptions ++ added)
       case _ => (table, writeOptions)
     }
 

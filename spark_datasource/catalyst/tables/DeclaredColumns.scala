@@ -20,8 +20,9 @@ object DeclaredColumns {
     field.copy(dataType = declared, metadata = others)
   })
 
-  /** Columns as an entry of Spark's own catalog has them. */
-  def inEntry(columns: StructType): StructType = CharVarcharUtils.replaceCharVarcharWithStringInSchema(columns)
+  /** Columns as an entry of Spark's own catalog has them; a session may keep CHAR and VARCHAR as types besides. */
+  def inEntry(columns: StructType): StructType =
+    StoredType.inNoSession(CharVarcharUtils.replaceCharVarcharWithStringInSchema(columns))
 
   /** Columns as they are read: any may be null, and no text has a length. */
   def read(columns: StructType): StructType = inEntry(columns).asNullable

@@ -61,7 +61,7 @@ private[projseg] object DefinedCatalog {
   def change(given: TableChange): util.Map[String, Any] = {
     def single(names: Array[String]): String = names match {
       case Array(one) => one
-      case several => throw new UnsupportedOperationException(
+      case several => throw Statement.unsupported(
         s"projseg has no change of ${several.mkString(".")}, a field of a column: columns are added, renamed, dropped and retyped whole")
     }
     def placed(position: TableChange.ColumnPosition): Map[String, Any] = position match {
@@ -91,7 +91,7 @@ private[projseg] object DefinedCatalog {
         Map("kind" -> "properties", "set" -> util.Map.of(), "unset" -> util.List.of(one.property))
       case one: TableChange.ClusterBy =>
         Map("kind" -> "cluster", "columns" -> one.clusteringColumns.map(_.fieldNames.mkString(".")).toSeq.asJava)
-      case other => throw new UnsupportedOperationException(
+      case other => throw Statement.unsupported(
         s"${other.getClass.getSimpleName}: a definition has columns, comments, properties and a clustering, and nothing else")
     }
     found.asJava

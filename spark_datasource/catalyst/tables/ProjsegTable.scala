@@ -47,6 +47,9 @@ class ProjsegTable(
     new CaseInsensitiveStringMap((ProjsegTable.without(given, place.keySet) ++ added ++ place).asJava)
   }
 
+  /** The same with other columns, which a write adds. */
+  def withColumns(columns: StructType): ProjsegTable = new ProjsegTable(title, location, at, columns, known, declared)
+
   /** A source for each scan, as Spark keeps the reader of the first one on it. */
   private def source: CatalogTable =
     Sources.table(DeclaredColumns.read(structure), util.Collections.emptyMap[String, String]())

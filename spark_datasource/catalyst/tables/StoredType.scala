@@ -10,11 +10,14 @@ import org.apache.spark.sql.types._
 object StoredType {
   private val ofNoSession = new SQLConf
 
+  /** What is computed with Spark's defaults in place of the session's settings. */
+  def inNoSession[T](work: => T): T = SQLConf.withExistingConf(ofNoSession)(work)
+
   /** The type that the engine names. */
-  def of(text: String): DataType = SQLConf.withExistingConf(ofNoSession)(DataType.fromDDL(text))
+  def of(text: String): DataType = inNoSession(DataType.fromDDL(text))
 
   /** The columns of what the engine returns. */
-  def columns(text: String): StructType = SQLConf.withExistingConf(ofNoSession)(StructType.fromDDL(text))
+  def columns(text: String): StructType = inNoSession(StructType.fromDDL(text))
 
   /** The type that values of a declared one have in a table: without limits, collations and NOT NULL. */
   def of(declared: DataType): DataType = declared match {

@@ -1,15 +1,11 @@
 package org.apache.spark.sql.projseg
 
-import scala.util.control.NonFatal
-
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.NamedRelation
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
-import org.apache.spark.sql.execution.datasources.v2.{AppendDataExec, DataSourceV2Relation, OverwriteByExpressionExec}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /**
  * Takes the compaction that follows a commit, where a table's `autoCompact` asks for one, from the process
@@ -20,49 +16,26 @@ class DeferCompaction extends Rule[LogicalPlan] {
     if (!new Settings(conf).isEnabled) plan
     else plan.resolveOperators {
       case write: AppendData =>
-        deferred(write.table, write.writeOptions)
-          .map { case (table, options) => write.copy(table = table, writeOptions = options) }.getOrElse(write)
+        deferred(write.table, write.writeOptions).map(options => write.copy(writeOptions = options)).getOrElse(write)
       case write: OverwriteByExpression =>
-        deferred(write.table, write.writeOptions)
-          .map { case (table, options) => write.copy(table = table, writeOptions = options) }.getOrElse(write)
+        deferred(write.table, write.writeOptions).map(options => write.copy(writeOptions = options)).getOrElse(write)
     }
 
-  /** The target of a write and the write's options, which say from which version on others look for its segments. */
-  private def deferred(table: NamedRelation, options: Map[String, String]): Option[(NamedRelation, Map[String, String])] =
+  /** The write's options, which say from which version on others look for its segments. */
+  private def deferred(table: NamedRelation, options: Map[String, String]): Option[Map[String, String]] =
     for {
       place <- CompactionTarget.of(table, options) if place.since.isEmpty
       reply <- new Requests(new Settings(conf)).reply(place.request("policy")).toOption
       since <- Option(reply.content.get("since"))
-    } yield {
-      val relation = table.asInstanceOf[DataSourceV2Relation]
-      val (own, added) = (Table.optionsOf(relation), CompactionTarget.Since -> since.asText)
-      // Spark takes options from one of the two places, or from both if they are equal.
-      val target = if (own.isEmpty) relation else Table.withOptions(relation, own + added)
-      (target, if (own.nonEmpty && options.isEmpty) options else options + added)
-    }
+    } yield options + (CompactionTarget.Since -> since.asText)
 }
 
-/** Compacts tables after writes of which `DeferCompaction` took that; what goes wrong fails no write. */
-class CompactAfterWrites(session: SparkSession) extends ColumnarRule with Logging {
-  override def preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
-    override def apply(plan: SparkPlan): SparkPlan = plan match {
-      case write: AppendDataExec => followed(write, write.refreshCache)(after => write.copy(refreshCache = after))
-      case write: OverwriteByExpressionExec => followed(write, write.refreshCache)(after => write.copy(refreshCache = after))
-      case other => other
-    }
-  }
-
-  private def followed(write: SparkPlan, after: () => Unit)(changed: (() => Unit) => SparkPlan): SparkPlan = {
-    val place = write.logicalLink.flatMap {
-      case logical: AppendData => CompactionTarget.of(logical.table, logical.writeOptions)
-      case logical: OverwriteByExpression => CompactionTarget.of(logical.table, logical.writeOptions)
-      case _ => None
-    }.filter(_.since.isDefined)
-    place.map { found =>
-      val made = changed(() => { after(); compact(found) })
-      made.copyTagsFrom(write)
-      made
-    }.getOrElse(write)
+/** Compacts tables after writes of which `DeferCompaction` took that. */
+class CompactAfterWrites(session: SparkSession) extends AfterWrites {
+  override protected def after(write: LogicalPlan): Option[() => Unit] = write match {
+    case V2WriteOfTable(relation, options) =>
+      CompactionTarget.of(relation, options).filter(_.since.isDefined).map(place => () => compact(place))
+    case _ => None
   }
 
   private def compact(place: CompactionTarget): Unit = {
@@ -70,13 +43,11 @@ class CompactAfterWrites(session: SparkSession) extends ColumnarRule with Loggin
     val settings = new Settings(classic.sessionState.conf)
     val request = place.request("compact_by_policy").put("small_bytes", settings.smallBytes)
     val jobs = new SegmentJobs(classic)
-    try Engine.ask(settings.python, request, isRepeatable = false, runJob = jobs.run) match {
+    Engine.ask(settings.python, request, isRepeatable = false, runJob = jobs.run) match {
       case Right(reply) => reply.error.foreach(message => throw jobs.reason(Statement.failed(message)))
       case Left(refusal) => warn(refusal.toString)
-    } catch { case NonFatal(error) => warn(error.getMessage) }
+    }
   }
-
-  private def warn(what: String): Unit = logWarning(s"a write was committed; the compaction that follows it failed: $what")
 }
 
 /** A table that is written to, and the version before the write, if others compact it. */
