@@ -127,7 +127,8 @@ def short(spark, tmp_path_factory):
     table = projseg.Table.create(place, {"g": "string", "h": "int", "x": "int"})
     rows = [dict(zip("ghx", row, strict=True)) for row in ROWS]
     table.append(rows[:8])
-    table.add_projection("SELECT g, h, sum(x), count(*), min(x) GROUP BY g, h")
+    calls = ["sum(x)", "count(*)", "min(x)"]
+    table.add_projection(projseg.Projection("p", ["g", "h"], calls))
     table.append(rows[8:])
     spark.read.format("projseg").load(str(place)).createOrReplaceTempView("short")
 
