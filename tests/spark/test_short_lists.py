@@ -27,7 +27,7 @@ class Drawn:
         self.sql = self._statement()
 
     def _some(self, items, least=0):
-        count = self._random.choice([n for n in (0, 1, 2) if n >= least])
+        count = self._random.choice([n for n in (0, 1, 2) if least <= n <= len(items)])
         return self._random.sample(items, count)
 
     def _one(self, items):
