@@ -27,7 +27,7 @@ PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 .PHONY: demo demo-spark test check lint lines nightly bench clean
 .PHONY: test-by-path test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
-demo: $(VENV)/installed
+demo: $(VENV)/installed-plain
 	$(BIN)/projseg demo
 
 demo-spark: $(VENV)/installed
@@ -113,13 +113,18 @@ bench: $(VENV)/installed-bench
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+$(VENV)/installed-plain: pyproject.toml | $(VENV)/bin/python
+	@echo "installing projseg and its packages into $(VENV)"
+	@PIP_NO_COMPILE=1 $(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]'
-	touch $@
+	touch $@ $(VENV)/installed-plain
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@ $(VENV)/installed
+	touch $@ $(VENV)/installed $(VENV)/installed-plain
 
 $(VENV)/installed-bench: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench,spark]'

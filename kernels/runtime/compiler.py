@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import pkgutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +23,14 @@ from numba.np.numpy_support import as_dtype, from_dtype
 
 from projseg.kernels.runtime.cache_folder import cache_folder
 from projseg.kernels.runtime.machine_code import NONE, machine_code
-from projseg.kernels.runtime.stored_code import FORM, StoredKernel, may_run, processor_stamp, store
+from projseg.kernels.runtime.stored_code import (
+    FORM,
+    StoredKernel,
+    listed_kernels,
+    may_run,
+    processor_stamp,
+    store,
+)
 from projseg.memory.forks import hold_while_forking
 
 _WORD_BITS: Final = 64
@@ -121,6 +131,30 @@ def compiled(function: Callable[..., Any], *, is_inlined: bool, name: str, sourc
     return dispatcher
 
 
+@cache
+def _numbers_of_kernels() -> tuple[Iterator[int], int]:
+    """Return what counts kernels on from those that are kept, and about how many there are."""
+    folder = cache_folder()
+    kept = 0 if folder is None else len(list(folder.glob("**/*.nbi")))
+    return count(kept + 1), len(listed_kernels())
+
+
+def _show_compiling() -> None:
+    """Say on a terminal what is waited for; what is compiled wipes it out."""
+    numbers, usual = _numbers_of_kernels()
+    number = next(numbers)
+    _on_terminal(f"\rcompiling kernels (once per machine): {number} of {max(number, usual)}\x1b[K")
+
+
+def _on_terminal(text: str) -> None:
+    """Write to standard error itself, if it is a terminal."""
+    screen = sys.__stderr__
+    with suppress(OSError, ValueError):  # it may be closed
+        if screen is not None and screen.isatty():
+            screen.write(text)
+            screen.flush()
+
+
 class _Locator:
     """Tells Numba where a kernel is kept, and how to tell versions of its source apart."""
 
@@ -181,6 +215,7 @@ class _KernelCache(FunctionCache):
             found = self._load_overload(sig, target_context)
             if found is None:
                 LOGGER.info("kernel %s is compiled, for this machine's first time", self._name)
+                _show_compiling()
             return found
         except Exception as error:  # noqa: BLE001 - bytes cut short break pickle in any way
             LOGGER.info("kernel %s is compiled anew: %s", self._name, error)
@@ -189,6 +224,7 @@ class _KernelCache(FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled kernel, if that is possible."""
+        _on_terminal("\r\x1b[K")
         self._guarded(lambda: super(_KernelCache, self).save_overload(sig, data))
         self._guarded(lambda: self._store(data))
 

@@ -28,18 +28,17 @@ import msgspec
 import projseg.kernels
 from projseg.kernels.runtime.cache_folder import SETTING
 from projseg.kernels.runtime.kernel import Kernel
-from projseg.kernels.runtime.stored_code import ANY_LEVEL_3, LEVEL_3, shipped_name
+from projseg.kernels.runtime.stored_code import (
+    ANY_LEVEL_3,
+    LEVEL_3,
+    SHIPPED_LIST,
+    listed_kernels,
+    shipped_name,
+)
 
-__all__ = ["listed_kernels", "make"]
+__all__ = ["make"]
 
-LIST: Final = Path(__file__).with_name("shipped_kernels.json")
 _KEPT: Final = re.compile(r"(\w+\.\w+)-\d+\.([\w-]+)\.[0-9a-f]+\.code")
-
-
-def listed_kernels() -> dict[str, list[str]]:
-    """Return types of arguments by the kernel's module and name, as `module.function`."""
-    found: dict[str, list[str]] = json.loads(LIST.read_text())
-    return found
 
 
 def kernels() -> dict[str, Kernel]:
@@ -94,7 +93,7 @@ def add_to_list(folder: Path) -> None:
         if match := _KEPT.fullmatch(path.name):
             found.setdefault(match[1], set()).add(match[2])
     ordered = {name: sorted(found[name]) for name in sorted(found)}
-    LIST.write_text(json.dumps(ordered, indent=1) + "\n")
+    SHIPPED_LIST.write_text(json.dumps(ordered, indent=1) + "\n")
 
 
 if __name__ == "__main__":

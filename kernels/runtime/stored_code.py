@@ -13,6 +13,7 @@ module (`shipped_code`), for any processor of x86-64 at level 3; it is used wher
 from __future__ import annotations
 
 import ctypes
+import json
 import mmap
 import os
 from collections.abc import Callable
@@ -63,6 +64,7 @@ LEVEL_3: Final = {
 }
 """What x86-64-v3 has, as Linux names it, and LLVM."""
 SHIPPED_FILE: Final = Path(__file__).with_name("shipped.code")
+SHIPPED_LIST: Final = Path(__file__).with_name("shipped_kernels.json")
 
 
 class StoredKernel(msgspec.Struct, frozen=True, array_like=True):
@@ -91,6 +93,12 @@ class StoredKernel(msgspec.Struct, frozen=True, array_like=True):
     results: list[str]
     is_tuple: bool
     code: MachineCode
+
+
+def listed_kernels() -> dict[str, list[str]]:
+    """Return types of arguments by the kernel's module and name, as `module.function`."""
+    found: dict[str, list[str]] = json.loads(SHIPPED_LIST.read_text())
+    return found
 
 
 def may_run() -> bool:

@@ -12,10 +12,14 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"projseg {__version__}\n")
         return
-    # Imported here: it loads every verb, and what these need.
-    from projseg.cli import main as run
+    try:
+        # Imported here: it loads every verb, and what these need.
+        from projseg.cli import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":

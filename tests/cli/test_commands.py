@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +41,7 @@ class Shell:
             code = stopped.code or 0
         printed = self.capsys.readouterr()
         assert code == exits, printed.err
-        self.error = printed.err
+        self.error, self.output = printed.err, printed.out
         return [json.loads(line) for line in printed.out.splitlines() if line.startswith("{")]
 
 
@@ -301,13 +303,37 @@ def test_doctor_names_a_broken_module(shell, tmp_path, monkeypatch):
     assert found["pyspark_projseg"]["found"] == "projseg"
 
 
-def test_demo_agrees_with_itself(shell):
+def test_demo_agrees_with_itself(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     results = shell("demo", "--rows", 20_000)
     assert all(row["same answer"] for row in results)
     assert any(row["rows read"] < row["base rows"] for row in results)
 
 
-def test_demo_fails_where_answers_differ(shell, monkeypatch):
+def test_demo_keeps_its_table_and_replaces_only_that(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shell("demo", "--rows", 1000, "-o", "table")
+    assert "█" in shell.output
+    assert "projseg sql projseg-demo" in shell.error
+    assert projseg.Table("projseg-demo").query(aggregators="count(*) AS n")["n"][0].as_py() == 1000
+    shell("demo", "--rows", 2000)
+    assert projseg.Table("projseg-demo").snapshot.row_count == 2000
+    shutil.rmtree("projseg-demo")
+    for make in (
+        lambda: os.mkdir("projseg-demo"),
+        lambda: projseg.Table.create("projseg-demo", {"a": "int"}),
+        lambda: os.symlink(tmp_path, "projseg-demo"),
+    ):
+        make()
+        shell("demo", "--rows", 1000, exits=1)
+        assert "PROJSEG_TABLE_EXISTS" in shell.error
+        place = tmp_path / "projseg-demo"
+        assert place.exists()
+        place.unlink() if place.is_symlink() else shutil.rmtree(place)
+
+
+def test_demo_fails_where_answers_differ(shell, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("projseg.cli.demo.same_answer", lambda *_: False)
     shell("demo", "--rows", 1000, exits=1)
     assert "this is a bug" in shell.error
@@ -534,7 +560,7 @@ def test_views_are_made_refreshed_and_dropped(shell, location):
     assert shell("alter-view", location, "by_channel", "--disable")[0]["status"] == "DISABLED"
     assert shell("alter-view", location, "by_channel", "--rename", "v")[0]["name"] == "v"
     assert shell("explain-view", location, "v")[0]["aggregators"][0] == "sum(added)"
-    assert shell("drop-view", location, "v")[0]["dropped"] is False
+    assert shell("drop-view", location, "v")[0]["would_drop"] == "v"
     assert shell("drop-view", location, "v", "--yes")[0]["dropped"] is True
     shell("explain-view", location, "v", exits=1)
     assert "PROJSEG_UNKNOWN_VIEW" in shell.error

@@ -10,8 +10,14 @@ from numba import njit, typeof
 from projseg.kernels.runtime import stored_code
 from projseg.kernels.runtime.compiler import numba_type_of, stored_kernel, text_of
 from projseg.kernels.runtime.machine_code import type_of
-from projseg.kernels.runtime.shipped_code import kernels, listed_kernels
-from projseg.kernels.runtime.stored_code import ANY_LEVEL_3, load, may_run, shipped_name
+from projseg.kernels.runtime.shipped_code import kernels
+from projseg.kernels.runtime.stored_code import (
+    ANY_LEVEL_3,
+    listed_kernels,
+    load,
+    may_run,
+    shipped_name,
+)
 
 VALUES = np.arange(7, dtype=np.int64)
 

@@ -2,7 +2,7 @@
 
 | exit code | meaning |
 |---|---|
-| 0 | done |
+| 0 | done, or the reader of the output wanted no more |
 | 1 | an error, printed as one line on standard error; `demo` or `doctor` found a fault |
 | 2 | the command was not understood |
 | 3 | a check failed, an erasure left something, a benchmark found a fault |
@@ -11,13 +11,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from enum import Enum
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
+from typer.core import TyperGroup
 
 from projseg import __version__
 from projseg.cli import (
@@ -41,8 +41,25 @@ from projseg.errors import (
 
 __all__ = ["app", "main"]
 
+
+class _Verbs(TyperGroup):
+    """The verbs; one that people look for says what does it here."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names."""
+        if (advice := _ELSEWHERE.get(args[0])) is not None:
+            ctx.fail(f"there is no verb '{args[0]}': {advice}")
+        return super().resolve_command(ctx, args)
+
+
+_ELSEWHERE: Final = {
+    "export": "projseg query LOCATION -o csv > FILE writes rows; in Python, "
+    "pyarrow.parquet.write_table(projseg.Table(LOCATION).query(), FILE) does",
+}
+
 app: Final = typer.Typer(
     name="projseg",
+    cls=_Verbs,
     help="Segments with embedded projections: make, describe, query and check tables of them.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -147,25 +164,35 @@ def bench(context: typer.Context) -> None:
 
 def main() -> None:
     """Run the command line and exit; a deliberate error is one line on standard error."""
-    is_json = "--errors=json" in sys.argv[1:2] or sys.argv[1:3] == ["--errors", "json"]
+    args = _arguments(sys.argv[1:])
+    is_json = args[:2] == ["--errors", "json"]
     try:
-        raise SystemExit(app(prog_name="projseg", standalone_mode=not is_json))
+        raise SystemExit(app(args, prog_name="projseg", standalone_mode=not is_json))
     except ProjsegError as error:
         _fail(error, is_json=is_json)
     except _CommandLineError as error:
         said = getattr(error, "format_message", error.__str__)()
         _fail(InvalidInputError("PROJSEG_BAD_ARGUMENT", said), exit_code=2, is_json=is_json)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): stop quietly, and keep Python from
-        # complaining again when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
     except OSError as error:
         _fail(StorageError("PROJSEG_STORAGE_FAILED", str(error), error.errno), is_json=is_json)
     except ModuleNotFoundError as error:
         _fail(UnsupportedFeatureError("PROJSEG_MISSING_PACKAGE", str(error)), is_json=is_json)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+
+
+def _arguments(given: list[str]) -> list[str]:
+    """Return the arguments with `--errors` first, wherever it stands, and `help` as an option."""
+    args, chosen = list(given), []
+    for place, word in enumerate(args):
+        if word == "--":
+            break
+        if word == "--errors" or word.startswith("--errors="):
+            count = 1 if "=" in word else 2
+            chosen = word.split("=", 1) if "=" in word else args[place : place + 2]
+            del args[place : place + count]
+            break
+    if args[:1] == ["help"]:
+        args = [*args[1:], "--help"]
+    return chosen + args
 
 
 def _fail(error: ProjsegError, *, is_json: bool, exit_code: int = 1) -> None:

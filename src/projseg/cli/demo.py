@@ -1,4 +1,4 @@
-"""The verb `demo`: a table made, asked with and without its projections, and checked.
+"""The verb `demo`: a table made and kept, asked with and without its projections, and checked.
 
 No question needs a sketch: on a machine's first run their kernels take as long to compile as all
 others.
@@ -7,10 +7,12 @@ others.
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +21,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import pyarrow as pa
 import typer
 from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 
 import projseg
 from projseg.algebra.query.request import Query
 from projseg.benchmarks.bench import same_answer
-from projseg.cli.output import print_rows
+from projseg.cli.output import (
+    OutputFormat,
+    chosen_format,
+    print_rows,
+    shown_progress,
+    terminal,
+)
 from projseg.cli.shared_arguments import Output
+from projseg.errors import InvalidInputError
 from projseg.extras import require_spark
 
 if TYPE_CHECKING:
@@ -48,7 +59,12 @@ PROJECTIONS: Final[tuple[dict[str, Any], ...]] = (
         "count(*) AS edits GROUP BY ALL",
     },
 )
+FOLDER: Final = "projseg-demo"
+_MARK, _MARKED = "madeBy", "projseg demo"
+_KINDS: Final = (("base ms", "base rows"), ("projection ms", "rows read"))
+_BAR_WIDTH: Final = 18
 TABLE_OPTIONS: Final[dict[str, Any]] = {
+    "properties": {_MARK: _MARKED},
     "time_column": "time",
     "segment_granularity": "P10D",
     "cluster_by": ("channel", "page"),
@@ -64,7 +80,7 @@ QUERIES: Final = {
         ["sum(deleted) AS deleted"],
         interval="2015-09-07/2015-09-14",
     ),
-    "largest edit by country, not desktop": Query(
+    "largest by country, no desktop": Query(
         ["country"], ["max(added) AS largest", "count(*) AS edits"], "device <> 'desktop'"
     ),
     "by page (no projection fits)": Query(["page"], ["sum(added) AS added"]),
@@ -76,7 +92,9 @@ Ask: TypeAlias = Callable[[Query], pa.Table]
 def demo(
     *,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows to make.")] = 300_000,
-    location: Annotated[str | None, "Keep the table here; default: do not keep it."] = None,
+    location: Annotated[
+        str | None, "Keep the table here; default: projseg-demo, in place of an earlier demo's."
+    ] = None,
     with_spark: Annotated[
         bool, typer.Option("--spark", help="Write and read through Spark (starts a JVM).")
     ] = False,
@@ -86,29 +104,96 @@ def demo(
     if with_spark:
         require_spark("demo --spark")
     made = _made_by_spark if with_spark else _made
-    with tempfile.TemporaryDirectory(prefix="projseg-demo-") as folder:
-        where = location or str(Path(folder) / "edits")
-        with made(where, rows) as ask:
-            results = [_result(ask, where, title, query) for title, query in QUERIES.items()]
-    print_rows(results, output)
+    where = location or FOLDER
+    if location is None:
+        _remove_earlier(Path(FOLDER))
+    with made(where, rows) as ask:
+        results = [_result(ask, where, title, query) for title, query in QUERIES.items()]
+    if chosen_format(output) is OutputFormat.TABLE:
+        terminal().print(_picture(results))
+    else:
+        print_rows(results, output)
     if not all(result["same answer"] for result in results):
         _tell("an answer from projections differs from the base rows' answer: this is a bug")
         raise typer.Exit(1)
+    _tell(f"the table is kept in {where}; ask it yourself, such as:\n\n  {_next_command(where)}\n")
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Remove the table of an earlier demo, and nothing else.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_TABLE_EXISTS if something else is there.
+    """
+    if not folder.exists() and not folder.is_symlink():
+        return
+    is_own = not folder.is_symlink() and projseg.is_table(folder)
+    if not is_own or projseg.Table(folder).properties.properties.get(_MARK) != _MARKED:
+        raise InvalidInputError(
+            "PROJSEG_TABLE_EXISTS",
+            f"'{folder}' is here and no table of an earlier demo; give --location",
+        )
+    shutil.rmtree(folder)
+
+
+def _picture(results: Sequence[Mapping[str, Any]]) -> RichTable:
+    """Return the milliseconds of each query without and with projections, as bars."""
+    slowest = max(result[kind] for result in results for kind, _ in _KINDS)
+    table = RichTable(
+        title="milliseconds of each query, from base rows and from projections",
+        title_justify="left",
+        box=None,
+    )
+    for name in ("query", ""):
+        table.add_column(name, no_wrap=True)
+    for name in ("ms", "rows read", "won"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for result in results:
+        for kind, read in _KINDS:
+            is_base = kind == "base ms"
+            won = "" if is_base else f"{result['base ms'] / max(result[kind], 0.1):.0f}x"
+            width = max(1, round(_BAR_WIDTH * result[kind] / max(slowest, 0.1)))
+            bar = Text("█" * width, style="bright_black" if is_base else "green")
+            label = result["query"] if is_base else f"  from {result['source']}"
+            table.add_row(Text(label), bar, f"{result[kind]:,.1f}", f"{result[read]:,}", won)
+    return table
+
+
+def _next_command(where: str) -> str:
+    program = Path(sys.argv[0])
+    is_on_path = shutil.which("projseg") is not None or program.name != "projseg"
+    name = "projseg" if is_on_path else os.path.relpath(program)
+    statement = "SELECT channel, sum(added) FROM edits GROUP BY channel"
+    return f'{name} sql {shlex.quote(where)} "{statement}"'
+
+
+def _new_table(location: str) -> projseg.Table:
+    # Imported here, as in `_made`.
+    from projseg.benchmarks.generator import SCHEMA
+
+    return projseg.Table.create(location, SCHEMA, projections=PROJECTIONS, **TABLE_OPTIONS)
 
 
 @contextmanager
 def _made(location: str, row_count: int) -> Iterator[Ask]:
     """Make the table, and yield what answers queries over it."""
     # Imported here: only the demos need rows made up.
-    from projseg.benchmarks.generator import SCHEMA, EditStream
+    from projseg.benchmarks.generator import EditStream
 
-    stream = EditStream(row_count)
-    started = time.perf_counter()
-    table = projseg.Table.create(location, SCHEMA, projections=PROJECTIONS, **TABLE_OPTIONS)
-    table.append(stream.reader())
-    seconds = time.perf_counter() - started
-    segment_count = table.segments().num_rows
-    _tell(f"wrote {row_count:,} rows in {segment_count} segments in {seconds:.1f} s: {location}")
+    table = _new_table(location)
+    with shown_progress() as progress:
+        task = progress.add_task("making and writing rows", total=row_count)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in EditStream(row_count).reader():
+                yield batch
+                progress.advance(task, batch.num_rows)
+
+        table.append(batches())
+    # No time is told: the first run on a machine compiles kernels.
+    _tell(f"wrote {row_count:,} rows in {table.segments().num_rows} segments")
     yield table.query
 
 
@@ -123,11 +208,9 @@ def _made_by_spark(location: str, row_count: int) -> Iterator[Ask]:
     try:
         with tempfile.TemporaryDirectory(prefix="projseg-demo-rows-") as folder:
             write_parquet(EditStream(row_count).reader(), Path(folder) / "rows.parquet")
-            started = time.perf_counter()
             rows = spark.read.parquet(folder)
-            write(rows, location, projections=PROJECTIONS, **TABLE_OPTIONS)
-        seconds = time.perf_counter() - started
-        _tell(f"Spark wrote {row_count:,} rows in {seconds:.1f} s: {location}")
+            write(rows, _new_table(location).location, "append")
+        _tell(f"Spark wrote {row_count:,} rows")
         yield lambda query: read(spark, location, group_by=query).toArrow()
     finally:
         spark.stop()
@@ -182,4 +265,4 @@ def _timed(ask: Ask, query: Query) -> tuple[pa.Table, float]:
 
 
 def _tell(line: str) -> None:
-    Console(stderr=True).print(line, highlight=False, markup=False)
+    Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Final
 
-from projseg.cli.output import Ended, Found, previewed, segments_shown, shown_progress
+from projseg.cli.output import (
+    Ended,
+    Found,
+    listed,
+    previewed,
+    segments_shown,
+    shown_progress,
+)
 from projseg.cli.shared_arguments import At, IsPreview, Location, SegmentInterval, open_table
 from projseg.errors import InvalidInputError
 from projseg.maintenance.findings import later_manifests
@@ -29,7 +36,8 @@ def compact(
     """Merge small segments of a time chunk into larger ones; rows and answers stay."""
     table = open_table(location)
     if dry_run:
-        return table.compact(interval, target_segment_rows, dry_run=True, purge=purge)
+        would = table.compact(interval, target_segment_rows, dry_run=True, purge=purge)
+        return listed(would, f"{location} has no segments to merge; compact would write nothing")
     with segments_shown() as show:
         made = table.compact(interval, target_segment_rows, purge=purge, on_progress=show)
     fields = {"location": location, "version": made.version, "segments": made.segments}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -128,6 +129,34 @@ def print_found(found: Found | Ended, asked: OutputFormat | None) -> None:
         print_fields(found, asked)
     else:
         print_rows(found, asked)
+
+
+@contextmanager
+def until_unread() -> Iterator[None]:
+    """Print until the reader of standard output has gone (`| head`), which is no failure."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would complain when it flushes standard output at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit from None
+
+
+def listed(found: pa.Table, none: str) -> pa.Table:
+    """Return rows, and say on standard error if there are none."""
+    if found.num_rows == 0:
+        sys.stderr.write(f"{none}\n")
+    return found
+
+
+def in_zone(found: pa.Table, zone: str | None) -> pa.Table:
+    """Return rows whose instants are shown in a zone; None: in UTC."""
+    for number, field in enumerate(found.schema if zone else ()):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            column = found.column(number).cast(pa.timestamp(field.type.unit, zone))
+            found = found.set_column(number, field.name, column)
+    return found
 
 
 def previewed(would: Mapping[str, Any], location: str, condition: str = "") -> dict[str, Any]:

@@ -7,10 +7,13 @@ from typing import Annotated
 import pyarrow as pa
 
 from projseg.algebra.expressions.argument_texts import arguments_of_texts
+from projseg.algebra.query.request import Query
 from projseg.cli.output import (
     Found,
     OutputFormat,
     chosen_format,
+    in_zone,
+    listed,
     print_fields,
     print_rows,
     terminal,
@@ -27,13 +30,15 @@ from projseg.cli.shared_arguments import (
     open_table,
     tables_named,
 )
+from projseg.errors import InvalidInputError
 from projseg.explain import Explain
 from projseg.segment_format.logical_types import type_name
 
 
 def query(location: Location, *, query: GivenQuery, at: At) -> Found:
     """Answer a query; without --group-by and --agg, return rows."""
-    return open_table(location, **at).query(query)
+    zone = (query.context or {}).get("timezone")
+    return in_zone(open_table(location, **at).query(query), zone)
 
 
 def sql(
@@ -56,11 +61,13 @@ def sql(
         explained = fact.sql(text, context=context, args=values, tables=tables, explain=True)
         _print_explain(explained, output)
     else:
-        print_rows(fact.sql(text, context=context, args=values, tables=tables), output)
+        found = fact.sql(text, context=context, args=values, tables=tables)
+        print_rows(in_zone(found, context["timezone"]), output)
 
 
 def explain(
     location: Location,
+    statement: Annotated[str | None, "One SELECT, as of sql; or the options of a query."] = None,
     *,
     query: GivenQuery,
     analyze: Annotated[bool, "Run it too: rows, bytes and milliseconds."] = False,
@@ -69,7 +76,17 @@ def explain(
 ) -> None:
     """Say how a query would be answered, segment by segment, and why."""
     table = open_table(location, **at)
-    _print_explain(table.explain(query, analyze=analyze), output)
+    if statement is None:
+        _print_explain(table.explain(query, analyze=analyze), output)
+        return
+    if analyze or query != Query(context=query.context, args=query.args):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            "a statement stands beside options of a query or --analyze; give one of them",
+        )
+    text = content_of(statement, "the statement")
+    explained = table.sql(text, context=query.context, args=query.args, explain=True)
+    _print_explain(explained, output)
 
 
 def _print_explain(explained: Explain, output: OutputFormat | None) -> None:
@@ -99,12 +116,13 @@ def segments(location: Location, *, at: At) -> Found:
 
 def projections(location: Location, *, at: At) -> Found:
     """List a table's projections and how many segments hold each."""
-    return open_table(location, **at).projections()
+    found = open_table(location, **at).projections()
+    return listed(found, f"{location} has no projections")
 
 
 def indexes(location: Location, *, at: At) -> Found:
     """List a table's indexes and how many segments each covers."""
-    return open_table(location, **at).indexes()
+    return listed(open_table(location, **at).indexes(), f"{location} has no indexes")
 
 
 def history(location: Location) -> Found:

@@ -22,7 +22,7 @@ from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.algebra.expressions.dialect import split_list
 from projseg.algebra.query.query_parts import query_of
 from projseg.algebra.query.request import Query
-from projseg.cli.output import OutputFormat, print_found
+from projseg.cli.output import OutputFormat, print_found, until_unread
 from projseg.errors import InvalidInputError, StorageError
 from projseg.table_layer.commits.open_version import InstantLike
 
@@ -248,9 +248,10 @@ def declared(verb: Callable[..., Any]) -> Callable[..., None]:
             _given.set(_parsed(given.pop("storage_option") or []))
         for name, group in groups.items():
             given[name] = group.value(**{part: given.pop(part) for part in group.parameters})
-        found = verb(**given)
-        if returns:
-            print_found(found, output)
+        with until_unread():
+            found = verb(**given)
+            if returns:
+                print_found(found, output)
 
     vars(run)["__signature__"] = signature.replace(parameters=parameters, return_annotation=None)
     run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}

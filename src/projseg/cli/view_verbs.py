@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from projseg.cli.output import Found, print_rows, segments_shown
+from projseg.cli.output import Found, listed, previewed, print_rows, segments_shown
 from projseg.cli.shared_arguments import (
     IsPreview,
     Location,
@@ -27,7 +27,7 @@ _LISTED = ("name", "status", "state", "segments", "segments_covered", "parts", "
 
 def views(location: Location, *, output: Output = None) -> None:
     """List the views of a table."""
-    found = open_table(location).views()
+    found = listed(open_table(location).views(), f"{location} has no views")
     print_rows(found.to_pylist() if output else found.select(list(_LISTED)).to_pylist(), output)
 
 
@@ -119,10 +119,11 @@ def drop_view(location: Location, name: _Name, *, is_preview: IsPreview) -> Foun
     """Drop a view; a vacuum of the table removes its files. Needs --yes."""
     view = open_table(location).view(name)
     detail = view.detail()
-    fields = {"view": view.name, "parts": detail["parts"], "bytes": detail["bytes"]}
-    if not is_preview:
-        view.drop()
-    return {**fields, "dropped": not is_preview}
+    stored, fields = view.name, {"parts": detail["parts"], "bytes": detail["bytes"]}
+    if is_preview:
+        return previewed({"would_drop": stored, **fields}, location)
+    view.drop()
+    return {"view": stored, **fields, "dropped": True}
 
 
 def explain_view(location: Location, name: _Name) -> Found:

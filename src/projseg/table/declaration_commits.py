@@ -173,8 +173,13 @@ def add_projection(
     )
     stated = scope.to_properties(spec.name)
     others = tuple(key for key in scope_keys(spec.name) if key not in stated)
+    stored = stored_declaration(spec, properties)
+    own = properties.properties
+    is_scoped_so = stated.items() <= own.items() and not own.keys() & set(others)
+    if stored in properties.projections and is_scoped_so:
+        return base, spec.name
     change = SetProperties(
-        add_projections=(stored_declaration(spec, properties),),
+        add_projections=(stored,),
         properties=stated,
         drop_properties=others,
     )

@@ -57,7 +57,7 @@ class TableProjections(WritableTable):
         Returns
         -------
         int
-            The version written.
+            The version written; the table's own if it has this very declaration.
 
         Raises
         ------
