@@ -27,6 +27,10 @@ PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 .PHONY: demo demo-spark test check lint lines nightly bench clean
 .PHONY: test-by-path test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
+# An editable build compiles nothing, so it needs none of the packages that a wheel's does, and
+# modules are compiled as they are imported.
+QUICK_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+
 demo: $(VENV)/installed-plain
 	$(BIN)/projseg demo
 
@@ -115,7 +119,8 @@ $(VENV)/bin/python:
 
 $(VENV)/installed-plain: pyproject.toml | $(VENV)/bin/python
 	@echo "installing projseg and its packages into $(VENV)"
-	@PIP_NO_COMPILE=1 $(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@$(QUICK_INSTALL) 'setuptools>=77'
+	@$(QUICK_INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
