@@ -237,7 +237,7 @@ class Upkeep(TableVerbs):
             As of `create`; a repetition goes on.
         """
         now = time.time_ns() // 1000
-        due = self.store.trash(now)
+        due = list(self.store.trash(now))
         abandoned = self.store.staged(now - DAY_US)
         if not dry_run:
             for found in abandoned:

@@ -80,6 +80,8 @@ class DefinitionFiles(TableVerbs):
         else:
             found = definitions
         count = 0
+        if self.store.database.is_missing:
+            self.store.database.make()
         for content in found:
             self._load(content, action)
             count += 1

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from projseg.catalog.spec.spec_edits import SpecEdit, drop_of, hide_of, move_of
+from projseg.catalog.spec.spec_rules import DESCRIPTION_BYTES_MAX
 from projseg.catalog.store.table_metadata import (
     NameLike,
     ProjectionStatus,
@@ -198,6 +200,16 @@ class DefinitionVerbs(TableVerbs):
         if not isinstance(comment, str | None) or "\0" in (comment or ""):
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT", "a comment is a text without the character U+0000"
+            )
+        texts = {} if properties is None else properties
+        is_map = isinstance(texts, Mapping)
+        if not is_map or not all(isinstance(one, str) for pair in texts.items() for one in pair):
+            raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "properties are texts by name")
+        size = len(msgspec.json.encode((comment, texts)))
+        if size > DESCRIPTION_BYTES_MAX:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"comment and properties have {size} bytes; at most {DESCRIPTION_BYTES_MAX} are",
             )
         return self._edited(lambda: self.store.put_namespace(checked_name, comment, properties))
 

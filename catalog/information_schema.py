@@ -306,7 +306,10 @@ def _column_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
 @lru_cache(4096)
 def _of_type(text: str) -> dict[str, Any]:
     """Return what a row says of its column's type."""
-    type_ = parse_type_name(text)
+    try:
+        type_ = parse_type_name(text)
+    except ProjsegError:  # which a client once sent, and nothing reads
+        type_ = pa.null()
     is_decimal = pa.types.is_decimal(type_)
     return {
         "full_data_type": text,

@@ -5,7 +5,7 @@ Handlers are plain functions of a `RestRequest`; they open no table and no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +13,16 @@ import msgspec
 from projseg.catalog.catalog_maintenance import DATA, DAY_US, TRASH_DAYS
 from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.information_schema import view_of, view_rows
-from projseg.catalog.rest_request import RestReply, RestRequest, definitions_of, page_of
+from projseg.catalog.rest_request import (
+    DEFINITIONS_MAX,
+    RestReply,
+    RestRequest,
+    definitions_of,
+    filled,
+    page_after,
+    page_of,
+    page_size,
+)
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
@@ -24,6 +33,8 @@ from projseg.catalog.store.store_contract import (
     DroppedTables,
     SeenTable,
     Tables,
+    check_seen,
+    page_token,
 )
 from projseg.catalog.store.table_metadata import (
     ACTIONS,
@@ -35,10 +46,36 @@ from projseg.catalog.store.table_metadata import (
     TableMetadata,
     parse_name,
 )
-from projseg.catalog.store.tenant_edits import now_us
+from projseg.catalog.store.tenant_edits import PAGE, now_us
 from projseg.errors import InvalidInputError
 
 _ACTIONS: Final[dict[str, Action]] = {action.casefold(): action for action in ACTIONS}
+
+
+class _Register(msgspec.Struct, forbid_unknown_fields=True):
+    location: str
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Rename(msgspec.Struct, forbid_unknown_fields=True):
+    source: str | list[str]
+    target: str | list[str]
+
+
+class _Move(msgspec.Struct, forbid_unknown_fields=True):
+    column: str
+    where: str
+    anchor: str | None = None
+
+
+class _Hide(msgspec.Struct, forbid_unknown_fields=True):
+    hide: list[str] | None = None
+    unhide: list[str] | None = None
+
+
+class _Schema(msgspec.Struct, forbid_unknown_fields=True):
+    comment: str | None = None
+    properties: dict[str, str] | None = None
 
 
 def create(request: RestRequest) -> RestReply:
@@ -54,12 +91,10 @@ def create(request: RestRequest) -> RestReply:
 
 def register(request: RestRequest) -> RestReply:
     """Define a table at a location below one of the tenant's roots."""
-    location, spec = request.fields("location", "spec")
-    if not isinstance(location, str):
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "location is a text")
-    whole = _spec_of(msgspec.json.encode(spec or {}))
-    check_location(location, request.caller.roots)
-    name, action, place = request.name, _action(request), location.removeprefix("file://")
+    asked = request.record(_Register)
+    whole = _spec_of(bytes(asked.spec))
+    check_location(asked.location, request.caller.roots)
+    name, action, place = request.name, _action(request), asked.location.removeprefix("file://")
     return request.edited(
         lambda catalog: catalog._register(name, place, whole, action),
         lambda made: RestReply({"version": made}, 201),
@@ -105,49 +140,51 @@ def drop(request: RestRequest) -> RestReply:
 
 def move_column(request: RestRequest) -> RestReply:
     """Move a declared column."""
-    column, where, anchor = request.fields("column", "where", "anchor")
-    name = request.name
-    return request.edited(lambda catalog: catalog.move_column(name, column, where, anchor))
+    name, asked = request.name, msgspec.structs.astuple(request.record(_Move))
+    return request.edited(lambda catalog: catalog.move_column(name, *asked))
 
 
 def drop_columns(request: RestRequest) -> RestReply:
     """Declare columns no longer."""
-    name, columns = request.name, _texts(request.json())
+    name, columns = request.name, request.record(list[str])
     return request.edited(lambda catalog: catalog.drop_columns(name, columns))
 
 
 def hide_columns(request: RestRequest) -> RestReply:
     """Hide columns, and show others again, in one edit."""
-    hide, unhide = (_texts(found or []) for found in request.fields("hide", "unhide"))
-    name = request.name
-    return request.edited(lambda catalog: catalog.store.change(name, hide_of(hide, unhide)))
+    name, asked = request.name, request.record(_Hide)
+    edit = hide_of(asked.hide or (), asked.unhide or ())
+    return request.edited(lambda catalog: catalog.store.change(name, edit))
 
 
 def rename(request: RestRequest) -> RestReply:
     """Give a definition another name."""
-    source, target = (parse_name(one) for one in request.fields("source", "target"))
+    asked = request.record(_Rename)
+    source, target = parse_name(asked.source), parse_name(asked.target)
     return request.edited(lambda catalog: catalog.rename(source, target))
 
 
 def history(request: RestRequest) -> RestReply:
     """Return who changed a definition."""
     found = request.readable(request.name)
-    rows = request.catalog.store.history(found)
-    return RestReply(Changes([Change.of(row) for row in _visible(request, rows)]))
+    after, _ = page_after(request, (-1, ""))
+    rows, is_all = request.own_store.changes_page(after, found.id)
+    return RestReply(_changes(request, rows, is_all))
 
 
 def changes(request: RestRequest) -> RestReply:
     """Return what changed after a version, of what the caller may read."""
-    since = request.number("since") or 0
-    if 0 < since < request.caller.since:
+    granted = str(request.caller.since)
+    since, known = page_after(request, (request.number("since") or 0, granted))
+    is_first = "pageToken" not in request.query
+    if known != granted or (is_first and 0 < since < request.caller.since):
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_VERSION", "grants changed since then; list the definitions anew"
         )
     # The head first: what is committed in between is then sent twice, and never left out.
     head, epoch = request.catalog.store.head(), request.own_store.epoch()
-    rows = request.catalog.store.changes(since)
-    shown = [Change.of(row) for row in _visible(request, rows)]
-    return RestReply(Changes(shown, head, epoch))
+    rows, is_all = request.own_store.changes_page(since)
+    return RestReply(_changes(request, rows, is_all, head, epoch))
 
 
 def table_names(request: RestRequest) -> RestReply:
@@ -161,37 +198,46 @@ def table_names(request: RestRequest) -> RestReply:
 
 def tables(request: RestRequest) -> RestReply:
     """Return definitions of a namespace, a page at a time."""
-    found, token = definitions_of(request)
-    rows = [msgspec.Raw(one.to_json().encode()) for one in found]
-    return RestReply(Tables(rows, token))
+    texts = ((one.to_json().encode(), one.full_name.folded) for one in definitions_of(request))
+    rows = ((msgspec.Raw(text), len(text), page_token(key)) for text, key in texts)
+    return RestReply(Tables(*filled(rows, page_size(request, DEFINITIONS_MAX))))
 
 
 def schema_names(request: RestRequest) -> RestReply:
-    """Return the names of all namespaces."""
-    return RestReply({"names": request.catalog.namespaces(), "nextPageToken": None})
+    """Return the names of all namespaces, a page at a time."""
+    found, token = _schemas(request)
+    return RestReply({"names": [one["name"] for one in found], "nextPageToken": token})
 
 
 def schemas(request: RestRequest) -> RestReply:
-    """Return all namespaces."""
-    return RestReply({"schemas": request.catalog.store.namespaces()})
+    """Return all namespaces, a page at a time."""
+    found, token = _schemas(request)
+    return RestReply({"schemas": found, "nextPageToken": token})
+
+
+def _schemas(request: RestRequest) -> tuple[list[dict[str, Any]], str | None]:
+    size, (after, _) = page_size(request, PAGE), page_after(request, ("", ""))
+    found, is_all = request.own_store.namespaces_page(after, size)
+    return found, None if is_all else page_token((found[-1]["name"].casefold(), ""))
 
 
 def schema_of(request: RestRequest) -> RestReply:
     """Return a namespace."""
-    wanted = request.path["ns"].casefold()
-    for found in request.catalog.store.namespaces():
-        if found["name"].casefold() == wanted:
-            return RestReply(found)
-    raise InvalidInputError("PROJSEG_UNKNOWN_NAMESPACE", f"there is no namespace '{wanted[:80]}'")
+    wanted = request.path["ns"]
+    found = request.own_store.namespace(wanted)
+    if found is None:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_NAMESPACE", f"there is no namespace '{wanted[:80]}'"
+        )
+    return RestReply(found)
 
 
 def create_schema(request: RestRequest) -> RestReply:
     """Make a namespace."""
     request.require_admin()
-    comment, properties = request.fields("comment", "properties")
-    name = request.path["ns"]
+    name, asked = request.path["ns"], request.record(_Schema)
     return request.edited(
-        lambda catalog: catalog.create_namespace(name, comment, properties),
+        lambda catalog: catalog.create_namespace(name, asked.comment, asked.properties),
         lambda made: RestReply({"version": made}, 201),
     )
 
@@ -206,20 +252,27 @@ def drop_schema(request: RestRequest) -> RestReply:
 
 
 def trash(request: RestRequest) -> RestReply:
-    """Return dropped definitions."""
-    items = [
-        DroppedTable(
-            id=found.id,
-            name=str(found.full_name),
-            deleted_at=found.updated_us // 1000,
-            due_at=due // 1000,
-            removes_files=removes,
-            table=msgspec.Raw(found.to_json().encode()),
+    """Return dropped definitions, a page at a time."""
+    size, after = page_size(request, DEFINITIONS_MAX), page_after(request, (-1, ""))
+    dropped = request.own_store.trash(page=size + 1, after=after)
+    rows = (
+        (
+            DroppedTable(
+                id=found.id,
+                name=str(found.full_name),
+                deleted_at=found.updated_us // 1000,
+                due_at=due // 1000,
+                removes_files=removes,
+                table=msgspec.Raw(text),
+            ),
+            len(text),
+            page_token((found.version, found.id)),
         )
-        for found, due, removes in request.catalog.store.trash()
+        for found, due, removes in dropped
         if request.caller.may("READ", found.full_name)
-    ]
-    return RestReply(DroppedTables(items))
+        for text in (found.to_json().encode(),)
+    )
+    return RestReply(DroppedTables(*filled(rows, size)))
 
 
 def undrop(request: RestRequest) -> RestReply:
@@ -268,6 +321,7 @@ def record(request: RestRequest) -> RestReply:
     named = request.own_store.by_id(request.path["id"], ACTIVE)
     found = _editable(request, named, "there is no such definition")
     seen = request.record(SeenTable)
+    check_seen(seen)
     facts = msgspec.structs.asdict(seen)
     if seen.stored_status is None:
         del facts["stored_status"]  # what was counted before stays
@@ -294,11 +348,17 @@ def config(request: RestRequest) -> RestReply:
 def information_schema(request: RestRequest) -> RestReply:
     """Return rows of a view of `information_schema`, a page of definitions at a time."""
     view = view_of(request.path["view"])
-    found: Iterable[Any] = request.catalog.store.namespaces()
-    token = None
-    if view != "schemata":
-        found, token = definitions_of(request)
-    rows = list(view_rows(view, request.caller.tenant, found))
+    tenant = request.caller.tenant
+    if view == "schemata":
+        found, token = _schemas(request)
+        return RestReply({"rows": list(view_rows(view, tenant, found)), "nextPageToken": token})
+    texts = (
+        (msgspec.json.encode(list(view_rows(view, tenant, [one])))[1:-1], one.full_name.folded)
+        for one in definitions_of(request)
+    )
+    pages = ((text, len(text), page_token(key)) for text, key in texts)
+    shown, token = filled(pages, page_size(request, DEFINITIONS_MAX))
+    rows = msgspec.Raw(b"[%b]" % b",".join(filter(None, shown)))
     return RestReply({"rows": rows, "nextPageToken": token})
 
 
@@ -337,17 +397,19 @@ def _editable(request: RestRequest, found: TableMetadata | None, problem: str) -
     return found
 
 
-def _texts(found: Any) -> list[str]:
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "columns are a list of names")
-    return found
-
-
-def _visible(request: RestRequest, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the changes that are of a namespace, or of a name that the caller may read."""
+def _changes(
+    request: RestRequest,
+    rows: Sequence[Mapping[str, Any]],
+    is_all: bool,
+    head: int | None = None,
+    epoch: str | None = None,
+) -> Changes:
+    """Return a page of changes, of namespaces and of names that the caller may read."""
     allowed = request.caller.allowed("READ", [row["name"] for row in rows])
-    return [
-        row
+    shown = [
+        Change.of(row)
         for row, is_readable in zip(rows, allowed, strict=True)
         if (is_readable if row["definition"] else str(row["kind"]).endswith("namespace"))
     ]
+    key = None if is_all else (rows[-1]["version"], str(request.caller.since))
+    return Changes(shown, head, epoch, key and page_token(key))

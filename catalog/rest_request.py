@@ -21,6 +21,7 @@ from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import KeptContent, KeptReply, RequestKey
 from projseg.catalog.store.store_contract import key_of_page, page_token
 from projseg.catalog.store.table_metadata import Name, TableMetadata, parse_name
+from projseg.catalog.store.tenant_edits import PAGE_BYTES
 from projseg.errors import InvalidInputError, PermissionDeniedError
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 1000
 _NAMES_MAX: Final = 10_000
-_DEFINITIONS_MAX: Final = 100
+DEFINITIONS_MAX: Final = 100
 T = TypeVar("T")
+K = TypeVar("K", int, str)
 R = TypeVar("R")
 
 
@@ -47,8 +49,8 @@ class RestRequest:
         Parts of the path, and parameters.
     body : bytes
         As it was sent.
-    known_version : str or None
-        The version of the reply that the client has, of `If-None-Match`.
+    known_tags : tuple of str
+        Of the replies that the client has, of `If-None-Match`.
     key : RequestKey or None
         By which the request is known again, of `Idempotency-Key`.
     """
@@ -58,7 +60,7 @@ class RestRequest:
     path: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
-    known_version: str | None = None
+    known_tags: tuple[str, ...] = ()
     key: RequestKey | None = None
 
     @property
@@ -99,7 +101,7 @@ class RestRequest:
 
     def unless_known(self, tag: str, content: Callable[[], str]) -> RestReply:
         """Return a JSON text with its tag, or that the client has it."""
-        if self.known_version in (f'"{tag}"', f'W/"{tag}"'):
+        if {"*", f'"{tag}"'} & set(self.known_tags):
             return RestReply(None, 304, tag)
         return RestReply(content(), tag=tag)
 
@@ -127,20 +129,11 @@ class RestRequest:
             raise InvalidInputError("PROJSEG_BAD_SPEC", f"$: {str(error)[:200]}") from error
 
     def record(self, form: type[R]) -> R:
-        """Return the body as a record of a form."""
+        """Return the body as a record of a form; none at all is one without fields."""
         try:
-            return msgspec.json.decode(self.whole_body(), type=form)
+            return msgspec.json.decode(self.whole_body() or b"{}", type=form)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"$: {str(error)[:200]}") from error
-
-    def fields(self, *names: str) -> list[Any]:
-        """Return fields of the body, an object without others."""
-        found = self.json()
-        if not isinstance(found, dict) or set(found) - set(names):
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT", f"the body is an object of {', '.join(names)}"
-            )
-        return [found.get(name) for name in names]
 
     def number(self, name: str) -> int | None:
         """Return a parameter that is a whole number."""
@@ -151,7 +144,12 @@ class RestRequest:
 
     def flag(self, name: str) -> bool:
         """Return a parameter that is true or false."""
-        return self.query.get(name, "false").lower() == "true"
+        text = self.query.get(name, "false").lower()
+        if text not in ("true", "false"):
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"{name} is '{text[:40]}'; it is true or false"
+            )
+        return text == "true"
 
     def require_admin(self) -> None:
         """Refuse who is no admin of the tenant.
@@ -225,43 +223,61 @@ def _repeated_field(body: bytes) -> str | None:
     return repeated[0] if repeated else None
 
 
-def page_of(request: RestRequest) -> tuple[list[Name], str | None]:
-    """Return a page of readable names, and the token of the next; a token is the last key."""
-    size, after, namespace = _page(request, _NAMES_MAX)
-    return _paged(_names(request, namespace, after, size + 1), size, lambda name: name)
-
-
-def definitions_of(request: RestRequest) -> tuple[list[TableMetadata], str | None]:
-    """Return a page of readable definitions, and the token of the next."""
-    size, after, namespace = _page(request, _DEFINITIONS_MAX)
-    found = request.catalog.store.listed(namespace, page=size + 1, after=after)
-    readable = (one for one in found if request.caller.may("READ", one.full_name))
-    return _paged(readable, size, lambda one: one.full_name)
-
-
-def _page(request: RestRequest, most: int) -> tuple[int, tuple[str, str], str | None]:
-    """Return a page's size, the key before it, and the namespace that it is of."""
+def page_size(request: RestRequest, most: int) -> int:
+    """Return how many rows a page has at most."""
     size = request.number("pageSize")
     if size == 0:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "pageSize is 0; a page has 1 row at least")
-    size = min(size or _PAGE, most)
-    after, namespace = key_of_page(request.query.get("pageToken")), request.path.get("ns")
-    if namespace is not None:
-        known = (one.casefold() for one in request.catalog.namespaces())
-        if namespace.casefold() not in known:
-            raise InvalidInputError("PROJSEG_UNKNOWN_NAMESPACE", "there is no such namespace")
-    return size, after, namespace
+    return min(size or _PAGE, most)
 
 
-def _paged(
-    rows: Iterator[T], size: int, name_of: Callable[[T], Name]
-) -> tuple[list[T], str | None]:
+def page_after(request: RestRequest, first: tuple[K, str]) -> tuple[K, str]:
+    """Return the key before a page; `first` is that before all."""
+    return key_of_page(request.query.get("pageToken"), first)
+
+
+def filled(rows: Iterator[tuple[T, int, str]], size: int) -> tuple[list[T], str | None]:
+    """Return a page of rows, and the token of the next.
+
+    Parameters
+    ----------
+    rows : iterator of (row, int, str)
+        Each with its bytes, and the token of the page after it; one at least is on a page.
+    size : int
+        How many there are at most, besides that they have `PAGE_BYTES` at most.
+    """
     found: list[T] = []
-    for row in rows:
-        if len(found) == size:
-            return found, page_token(name_of(found[-1]).folded)
+    left, token = PAGE_BYTES, ""
+    for row, size_bytes, after in rows:
+        if len(found) == size or (found and size_bytes > left):
+            return found, token
         found.append(row)
+        left, token = left - size_bytes, after
     return found, None
+
+
+def page_of(request: RestRequest) -> tuple[list[Name], str | None]:
+    """Return a page of readable names, and the token of the next; a token is the last key."""
+    size, namespace = page_size(request, _NAMES_MAX), _namespace(request)
+    names = _names(request, namespace, page_after(request, ("", "")), size + 1)
+    return filled(((name, 0, page_token(name.folded)) for name in names), size)
+
+
+def definitions_of(request: RestRequest) -> Iterator[TableMetadata]:
+    """Yield the readable definitions from the asked page on; `filled` ends it."""
+    size, namespace = page_size(request, DEFINITIONS_MAX), _namespace(request)
+    after = page_after(request, ("", ""))
+    for found in request.catalog.store.listed(namespace, page=size + 1, after=after):
+        if request.caller.may("READ", found.full_name):
+            yield found
+
+
+def _namespace(request: RestRequest) -> str | None:
+    """Return the namespace that a page is of, if the path names one."""
+    found = request.path.get("ns")
+    if found is not None and request.own_store.namespace(found) is None:
+        raise InvalidInputError("PROJSEG_UNKNOWN_NAMESPACE", "there is no such namespace")
+    return found
 
 
 def _names(
@@ -280,18 +296,46 @@ def listed_access(what: str) -> Callable[[RestRequest], RestReply]:
     """Return the handler that lists `principals`, `tokens` or `grants`."""
 
     def listed(request: RestRequest) -> RestReply:
-        return RestReply({"items": request.access.listed(what, request.query.get("principal"))})
+        size, after = page_size(request, _PAGE), page_after(request, ("", ""))
+        rows = request.access.listed(
+            what, request.query.get("principal"), after=after, most=size + 1
+        )
+        keys = (
+            (row["name"], row["name"]) if what == "principals" else (row["principal"], row["id"])
+            for row in rows
+        )
+        items, token = filled(
+            ((row, 0, page_token(key)) for row, key in zip(rows, keys, strict=True)), size
+        )
+        return RestReply({"items": items, "nextPageToken": token})
 
     return listed
 
 
+class _Principal(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    admin: bool = False
+
+
+class _Token(msgspec.Struct, forbid_unknown_fields=True):
+    principal: str
+    expires: int | None = None
+
+
+class _Grant(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    principal: str
+    action: str
+    pattern: str
+    external_type: str | None = None
+
+
 def create_principal(request: RestRequest) -> RestReply:
     """Make a principal."""
-    name, admin = request.fields("name", "admin")
     request.require_admin()
+    made = request.record(_Principal)
     return request.edited(
-        lambda _: request.access.create_principal(str(name), admin is True),
-        lambda _: RestReply({"name": name}, 201),
+        lambda _: request.access.create_principal(made.name, made.admin),
+        lambda _: RestReply({"name": made.name}, 201),
     )
 
 
@@ -305,26 +349,22 @@ def drop_principal(request: RestRequest) -> RestReply:
 
 def create_token(request: RestRequest) -> RestReply:
     """Make a token, the only time that it is seen: its reply is not kept."""
-    principal, expires = request.fields("principal", "expires")
-    if expires is not None and type(expires) is not int:
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "expires is a time in milliseconds")
+    request.require_admin()
+    asked = request.record(_Token)
     try:
-        until = None if expires is None else datetime.fromtimestamp(expires / 1000, UTC)
+        until = None if asked.expires is None else datetime.fromtimestamp(asked.expires / 1000, UTC)
     except (OverflowError, ValueError, OSError) as error:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"expires: {error}") from error
-    id_, token = request.access.create_token(str(principal), until)
+    id_, token = request.access.create_token(asked.principal, until)
     return RestReply({"id": id_, "token": token}, 201)
 
 
 def create_grant(request: RestRequest) -> RestReply:
     """Grant an action on the definitions that a pattern matches."""
-    principal, action, pattern, kind = request.fields(
-        "principal", "action", "pattern", "externalType"
-    )
     request.require_admin()
+    asked = msgspec.structs.astuple(request.record(_Grant))
     return request.edited(
-        lambda _: request.access.grant(str(principal), str(action), str(pattern), kind),
-        lambda made: RestReply({"id": made}, 201),
+        lambda _: request.access.grant(*asked), lambda made: RestReply({"id": made}, 201)
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_to_bytes
 
 import anyio
 import msgspec
@@ -17,8 +19,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from projseg.catalog import rest_handlers, rest_request
+from projseg.catalog.rest_limits import Turns, body_of, limited, send_reply
 from projseg.catalog.rest_request import RestReply, RestRequest
-from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX
 from projseg.catalog.store.access_store import caller_of
 from projseg.catalog.store.databases import Database
 from projseg.catalog.store.definition_store import DefinitionStore
@@ -27,7 +29,6 @@ from projseg.catalog.store.kept_replies import RepeatedRequestError, RequestKey
 from projseg.catalog.store.rest_client import BASE
 from projseg.errors import (
     CatalogConflictError,
-    CatalogError,
     InvalidInputError,
     PermissionDeniedError,
     ProjsegError,
@@ -35,6 +36,8 @@ from projseg.errors import (
 )
 
 if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
     from projseg.catalog.catalog import Catalog
 
 LOGGER: Final = logging.getLogger("projseg.catalog")
@@ -50,11 +53,23 @@ _STATUS: Final = {
     "PROJSEG_PRINCIPAL_EXISTS": 409,
     "PROJSEG_CATALOG_CONFLICT": 409,
     "PROJSEG_UNKNOWN_VERSION": 410,
+    "PROJSEG_LIMIT_EXCEEDED": 413,
     "PROJSEG_KEY_REUSED": 422,
     "PROJSEG_CATALOG_UNAVAILABLE": 503,
     "PROJSEG_CATALOG_BUSY": 503,
     "PROJSEG_CATALOG_STATE_UNKNOWN": 503,
 }
+_OF_DATABASE: Final = {
+    "PROJSEG_CATALOG_UNAVAILABLE": "the catalog's database does not answer; nothing was changed: "
+    "ask again later",
+    "PROJSEG_CATALOG_STATE_UNKNOWN": "the catalog's database was lost while it committed; read the "
+    "definition before you edit it again",
+    "PROJSEG_CATALOG_NEEDS_MIGRATION": "the catalog's database is of an older release than its "
+    "server; whoever runs it migrates it",
+    "PROJSEG_UNSUPPORTED_CATALOG_VERSION": "the catalog's database is of a later release than its "
+    "server; whoever runs it updates that",
+}
+"""What clients read of the database: not where it is. The log has the rest."""
 _ROUTES: Final[tuple[tuple[str, str, Callable[[RestRequest], RestReply]], ...]] = (
     ("POST", "/tables/rename", rest_handlers.rename),
     ("POST", "/tables/{ns}/{name}", rest_handlers.create),
@@ -100,6 +115,7 @@ _ROUTES: Final[tuple[tuple[str, str, Callable[[RestRequest], RestReply]], ...]] 
     ("DELETE", "/grants/{id}", rest_request.revoke),
 )
 _KEY_CHARACTERS_MAX: Final = 200
+_TOKEN_CHARACTERS_MAX: Final = 200
 _THREADS: Final = 12
 """Requests at once: as many as connections of the database's pool."""
 
@@ -122,36 +138,67 @@ def application(catalog: Catalog) -> Starlette:
     database.pool_size = _THREADS
     limiter: list[anyio.CapacityLimiter] = []
 
-    async def run(function: Callable[..., Any], *given: Any) -> Any:
+    async def run(function: Callable[..., Response], *given: Any) -> Response:
         if not limiter:
             limiter.append(anyio.CapacityLimiter(_THREADS))
         return await anyio.to_thread.run_sync(function, *given, limiter=limiter[0])
 
-    def endpoint(handler: Callable[[RestRequest], RestReply]) -> Callable[[HttpRequest], Any]:
-        async def handle(http: HttpRequest) -> Response:
-            body = b""
-            async for part in http.stream():
-                body += part
-                if len(body) > SPEC_BYTES_MAX:
-                    message = f"a body has at most {SPEC_BYTES_MAX} bytes"
-                    return _error(InvalidInputError("PROJSEG_BAD_SPEC", message), 413)
-            return await run(_handled, catalog, handler, http, body)  # type: ignore[no-any-return]
+    turns = Turns()
+    routes = [Route(f"{BASE}/health", _Health(catalog, run), methods=["GET"])]
+    routes += [
+        Route(BASE + path, _Endpoint(catalog, run, turns, found), methods=[verb])
+        for verb, path, found in _ROUTES
+    ]
+    made = Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
+    made.router.redirect_slashes = False  # a redirect repeats what the Host header says
+    return made
 
-        return handle
 
-    async def health(_: HttpRequest) -> Response:
-        def answer() -> Response:
-            try:
-                catalog.store.head()
-            except CatalogError as error:
-                return _error(error)
-            return JSONResponse({"status": "ok"})
+class _Health:
+    """Answers, without a token, whether the database does."""
 
-        return await run(answer)  # type: ignore[no-any-return]
+    def __init__(self, catalog: Catalog, run: Callable[..., Awaitable[Response]]) -> None:
+        self._catalog, self._run = catalog, run
 
-    routes = [Route(f"{BASE}/health", health, methods=["GET"])]
-    routes += [Route(BASE + path, endpoint(found), methods=[verb]) for verb, path, found in _ROUTES]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send_reply(await self._run(self._answer), send)
+
+    def _answer(self) -> Response:
+        try:
+            self._catalog.store.head()
+        except ProjsegError as error:
+            return _error(error)
+        return JSONResponse({"status": "ok"})
+
+
+class _Endpoint:
+    """One route: the token first, then the tenant's turn, the body, the answer."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        run: Callable[..., Awaitable[Response]],
+        turns: Turns,
+        handler: Callable[[RestRequest], RestReply],
+    ) -> None:
+        self._catalog, self._run, self._turns, self._handler = catalog, run, turns, handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        http = HttpRequest(scope, receive)
+        known: list[Caller] = []
+        refused = await self._run(_enter, self._catalog, http, known)
+        if not known:
+            await send_reply(refused, send)
+            return
+        try:
+            async with self._turns.of(known[0].tenant):
+                body = await body_of(http)
+                found = await self._run(_answer, self._catalog, self._handler, http, known[0], body)
+                await send_reply(found, send)
+        except ProjsegError as error:
+            refused = _error(error)
+            refused.headers["Connection"] = "close"  # the body is not read
+            await send_reply(refused, send)
 
 
 def serve(
@@ -193,27 +240,40 @@ def serve(
             "certificate and its key, or say that it is insecure",
         )
     catalog.store.head()
-    uvicorn.run(
+    config = limited(
         application(catalog),
-        host=host,
-        port=port,
+        host,
+        port,
         ssl_certfile=certificate,
         ssl_keyfile=key,
         log_level="warning",
         access_log=False,
     )
+    uvicorn.Server(config).run()
 
 
-def _handled(
-    catalog: Catalog, handler: Callable[[RestRequest], RestReply], http: HttpRequest, body: bytes
+def _enter(catalog: Catalog, http: HttpRequest, known: list[Caller]) -> Response:
+    """Put whoever asks into a list, or return the refusal."""
+    try:
+        known.append(caller_of(_database(catalog), _token(http)))
+    except ProjsegError as error:
+        return _error(error)
+    return Response()
+
+
+def _answer(
+    catalog: Catalog,
+    handler: Callable[[RestRequest], RestReply],
+    http: HttpRequest,
+    caller: Caller,
+    body: bytes,
 ) -> Response:
     request: RestRequest | None = None
     try:
-        database = _database(catalog)
-        caller = caller_of(database, _token(http))
+        _check_address(http)
         key = _key(http, body, caller)
         if key is not None:
-            with database.reading() as connection:
+            with _database(catalog).reading() as connection:
                 kept = key.reply(connection)
             if kept is not None:
                 return _response(RestReply(kept.content, kept.status))
@@ -223,7 +283,7 @@ def _handled(
             http.path_params,
             http.query_params,
             body,
-            http.headers.get("if-none-match"),
+            _known_tags(http),
             key,
         )
         return _response(handler(request))
@@ -233,6 +293,32 @@ def _handled(
         return _error(error, version=_version_of(error, request))
     except UnicodeDecodeError:
         return _error(InvalidInputError("PROJSEG_BAD_SPEC", "$: the body is not UTF-8"))
+
+
+def _check_address(http: HttpRequest) -> None:
+    """Refuse a path or parameter with control characters, or that is not UTF-8.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    """
+    for part in (http.scope["raw_path"], http.scope["query_string"]):
+        try:
+            text = unquote_to_bytes(part).decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        if any(unicodedata.category(letter) == "Cc" for letter in text):
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                "the address holds a control character, or what is not UTF-8, as %-escapes",
+            )
+
+
+def _known_tags(http: HttpRequest) -> tuple[str, ...]:
+    """Return the tags of the replies that the client has; `*` is any."""
+    stated = ",".join(http.headers.getlist("if-none-match"))
+    return tuple(tag.strip().removeprefix("W/") for tag in stated.split(",") if tag.strip())
 
 
 def _key(http: HttpRequest, body: bytes, caller: Caller) -> RequestKey | None:
@@ -251,7 +337,7 @@ def _key(http: HttpRequest, body: bytes, caller: Caller) -> RequestKey | None:
 
 def _token(http: HttpRequest) -> str:
     scheme, _, token = http.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
+    if scheme.lower() != "bearer" or len(token) > _TOKEN_CHARACTERS_MAX:
         raise PermissionDeniedError("PROJSEG_BAD_TOKEN", "no token; send Authorization: Bearer ...")
     return token.strip()
 
@@ -300,12 +386,13 @@ async def _unknown(http: HttpRequest, error: Exception) -> Response:
 
 def _error(error: ProjsegError, status: int | None = None, version: int | None = None) -> Response:
     found = status or _STATUS.get(error.code) or (400 if isinstance(error, ValueError) else 500)
-    if found == 500:
+    message = _OF_DATABASE.get(error.code, error.message)
+    if found == 500 or message != error.message:
         LOGGER.error("a request failed: %s", error)
     content = {
         "code": error.code,
         "type": type(error).__name__,
-        "message": error.message,
+        "message": message,
         "status": found,
         "version": version,
     }

@@ -22,12 +22,13 @@ _QUERY: dict[str, tuple[str, ...]] = {
     "drop": ("ifExists", "data", "version"),
     "drop_schema": ("cascade",),
     "publish": ("replace",),
-    "changes": ("since",),
-    "table_names": ("pageSize", "pageToken"),
-    "tables": ("pageSize", "pageToken"),
-    "information_schema": ("pageSize", "pageToken"),
-    "listed": ("principal",),
-}
+    "changes": ("since", "pageToken"),
+    "history": ("pageToken",),
+    "listed": ("principal", "pageSize", "pageToken"),
+} | dict.fromkeys(
+    ("table_names", "tables", "information_schema", "schema_names", "schemas", "trash"),
+    ("pageSize", "pageToken"),
+)
 _TYPES = {
     "version": _NUMBER,
     "since": _NUMBER,

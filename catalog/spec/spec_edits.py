@@ -254,7 +254,8 @@ def with_renamed_column(spec: TableSpec, old: str, new: str) -> TableSpec:
         hidden_columns=UNSET if hidden is UNSET else tuple(map(other, hidden)),
     )
     columns = tuple(structs.replace(one, name=other(one.name)) for one in spec.columns)
-    return checked(structs.replace(spec, properties=layout, columns=columns))
+    properties = layout if spec.type == "table" else spec.properties
+    return checked(structs.replace(spec, properties=properties, columns=columns))
 
 
 def _declared_column(spec: TableSpec, name: str) -> ColumnSpec:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 from msgspec import UNSET
 
@@ -18,6 +19,7 @@ from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.catalog.spec.table_spec import (
     SPEC_BYTES_MAX,
+    SPECS,
     FilesSpec,
     HttpSpec,
     InlineSpec,
@@ -29,7 +31,12 @@ from projseg.catalog.spec.table_spec import (
 )
 from projseg.declarations import declaration_of
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.segment_format.format_limits import COLUMNS_MAX, check_new_name, name_problem
+from projseg.segment_format.format_limits import (
+    COLUMNS_MAX,
+    PROJECTIONS_MAX,
+    check_new_name,
+    name_problem,
+)
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 from projseg.table_layer.metadata.known_properties import check_set, declare_scope
 from projseg.table_layer.metadata.table_properties import check_field_names
@@ -40,8 +47,15 @@ OWN_PROPERTIES: Final = ("catalog.",)
 """What keys of a table's properties begin with that only projseg sets."""
 
 INLINE_BYTES_MAX: Final = 1 << 20
+# What is parsed takes a millisecond for ten characters, in a server beside others' requests.
+TYPES_CHARACTERS_MAX: Final = 256 << 10
+PROJECTIONS_BYTES_MAX: Final = 64 << 10
 
 _SECRET: Final = re.compile(r"password|secret|token|credential|access_?key|authorization")
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+_HEADER_VALUE: Final = re.compile(r"[\t -~\xa0-\xff]{0,8000}")
+_OWN_HEADERS: Final = ("host", "content-length", "transfer-encoding", "connection", "upgrade")
+"""Headers that are of the connection, and not of what is asked for."""
 _OF_TEXTS: Final = ("delimiter", "listDelimiter", "skipRows", "header", "nullValue")
 
 
@@ -62,8 +76,14 @@ def checked(spec: TableSpec) -> TableSpec:
 
 
 def _problems(spec: TableSpec) -> Iterator[tuple[str, str]]:
-    yield from _of_columns(spec)
     properties = spec.properties
+    if type(properties) is not SPECS[spec.type]:
+        yield (
+            "$.properties",
+            f"a definition of type {spec.type} has no layout, and hides no columns",
+        )
+        return
+    yield from _of_columns(spec)
     description = properties.description
     yield from _of_comment("$.properties.description", description)
     if description is not UNSET and len(description.encode()) > DESCRIPTION_BYTES_MAX:
@@ -81,6 +101,13 @@ def _problems(spec: TableSpec) -> Iterator[tuple[str, str]]:
 def _of_columns(spec: TableSpec) -> Iterator[tuple[str, str]]:
     if len(spec.columns) > COLUMNS_MAX:
         yield "$.columns", f"{len(spec.columns)} columns; a table has at most {COLUMNS_MAX}"
+    types = {column.sql_type for column in spec.columns if column.sql_type is not UNSET}
+    if (size := sum(map(len, types))) > TYPES_CHARACTERS_MAX:
+        yield (
+            "$.columns",
+            f"its types have {size} characters; at most {TYPES_CHARACTERS_MAX} are read",
+        )
+        return
     names = [column.name for column in spec.columns]
     yield from _of_names(names, (f"$.columns[{place}].name" for place in range(len(names))))
     for place, column in enumerate(spec.columns):
@@ -185,6 +212,10 @@ def _of_times(layout: LayoutSpec, root: str) -> Iterator[tuple[str, str]]:
 def _of_projections(
     spec: TableSpec, layout: LayoutSpec, types: Mapping[str, pa.DataType], root: str
 ) -> Iterator[tuple[str, str]]:
+    written = len(msgspec.json.encode(layout.projections or ()))
+    if len(layout.projections or ()) > PROJECTIONS_MAX or written > PROJECTIONS_BYTES_MAX:
+        yield root, f"at most {PROJECTIONS_MAX} of {PROJECTIONS_BYTES_MAX} bytes together are read"
+        return
     names: dict[str, int] = {}
     is_typed = len(types) == len(spec.columns)
     schema = pa.schema([(c.name, types[c.name.casefold()]) for c in spec.columns if is_typed])
@@ -283,8 +314,13 @@ def _of_http(properties: HttpSpec, root: str) -> Iterator[tuple[str, str]]:
     for path, uri in [*written, (f"{root}.uriTemplate", template or "")]:
         if "@" in uri.partition("://")[2].partition("/")[0]:
             yield path, "it holds a user's name; give userName and passwordEnvVar"
-    if properties.headers is not UNSET:
-        yield from _of_map(f"{root}.headers", properties.headers)
+    headers = {} if properties.headers is UNSET else properties.headers
+    yield from _of_map(f"{root}.headers", headers)
+    for name, text in headers.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            yield f"{root}.headers", f"{name[:80]!r} is no name of a header that may be given"
+        if not _HEADER_VALUE.fullmatch(text):
+            yield f"{root}.headers.{name[:80]}", "it has a character that no header has"
 
 
 def _given(properties: Any) -> set[str]:

@@ -261,7 +261,14 @@ class Access(TenantEdits, CatalogAdmin):
 
         self.edit(work)
 
-    def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
+    def listed(
+        self,
+        what: str,
+        principal: str | None = None,
+        *,
+        after: tuple[str, str] = ("", ""),
+        most: int | None = None,
+    ) -> list[dict[str, Any]]:
         """Return `principals`, `tokens` (never themselves) or `grants`.
 
         A grant has a `problem` if its pattern is refused and it gives nothing.
@@ -269,7 +276,9 @@ class Access(TenantEdits, CatalogAdmin):
         table = {"principals": _PRINCIPALS, "tokens": _TOKENS, "grants": _GRANTS}[what]
         owner = table.c.name if what == "principals" else table.c.principal
         kept = [c for c in table.c if c.name not in ("tenant", "digest", "since")]
-        asked = sa.select(*kept).where(table.c.tenant == self.tenant).order_by(owner, kept[0])
+        key = (owner, kept[0])
+        own = (table.c.tenant == self.tenant, sa.tuple_(*key) > sa.tuple_(*after))
+        asked = sa.select(*kept).where(*own).order_by(*key).limit(most)
         if principal is not None:
             asked = asked.where(owner == principal)
         with self.database.reading() as connection:

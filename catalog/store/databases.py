@@ -32,6 +32,7 @@ from projseg.errors import (
     CatalogStateUnknownError,
     CatalogUnavailableError,
     InvalidInputError,
+    ProjsegError,
     UnsupportedFeatureError,
     without_secrets,
 )
@@ -42,6 +43,8 @@ _RANDOM: Final = random.SystemRandom()
 _LONGEST_PAUSE_SECONDS: Final = 0.25
 _RETRIED: Final = ("40001", "40P01", "23505")  # serialization, deadlock, two first edits at once
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_NO_VALUES: Final = (OverflowError, UnicodeEncodeError)
+"""What Python's modules raise of values that a database does not keep."""
 LandedLookup = Callable[[sa.Connection], bool]
 
 
@@ -109,7 +112,7 @@ class Database:
         try:
             with self._connected() as connection:
                 yield connection
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, *_NO_VALUES) as error:
             raise self._translated(error) from error
 
     def edit(self, work: Callable[[sa.Connection], T], has_landed: LandedLookup) -> T:
@@ -143,6 +146,8 @@ class Database:
                     return result
                 if not (_is_retried(error) or is_committing) or time.monotonic() > deadline:
                     raise self._translated(error) from error
+            except _NO_VALUES as error:
+                raise self._translated(error) from error
             tries += 1
             # Whoever tries again at once starves the others.
             time.sleep(_RANDOM.uniform(0, min(_LONGEST_PAUSE_SECONDS, 0.002 * 2**tries)))
@@ -332,7 +337,14 @@ class Database:
                 "Catalog.migrate",
             )
 
-    def _translated(self, error: sa.exc.SQLAlchemyError) -> CatalogError:
+    def _translated(self, error: Exception) -> ProjsegError:
+        if isinstance(error, (sa.exc.DataError, *_NO_VALUES)):
+            return InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                "a text or number is none that the catalog's database keeps, such as one with the "
+                "character U+0000, half of a surrogate pair or more than 64 bits; nothing was "
+                "changed",
+            )
         if _is_retried(error):
             return CatalogError(
                 "PROJSEG_CATALOG_BUSY",

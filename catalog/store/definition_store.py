@@ -30,6 +30,7 @@ from projseg.catalog.store.tenant_edits import (
     ROW,
     Edit,
     check_version,
+    first_rows,
     name_values,
 )
 from projseg.errors import InvalidInputError
@@ -102,10 +103,10 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
                 if wanted is not None:
                     asked = asked.where(column.in_({one.casefold() for one in wanted}))
             with self.database.reading() as connection:
-                rows = connection.execute(asked).all()
+                rows, is_all = first_rows(connection, asked, page)
             found = [metadata_of(row) for row in rows]
             yield from found
-            if len(found) < page:
+            if is_all:
                 return
             after = found[-1].full_name.folded
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -30,13 +30,22 @@ from projseg.catalog.store.tenant_edits import (
     DEFINITIONS,
     IS_ACTIVE,
     NAMESPACES,
+    PAGE,
     ROW,
     TENANTS,
     Edit,
     TenantEdits,
     check_version,
+    first_rows,
 )
 from projseg.errors import InvalidInputError
+
+_DEFAULT: Final[dict[str, Any]] = {
+    "name": DEFAULT_NAMESPACE,
+    "comment": None,
+    "owner": None,
+    "properties": {},
+}
 
 
 class Namespaces(TenantEdits):
@@ -44,22 +53,37 @@ class Namespaces(TenantEdits):
 
     def namespaces(self) -> list[dict[str, Any]]:
         """Return the namespaces by name; `default` is always one."""
-        asked = sa.select(NAMESPACES).where(NAMESPACES.c.tenant == self.tenant)
+        found: list[dict[str, Any]] = []
+        after, is_all = "", False
+        while not is_all:
+            rows, is_all = self.namespaces_page(after)
+            found += rows
+            after = str(found[-1]["name"]).casefold()
+        return found
+
+    def namespaces_page(
+        self, after: str = "", most: int = PAGE
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return the namespaces after a name without case, and whether they are all."""
+        own, folded = NAMESPACES.c.tenant == self.tenant, NAMESPACES.c.folded
+        asked = sa.select(NAMESPACES).where(own, folded > after).order_by(folded).limit(most)
         with self.database.reading() as connection:
-            rows = [dict(row) for row in connection.execute(asked).mappings()]
-        if all(row["folded"] != DEFAULT_NAMESPACE for row in rows):
-            rows.append(dict.fromkeys(("comment", "properties", "owner"), None))
-            rows[-1]["name"] = DEFAULT_NAMESPACE
-        found = [
-            {
-                "name": row["name"],
-                "comment": row["comment"],
-                "owner": row["owner"],
-                "properties": json.loads(row["properties"] or "{}"),
-            }
-            for row in rows
-        ]
-        return sorted(found, key=lambda row: row["name"].casefold())
+            rows, is_all = first_rows(connection, asked, most)
+            default = self._namespace_row(connection, DEFAULT_NAMESPACE)
+        found = [_shown_namespace(row) for row in rows]
+        is_here = is_all or rows[-1].folded > DEFAULT_NAMESPACE
+        if default is None and after < DEFAULT_NAMESPACE and is_here:
+            found.append(_DEFAULT)
+            found.sort(key=lambda one: one["name"].casefold())
+        return found, is_all
+
+    def namespace(self, name: str) -> dict[str, Any] | None:
+        """Return a namespace, or None."""
+        with self.database.reading() as connection:
+            row = self._namespace_row(connection, name)
+        if row is not None:
+            return _shown_namespace(row)
+        return _DEFAULT if name.casefold() == DEFAULT_NAMESPACE else None
 
     def put_namespace(
         self, name: str, comment: str | None, properties: Mapping[str, str] | None
@@ -271,19 +295,32 @@ class NamelessDefinitions(TenantEdits):
 
         return self.edit(work)
 
-    def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
-        """Return dropped definitions, when they are due, and whether their files go then."""
+    def trash(
+        self, due_us: int | None = None, page: int = PAGE, *, after: tuple[int, str] = (-1, "")
+    ) -> Iterator[tuple[TableMetadata, int, bool]]:
+        """Yield dropped definitions, when they are due, and whether their files go then.
+
+        They are read page by page, after a key of version and id, by which they are ordered.
+        """
         table = DEFINITIONS.c
-        asked = (
-            sa.select(*ROW, table.due_us, table.removes_files)
-            .where(self._in(DELETED, DELETING))
-            .order_by(table.version)
-        )
-        if due_us is not None:
-            asked = asked.where(table.due_us <= due_us)
-        with self.database.reading() as connection:
-            rows = connection.execute(asked).all()
-        return [(metadata_of(row[:-2]), int(row[-2] or 0), bool(row[-1])) for row in rows]
+        key = (table.version, table.id)
+        while True:
+            asked = (
+                sa.select(*ROW, table.due_us, table.removes_files)
+                .where(self._in(DELETED, DELETING), sa.tuple_(*key) > sa.tuple_(*after))
+                .order_by(*key)
+                .limit(page)
+            )
+            if due_us is not None:
+                asked = asked.where(table.due_us <= due_us)
+            with self.database.reading() as connection:
+                rows, is_all = first_rows(connection, asked, page)
+            found = [metadata_of(row[:-2]) for row in rows]
+            for one, row in zip(found, rows, strict=True):
+                yield one, int(row[-2] or 0), bool(row[-1])
+            if is_all:
+                return
+            after = (found[-1].version, found[-1].id)
 
     def begin_removal(self, definition: str) -> bool:
         """Mark a definition in the trash whose files are going; False if it was brought back."""
@@ -324,3 +361,12 @@ class NamelessDefinitions(TenantEdits):
         """Put a definition into the trash; the files of a registered table stay."""
         removes = int(removes_files and found.managed)
         self._set(edit, found.id, version, state=DELETED, due_us=due_us, removes_files=removes)
+
+
+def _shown_namespace(row: Any) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "comment": row.comment,
+        "owner": row.owner,
+        "properties": json.loads(row.properties or "{}"),
+    }

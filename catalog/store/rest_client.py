@@ -11,7 +11,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
@@ -269,6 +269,17 @@ def decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:
         ) from error
 
 
+def pages(
+    ask: Callable[..., Received], path: str, query: _Query | None = None
+) -> Iterator[Received]:
+    """Yield the replies that have the pages of a list, by the token that each has for the next."""
+    token: str | None = ""
+    while token is not None:
+        reply = ask("GET", path, query={**(query or {}), "pageToken": token or None})
+        yield reply
+        token = reply.json().get("nextPageToken")
+
+
 def quoted(*parts: str) -> str:
     """Return names as parts of a path."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
@@ -328,8 +339,8 @@ class RestAccess(CatalogAdmin):
 
     def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
         """Return `principals`, `tokens` (never themselves) or `grants`."""
-        reply = self._ask("GET", f"/{what}", query={"principal": principal})
-        return list(reply.json()["items"])
+        replies = pages(self._ask, f"/{what}", {"principal": principal})
+        return [one for page in replies for one in page.json()["items"]]
 
 
 def _beside_the_server() -> UnsupportedFeatureError:

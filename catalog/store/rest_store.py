@@ -11,7 +11,14 @@ import msgspec
 
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.rest_client import Received, RestAccess, RestConnection, decoded, quoted
+from projseg.catalog.store.rest_client import (
+    Received,
+    RestAccess,
+    RestConnection,
+    decoded,
+    pages,
+    quoted,
+)
 from projseg.catalog.store.store_contract import (
     Changes,
     DroppedTables,
@@ -247,15 +254,14 @@ class RestStore:
             )
         return self._version(self._ask("POST", f"/trash{quoted(wanted[-1])}/undrop"))
 
-    def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
-        """Return dropped definitions, when they are due, and whether their files go then."""
-        reply = self._ask("GET", "/trash")
-        content = decoded(reply.content, msgspec.json.Decoder(DroppedTables).decode)
-        found = [
-            (decoded(bytes(one.table), metadata_of_json), one.due_at * 1000, one.removes_files)
-            for one in content.items
-        ]
-        return [one for one in found if due_us is None or one[1] <= due_us]
+    def trash(self, due_us: int | None = None) -> Iterator[tuple[TableMetadata, int, bool]]:
+        """Yield dropped definitions, when they are due, and whether their files go then."""
+        decoder = msgspec.json.Decoder(DroppedTables)
+        for reply in pages(self._ask, "/trash"):
+            for one in decoded(reply.content, decoder.decode).items:
+                found, due = decoded(bytes(one.table), metadata_of_json), one.due_at * 1000
+                if due_us is None or due <= due_us:
+                    yield found, due, one.removes_files
 
     def stage(
         self, name: Name, spec: TableSpec, location: Callable[[str], str | None]
@@ -308,15 +314,22 @@ class RestStore:
 
     def changes(self, since: int) -> list[Mapping[str, Any]]:
         """Return the changes after a version, in order."""
-        return _changes(self._ask("GET", "/changes", query={"since": max(since, 0)}))
+        return self._changes("/changes", since)
 
     def history(self, found: TableMetadata) -> list[Mapping[str, Any]]:
         """Return the changes of one definition that are kept, oldest first."""
-        return _changes(self._ask("GET", f"/tables{quoted(*found.full_name)}/history"))
+        return self._changes(f"/tables{quoted(*found.full_name)}/history", None)
+
+    def _changes(self, path: str, since: int | None) -> list[Mapping[str, Any]]:
+        decoder = msgspec.json.Decoder(Changes)
+        replies = pages(self._ask, path, {"since": since})
+        found = (decoded(reply.content, decoder.decode).changes for reply in replies)
+        return [one.row() for page in found for one in page]
 
     def namespaces(self) -> list[dict[str, Any]]:
         """Return the namespaces by name; `default` is always one."""
-        return list(self._ask("GET", "/schemas").json()["schemas"])
+        replies = pages(self._ask, "/schemas")
+        return [one for page in replies for one in page.json()["schemas"]]
 
     def put_namespace(
         self, name: str, comment: str | None, properties: Mapping[str, str] | None
@@ -355,8 +368,3 @@ class RestStore:
 
     def _version(self, reply: Received) -> int:
         return int(reply.json()["version"])
-
-
-def _changes(reply: Received) -> list[Mapping[str, Any]]:
-    found = decoded(reply.content, msgspec.json.Decoder(Changes).decode)
-    return [one.row() for one in found.changes]

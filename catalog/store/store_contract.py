@@ -11,14 +11,18 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Final, Protocol, Self, TypeVar
 
 import msgspec
 
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.table_metadata import Action, Name, TableMetadata, TableStatus
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, ProjsegError
+from projseg.segment_format.format_limits import COLUMNS_MAX, NAME_BYTES_MAX
+from projseg.segment_format.logical_types import parse_type_name
+
+T = TypeVar("T", int, str)
 
 
 class Store(Protocol):
@@ -99,8 +103,8 @@ class Store(Protocol):
     def bring_back(self, name: Name, definition: str | None = None) -> int:
         """Bring the newest dropped definition of a name back, or one by its id."""
 
-    def trash(self, due_us: int | None = None) -> list[tuple[TableMetadata, int, bool]]:
-        """Return dropped definitions, when they are due, and whether their files go then."""
+    def trash(self, due_us: int | None = None) -> Iterator[tuple[TableMetadata, int, bool]]:
+        """Yield dropped definitions, when they are due, and whether their files go then."""
 
     def stage(
         self, name: Name, spec: TableSpec, location: Callable[[str], str | None]
@@ -271,11 +275,12 @@ class Change(msgspec.Struct):
 
 
 class Changes(msgspec.Struct, omit_defaults=True):
-    """A part of the feed, with the tenant's head and epoch before it was read; or a history."""
+    """A page of the feed, with the tenant's head and epoch before it was read; or of a history."""
 
     changes: list[Change]
     head: int | None = None
     epoch: str | None = None
+    nextPageToken: str | None = None
 
 
 class Tables(msgspec.Struct):
@@ -297,29 +302,63 @@ class DroppedTable(msgspec.Struct, rename="camel"):
 
 
 class DroppedTables(msgspec.Struct, rename="camel"):
-    """The trash."""
+    """A page of the trash."""
 
     items: list[DroppedTable]
     next_page_token: str | None = None
 
 
+_Seen = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
+_ByColumn = msgspec.Meta(max_length=COLUMNS_MAX)
+SEEN_BYTES_MAX: Final = 1 << 20
+_INTEGER_MAX: Final = 2**63 - 1
+
+
 class SeenTable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What a client tells of a definition's table."""
 
-    table_id: str
-    bindings: dict[str, str]
-    stored_schema: dict[str, str]
-    stored_version: int
+    table_id: _Seen
+    bindings: Annotated[dict[_Seen, _Seen], _ByColumn]
+    stored_schema: Annotated[dict[_Seen, str], _ByColumn]
+    stored_version: Annotated[int, msgspec.Meta(ge=0, le=_INTEGER_MAX)]
     stored_status: TableStatus | None = None
 
 
-def page_token(key: tuple[str, str]) -> str:
+def check_seen(seen: SeenTable) -> None:
+    """Refuse what no table has, as lists and pages of definitions show it to everybody.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    """
+    size = len(msgspec.json.encode(seen))
+    if size > SEEN_BYTES_MAX:
+        raise _bad_seen(f"it has {size} bytes; at most {SEEN_BYTES_MAX} are kept")
+    for name, text in seen.stored_schema.items():
+        try:
+            parse_type_name(text)
+        except ProjsegError as error:
+            raise _bad_seen(f"column '{name}': {error.message}") from error
+    status = seen.stored_status
+    for record in () if status is None else (status, *status.projections):
+        for field in record.__struct_fields__:
+            value = getattr(record, field)
+            if isinstance(value, int) and not 0 <= value <= _INTEGER_MAX:
+                raise _bad_seen(f"{field} is {value}; it is between 0 and {_INTEGER_MAX}")
+
+
+def _bad_seen(problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_ARGUMENT", f"$: {problem}")
+
+
+def page_token(key: tuple[str, str] | tuple[int, str]) -> str:
     """Return the token of the page after a key; `Name.folded` is one."""
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode()
 
 
-def key_of_page(token: str | None) -> tuple[str, str]:
-    """Return the key that a token is of.
+def key_of_page(token: str | None, first: tuple[T, str]) -> tuple[T, str]:
+    """Return the key that a token is of; without one, that before all pages, of the same types.
 
     Raises
     ------
@@ -327,9 +366,10 @@ def key_of_page(token: str | None) -> tuple[str, str]:
         PROJSEG_BAD_ARGUMENT.
     """
     if not token:
-        return ("", "")
+        return first
     try:
-        namespace, name = json.loads(base64.urlsafe_b64decode(token.encode()))
-    except (ValueError, TypeError, RecursionError) as error:
+        text = base64.urlsafe_b64decode(token.encode())
+        found: tuple[T, str] = msgspec.json.decode(text, type=tuple[type(first[0]), str])  # type: ignore[misc]
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "the pageToken is none of ours") from error
-    return str(namespace), str(name)
+    return found

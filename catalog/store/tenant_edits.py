@@ -32,6 +32,9 @@ from projseg.errors import CatalogConflictError, InvalidInputError, did_you_mean
 
 T = TypeVar("T")
 PAGE: Final = 1000
+PAGE_BYTES: Final = 8 << 20
+"""Of the texts of a page, which one row may pass."""
+_ROWS_AT_ONCE: Final = 8
 
 TENANTS: Final = sa.table(
     "tenants", *map(sa.column, ("tenant", "head", "kept_from", "warehouse", "roots", "created_us"))
@@ -161,6 +164,24 @@ class TenantEdits:
         Raises
         ------
         InvalidInputError
+            As of `changes_page`.
+        """
+        found: list[Mapping[str, Any]] = []
+        while True:
+            rows, is_all = self.changes_page(since, definition)
+            found += rows
+            if is_all:
+                return found
+            since = int(rows[-1]["version"])
+
+    def changes_page(
+        self, since: int, definition: str | None = None
+    ) -> tuple[list[Mapping[str, Any]], bool]:
+        """Return the first changes after a version, in order, and whether they are all.
+
+        Raises
+        ------
+        InvalidInputError
             PROJSEG_UNKNOWN_VERSION if not all of them are kept, or there is no such version yet:
             the catalog was restored.
         """
@@ -169,20 +190,21 @@ class TenantEdits:
             sa.select(CHANGES)
             .where(changes.tenant == self.tenant, changes.version > since)
             .order_by(changes.version)
+            .limit(PAGE)
         )
         if definition is not None:
             asked = asked.where(changes.definition == definition)
         with self.database.reading() as connection:
             kept_from = int(self._tenant_value(connection, TENANTS.c.kept_from) or 0)
             head = int(self._tenant_value(connection, TENANTS.c.head) or 0)
-            rows = connection.execute(asked).mappings().all()
+            rows, is_all = first_rows(connection, asked, PAGE)
         if definition is None and not kept_from <= since <= head:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_VERSION",
                 f"there are changes after versions {kept_from} to {head}, not after {since}; list "
                 "the definitions anew",
             )
-        return [dict(row) for row in rows]
+        return [dict(row._mapping) for row in rows], is_all
 
     def history(self, found: TableMetadata) -> list[Mapping[str, Any]]:
         """Return the changes of one definition that are kept, oldest first."""
@@ -281,13 +303,16 @@ class TenantEdits:
             f"the catalog has no definition '{name}'{did_you_mean(str(name), known)}",
         )
 
-    def _find_namespace(self, connection: sa.Connection, name: str) -> str | None:
-        asked = sa.select(NAMESPACES.c.name).where(
+    def _namespace_row(self, connection: sa.Connection, name: str) -> Any:
+        asked = sa.select(NAMESPACES).where(
             NAMESPACES.c.tenant == self.tenant, NAMESPACES.c.folded == name.casefold()
         )
-        found = connection.execute(asked).scalar()
+        return connection.execute(asked).first()
+
+    def _find_namespace(self, connection: sa.Connection, name: str) -> str | None:
+        found = self._namespace_row(connection, name)
         is_default = name.casefold() == DEFAULT_NAMESPACE
-        return found or (DEFAULT_NAMESPACE if is_default else None)
+        return found.name if found else DEFAULT_NAMESPACE if is_default else None
 
     def _namespace(self, connection: sa.Connection, name: str) -> str:
         found = self._find_namespace(connection, name)
@@ -325,6 +350,24 @@ class TenantEdits:
             .where(DEFINITIONS.c.id == definition)
             .values(version=version, updated_us=now_us(), updated_by=self.user, **values)
         )
+
+
+def first_rows(
+    connection: sa.Connection, asked: sa.Select[Any], limit: int
+) -> tuple[list[Any], bool]:
+    """Return the first rows of a query with a limit, and whether there are no more behind them.
+
+    Their texts have `PAGE_BYTES` and one row more at most, whatever others wrote; one row at least.
+    """
+    found: list[Any] = []
+    size, options = 0, {"yield_per": _ROWS_AT_ONCE}
+    with connection.execute(asked, execution_options=options) as rows:
+        for row in rows:
+            if size > PAGE_BYTES:
+                return found, False
+            found.append(row)
+            size += sum(len(value) for value in row if isinstance(value, str))
+    return found, len(found) < limit
 
 
 def now_us() -> int:

@@ -73,17 +73,17 @@ def house_served(request, tmp_path):
         app, portal = application(own), held.enter_context(start_blocking_portal())
 
         async def ask(scope, content):
-            told = []
+            sent = []
 
             async def receive():
                 return {"type": "http.request", "body": content, "more_body": False}
 
             async def send(message):
-                told.append(message)
+                sent.append(message)
 
             await app(scope, receive, send)
-            said = b"".join(one.get("body", b"") for one in told)
-            return told[0]["status"], json.loads(said) if said else None
+            said = b"".join(one.get("body", b"") for one in sent)
+            return sent[0]["status"], json.loads(said) if said else None
 
         yield own, lambda *given: portal.call(ask, *given)
 
@@ -228,11 +228,11 @@ def test_what_may_be_done_does_not_depend_on_the_spelling(house_served):
             for place in some:
                 for verb in chance.sample(Case.VERBS, 3):
                     verb(case, place)
-            told = {
+            sent = {
                 one["name"] for one in case.who.ask("GET", f"/changes?since={head}")[1]["changes"]
             }
-            assert (case.text in told) == case.may_read
-            root.ask("DELETE", whole)
+            assert (case.text in sent) == case.may_read
+            assert root.ask("DELETE", whole)[0] == 204
         except AssertionError as error:
             raise AssertionError(f"{shown}: {error}") from error
         empty_trash(own)

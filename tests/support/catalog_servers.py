@@ -37,11 +37,10 @@ def started_postgres():
 def started_server(catalog):
     """Serve a catalog at a port of 127.0.0.1, which is yielded."""
     uvicorn = pytest.importorskip("uvicorn")
+    from projseg.catalog.rest_limits import limited
     from projseg.catalog.rest_server import application
 
-    config = uvicorn.Config(
-        application(catalog), host="127.0.0.1", port=free_port(), log_level="error", ws="none"
-    )
+    config = limited(application(catalog), "127.0.0.1", free_port(), log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
