@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,7 @@ from projseg.errors import ProjsegError
 from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.cover_test import Coverage, coverage
-from projseg.views.definitions.definition import stored_groups_spec, view_spec
+from projseg.views.definitions.definition import define, stored_groups_spec, text_problem, view_spec
 from projseg.views.stored_results import holds_rows, table_of_result, tables_of
 from projseg.views.view_dimensions import is_built_with, newest_dimensions
 from projseg.views.view_records import ViewEntry
@@ -110,6 +111,8 @@ def _state(
         return nothing, "broken", str(error)
     if isinstance(spec, str):
         return found, "broken", spec
+    if not view.dimensions:
+        said = said or text_problem(view, partial(define, properties=snapshot.properties))
     changed = [part for part in found.valid if not is_built_with(part, newest)]
     if said is not None and view.last_error is not None:
         return found, "failed", said

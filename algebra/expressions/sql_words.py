@@ -19,7 +19,13 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
 
 from projseg.algebra.expressions.coercion import bad_expression
-from projseg.algebra.expressions.dialect import SparkExpression, parse_sql, sql_of
+from projseg.algebra.expressions.dialect import (
+    SparkExpression,
+    parse_sql,
+    parse_tokens,
+    sql_of,
+    sql_tokens,
+)
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
 
@@ -61,6 +67,7 @@ DIFFERENCES: Final = frozenset(("timestampdiff", "datediff", "date_diff"))
 """Functions of a unit of time and two times."""
 _WITH_UNITS: Final = DIFFERENCES | {"timestampadd", "dateadd", "date_add"}
 
+_BOUND_ALIKE: Final = frozenset((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe))
 _PLACEHOLDER: Final = "?"
 _LITERALS: Final = frozenset(
     {
@@ -262,6 +269,18 @@ def replaced(text: str, by: Callable[[Reference], exp.Expression | None]) -> str
         if instead is not None:
             column.replace(instead)
     return text if all(instead is None for _, instead in found) else sql_of(root.this)
+
+
+def may_have_been_read_otherwise(sql: str) -> bool:
+    """Whether releases that bound `&`, `^`, `|` and `||` alike may have read a SELECT otherwise."""
+    for node in parse_tokens(sql, sql_tokens(sql)).walk():
+        if isinstance(node, exp.Bracket) and node.this.name.casefold() in ("array", "list"):
+            return True
+        kinds = {type(part) for part in (node, node.this, node.expression) if part is not None}
+        kinds &= _BOUND_ALIKE | {exp.Add, exp.Sub}
+        if type(node) in kinds and len(kinds) > 1 and kinds & _BOUND_ALIKE:
+            return True
+    return False
 
 
 def _columns(tree: exp.Expression) -> Iterator[exp.Column]:

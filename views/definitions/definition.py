@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -15,7 +15,7 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.canonical import conjunction
 from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS, join_found, path_of
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.expressions.sql_words import quoted_name
+from projseg.algebra.expressions.sql_words import may_have_been_read_otherwise, quoted_name
 from projseg.algebra.expressions.stated_joins import AbsentDimension, tables_stated
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.projection.parse import parse_projection
@@ -92,6 +92,26 @@ def _rows_of_a_view() -> InvalidInputError:
     return bad_view(
         "a view stores groups, and this SELECT puts out rows: group them, or declare a "
         "projection of rows (columns and order_by)"
+    )
+
+
+def text_problem(view: ViewEntry, define: Callable[[str], Definition]) -> str | None:
+    """Return why the text of a view does not say what the view stores; None if it does.
+
+    Parameters
+    ----------
+    view : ViewEntry
+        The view; Spark alone reads the text of a result.
+    define : function of a SELECT
+        Returns what it means today.
+    """
+    if view.is_result or not may_have_been_read_otherwise(view.sql):
+        return None
+    if define(view.sql).digest == view.definition_hash:
+        return None
+    return (
+        "an older release bound the operators of its SELECT otherwise than Spark, and it keeps "
+        "that meaning; create it again with replace, with brackets for the old meaning"
     )
 
 

@@ -14,6 +14,7 @@ from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.query.request import Query
 from projseg.algebra.time.zoned_buckets import Granularity
+from projseg.errors import listed
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.views.definitions.definition import Definition, defined
 from projseg.views.definitions.view_checks import bad_view, require_steady
@@ -48,8 +49,8 @@ def define_rollup(
     time = properties.time_column
     if granularity is not None and time is None:
         raise bad_view(f"granularity '{granularity}' needs a time column, which the table has not")
-    if isinstance(dimensions, str) or isinstance(metrics, str | Mapping):
-        raise bad_view("dimensions and metrics are lists")
+    dimensions = listed("dimensions", dimensions, "PROJSEG_BAD_VIEW")
+    metrics = listed("metrics", metrics, "PROJSEG_BAD_VIEW")
     names = properties.schema.names
     keys = [quoted_name(one) if one in names else one for one in dimensions]
     if granularity is not None and time is not None and granularity.casefold() != "all":

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from projseg.table.projection_edits import OnProgress, interval_of
 from projseg.table.queries import TableVersion
 from projseg.table.writable_table import WritableTable
+from projseg.views.definitions.definition import text_problem
 from projseg.views.definitions.view_checks import (
     bad_view,
     check_result_options,
@@ -258,20 +259,32 @@ class View:
         -------
         pa.Table
             As of `Table.sql`.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_VIEW if an older release read its SELECT otherwise; and as of `Table.sql`.
         """
         view, own = self._entry(), self._table
         if view.is_result:
             raise needs_spark(f"query of view '{view.name}'")
-        if not view.dimensions:
+        tables = self._dimensions(view)
+        star_definition: Any = getattr(own, "_star_definition")  # noqa: B009 - a Table has it
+        if problem := text_problem(view, lambda sql: star_definition(sql, tables)):
+            raise bad_view(f"view '{view.name}': {problem}")
+        if not tables:
             return own.sql(view.sql, context=context)
+        return own.sql(view.sql, tables=tables, context=context)
+
+    def _dimensions(self, view: ViewEntry) -> dict[str, TableVersion]:
+        own = self._table
         newest = newest_dimensions(own.snapshot, view)
-        tables = {
+        return {
             one.alias: TableVersion(found.storage, found)
             for one in view.dimensions
             for found in [newest[one.table_id].snapshot]
             if one.location != FACT
         }
-        return own.sql(view.sql, tables=tables, context=context)
 
     def detail(self) -> dict[str, Any]:
         """Return all that is known of it.
