@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import xxhash
 from msgspec.structs import replace
 
+from projseg.errors import require_callable
 from projseg.maintenance.findings import (
     Finding,
     definition_mismatches,
@@ -220,6 +221,7 @@ class _Verification:
     def __init__(
         self, storage: Storage, deep: bool, on_segment: OnSegment | None, kept_from: int = 0
     ) -> None:
+        require_callable("on_segment", on_segment)
         self.found: list[Finding] = []
         self._storage, self._deep, self._on_segment = storage, deep, on_segment
         self._kept_from = kept_from

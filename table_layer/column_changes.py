@@ -248,6 +248,8 @@ class _Columns:
     def _require_new(
         self, name: str, *, besides: str | None = None, kept: ColumnDeclaration | None = None
     ) -> None:
+        if not isinstance(name, str):
+            raise InvalidInputError("PROJSEG_BAD_NAME", f"a column's name is {name!r}; give a text")
         for column in self.properties.columns:
             if column.name.casefold() == name.casefold() and column.name != besides:
                 if column == kept:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.time.zoned_buckets import Granularity
+from projseg.errors import require_callable
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.logical_types import MICROS_A_DAY, arrow_to_numbers
 from projseg.table_layer.commits.publish import remove
@@ -76,6 +77,7 @@ def write_segments(
     StorageError
         If a file cannot be written.
     """
+    require_callable("on_segment", on_segment)
     stored = in_stored_names(properties)
     granularity = segment_granularity(properties)
     layout = SegmentLayout.of(properties)

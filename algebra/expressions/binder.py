@@ -76,6 +76,9 @@ _CALLS: Final[dict[type[exp.Expression], tuple[str, tuple[str, ...]]]] = {
 }
 """From nodes that sqlglot has for special syntax to (function, the node's parts in order)."""
 
+_NEAR_FUNCTION: Final = 0.8
+"""How alike a name must be to be proposed: at less, `rand` would be taken for `rpad`."""
+_LISTED: Final = "; docs/functions.md lists those that are"
 _TRIMS: Final = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
@@ -133,15 +136,17 @@ class Binder:
         """
         spelling = SPELLINGS.get(name)
         if spelling is None:
+            near = did_you_mean(name, SPELLINGS, _NEAR_FUNCTION)
             raise UnsupportedFeatureError(
                 "PROJSEG_UNSUPPORTED_FUNCTION",
                 f"function '{name}' is not supported in expressions"
-                f"{did_you_mean(name, SPELLINGS) or '; docs/functions.md lists those that are'}",
+                f"{binder_names.function_instead(name) or near or _LISTED}",
             )
         if not spelling.fewest <= len(arguments) <= spelling.most:
             fewest, most = spelling.fewest, spelling.most
             wanted = f"{fewest} to {most}" if fewest < most else most
-            raise bad_expression(f"{name} takes {wanted} arguments, not {len(arguments)}")
+            near = "; write locate(part, text, from)" if name == "instr" else ""
+            raise bad_expression(f"{name} takes {wanted} arguments, not {len(arguments)}{near}")
         bound = [self._argument(name, argument) for argument in arguments]
         return spelling.build(tuple(e if e.columns else canonical(e) for e in bound), self.zone)
 

@@ -50,6 +50,22 @@ _INSTEAD: Final = {
     "tomorrow": "current_date() + 1",
     "yesterday": "current_date() - 1",
 }
+_FUNCTIONS_INSTEAD: Final = {
+    "strftime": "date_format(time, 'yyyy-MM-dd')",
+    "to_char": "date_format(time, 'yyyy-MM-dd')",
+    "strptime": "CAST(text AS timestamp)",
+    "to_timestamp": "CAST(text AS timestamp)",
+    "strpos": "instr(text, part)",
+    "charindex": "locate(part, text[, from])",
+    "list_contains": "array_contains(array, value)",
+    "regexp_matches": "text RLIKE pattern",
+    "epoch": "unix_seconds(time)",
+}
+"""Functions of other engines, and what does the same."""
+_NOT_FIXED: Final = frozenset(("rand", "random", "randn", "randstr", "uuid", "shuffle", "uniform"))
+_MAKES_ROWS: Final = frozenset(
+    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "stack", "unnest")
+)
 _TIME_OF_DAY: Final = re.compile(r"\s*T?[0-9]{1,2}:[0-9]")
 _instant: ContextVar[datetime | None] = ContextVar("instant", default=None)
 # Scopes by the identities of schemas, which live as long as they are here.
@@ -230,6 +246,15 @@ def kept_by_text(function: _Function) -> _Function:
         return kept(text, ColumnScope.of(schema), *others, **named)
 
     return cast("_Function", found)
+
+
+def function_instead(name: str) -> str:
+    """Return what to write for a function of other engines, or of what has no fixed value."""
+    if name in _FUNCTIONS_INSTEAD:
+        return f"; write {_FUNCTIONS_INSTEAD[name]}"
+    if name in _NOT_FIXED:
+        return ", because it has no fixed value"
+    return ", because it makes several rows of one" if name in _MAKES_ROWS else ""
 
 
 def check_time_text(text: str, wanted: pa.DataType) -> None:

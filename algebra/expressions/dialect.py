@@ -30,7 +30,7 @@ from projseg.algebra.expressions.patterns.text_query import (
     Without,
     read_query_of_columns,
 )
-from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 
 _TREES_KEPT: Final = 1024
 _KEPT_CHARACTERS_MAX: Final = 1_000  # longer texts are kept only if they have parameters
@@ -75,6 +75,7 @@ def _of_a_value(node: type[exp.Expression]) -> Callable[[Any], exp.Expression]:
     return parse
 
 
+_CLAUSES: Final = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN")
 _KEYWORDS: Final = frozenset(
     kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word[0].isalpha()
 ) - {TokenType.VAR}
@@ -369,7 +370,8 @@ def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
         with room_to_recurse():
             trees = SparkExpression().parser().parse(list(tokens), sql)
     except (SqlglotError, ValueError) as error:
-        problem = f"a statement is not Spark SQL{_reason(error)}{_place(error, sql)}"
+        found = f"{_reason(error)}{_place(error, sql)}{_meant(error, tokens, sql)}"
+        problem = f"a statement is not Spark SQL{found}"
         raise InvalidInputError("PROJSEG_BAD_SQL", problem) from error
     except RecursionError as error:
         raise too_deep() from error
@@ -440,12 +442,28 @@ def _reason(error: Exception) -> str:
 
 def _place(error: Exception, sql: str) -> str:
     """Return which character sqlglot met, if it says so."""
+    start = _start(error, sql)
+    return "" if start is None else f", at character {start + 1}"
+
+
+def _start(error: Exception, sql: str) -> int | None:
     found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     if not found.get("line") or not found.get("highlight"):
-        return ""
+        return None
     lines = sql.split("\n")[: found["line"] - 1]
     end = sum(len(line) + 1 for line in lines) + found["col"]
-    return f", at character {end - len(found['highlight']) + 1}"
+    return int(end - len(found["highlight"]))
+
+
+def _meant(error: Exception, tokens: Sequence[Token], sql: str) -> str:
+    """Propose a clause for the last word before the error that is nearly its name."""
+    start = _start(error, sql)
+    before = [t.text for t in tokens if start is not None and t.start <= start][-2:]
+    for word in reversed(before):
+        near = did_you_mean(word, _CLAUSES, 0.7)
+        if near and word.upper() not in _CLAUSES:
+            return f", after '{word}'{near}"
+    return ""
 
 
 def split_list(text: str) -> list[str]:

@@ -249,8 +249,9 @@ def _declared_texts(
         _refuse(
             "a projection", f"is declared by JSON that is nested more than {JSON_DEPTH_MAX} deep"
         )
-    if isinstance(declared, bool | int | float | list | None):
-        _refuse("a projection", f"is declared by {declared!r}; give an object or a Projection")
+    if not isinstance(declared, Mapping) and not hasattr(declared, "group_by"):
+        shown = str(declared)[:80]
+        _refuse("a projection", f"is declared by {shown!r}; give an object or a Projection")
     if not isinstance(declared, Mapping):
         return ProjectionTexts(
             declared.name,

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 
 _SHOWN: Final = 40  # characters of a text in a message
 _DEPTH_MAX: Final = 32
@@ -21,6 +21,24 @@ _OTHER_TABLES: Final = (
     "joins are for DuckDB, Polars or Spark, which read the table itself"
 )
 _EXISTS: Final = "write EXISTS as LEFT SEMI JOIN and NOT EXISTS as LEFT ANTI JOIN"
+_INSTEAD: Final = {
+    **{
+        verb: f"write Table.{verb.lower()}(...) in Python, `projseg {verb.lower()}` in the shell, "
+        "or the statement in Spark SQL"
+        for verb in ("DELETE", "UPDATE", "MERGE", "TRUNCATE", "VACUUM")
+    },
+    "INSERT": "write Table.append(rows) in Python, `projseg import` in the shell, or the statement "
+    "in Spark SQL",
+    "OPTIMIZE": "write Table.compact() in Python or `projseg compact` in the shell",
+    "CREATE": "write Table.create(...) or Table.create_view(...) in Python, or `projseg "
+    "create-view` in the shell",
+    "ALTER": "write Table.add_column, rename_column or drop_column in Python, or `projseg "
+    "add-column` and its like in the shell",
+    "DROP": "drop a table in the catalog or remove its folder; of views, write Table.view(name)"
+    ".drop() or `projseg drop-view`",
+    "SUMMARIZE": "write SELECT count(*), min(x), max(x) FROM t; `projseg describe` shows a table",
+}
+"""What does a statement's work, by its first word."""
 _BEGINNINGS: Final = (TokenType.SELECT, TokenType.FROM, TokenType.WITH)
 _CLAUSES: Final = (
     TokenType.SELECT,
@@ -83,7 +101,11 @@ def check_supported(sql: str, tokens: Sequence[Token], *, with_joins: bool) -> N
         PROJSEG_UNSUPPORTED_SQL.
     """
     if tokens[0].token_type not in _BEGINNINGS:
-        raise unsupported(sql, tokens[0].start, "a statement that does not begin with SELECT")
+        what = "a statement that does not begin with SELECT"
+        word = tokens[0].text.upper()
+        near = did_you_mean(word, ["SELECT", "FROM", "WITH"], 0.75)
+        remedy = _INSTEAD.get(word, f"{_REMEDY}{near}")
+        raise unsupported(sql, tokens[0].start, what, remedy)
     _Scan(sql, tokens, with_joins).check()
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions import tree
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.proofs.index_keys import AllOf, Keys, KeyTree, OneOf
-from projseg.errors import InvalidInputError, did_you_mean
+from projseg.errors import InvalidInputError, did_you_mean, listed
 from projseg.evaluation.rows import RowRange, Rows
 from projseg.maintenance.row_changes.affected_segments import AffectedSegment, Rewriting
 from projseg.maintenance.row_changes.delete_and_update import Corrected, rewrite
@@ -144,7 +144,7 @@ def _key_columns(
         )
     names = {name.casefold(): name for name in schema.names}
     keys = []
-    for given in map(str, on):
+    for given in map(str, listed("on", on)):
         name = names.get(given.casefold())
         if name is None or (name not in rows.column_names and has_rows):
             missing = "the table" if name is None else "the rows to merge; each needs its key"

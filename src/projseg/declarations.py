@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.sql_words import parse_type, quoted_name
 from projseg.algebra.projection.parse import parse_projection, parse_projections
-from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable
+from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable, listed
 from projseg.segment_format.format_limits import check_new_name
 from projseg.segment_format.indexes.index_kinds import (
     FPP_DEFAULT,
@@ -251,7 +251,7 @@ def declare_properties(
             normal,
             time_column=time_column,
         )
-        for declaration in projections
+        for declaration in listed("projections", projections)
     ]
     declared = TableProperties.declare(
         normal,
@@ -265,7 +265,7 @@ def declare_properties(
         ],
         properties=properties,
     )
-    found = tuple(declared_index(index, declared) for index in indexes)
+    found = tuple(declared_index(index, declared) for index in listed("indexes", indexes))
     check_indexes(found)
     return replace(declared, indexes=found or UNSET)
 

@@ -32,8 +32,8 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 CODES: Final[dict[str, str]] = {
     "PROJSEG_OVERFLOW": "A final value does not fit its result type.",
@@ -396,8 +396,35 @@ def error_class(name: str) -> type[ProjsegError] | None:
     return known if isinstance(known, type) and issubclass(known, ProjsegError) else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def listed(name: str, given: Any, code: str = "PROJSEG_BAD_ARGUMENT") -> list[Any]:
+    """Return the items of an argument that is a list, and refuse what is none.
+
+    Raises
+    ------
+    InvalidInputError
+        `code`.
+    """
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInputError(code, f"{name} is {str(given)[:80]!r}; give a list")
+    return list(given)
+
+
+def require_callable(name: str, given: Any) -> None:
+    """Refuse an argument that is neither a function nor left out.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    """
+    if given is not None and not callable(given):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"{name} is {str(given)[:80]!r}; give a function, or None"
+        )
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return `"; did you mean 'x'?"` for the nearest known name, or an empty string."""
     by_fold = {candidate.casefold(): candidate for candidate in known}
-    near = difflib.get_close_matches(str(name).casefold(), by_fold, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name).casefold(), by_fold, n=1, cutoff=cutoff)
     return f"; did you mean '{by_fold[near[0]]}'?" if near else ""

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.errors import InvalidInputError, did_you_mean
+from projseg.errors import InvalidInputError, did_you_mean, listed
 from projseg.segment_format.format_limits import check_new_name, name_problem
 from projseg.segment_format.logical_types import is_nested, normal_type, parse_type_name, type_name
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, check_indexes
@@ -115,13 +115,13 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         check_set(properties or {})
         for projection in projections:
             check_new_name("projection", projection.name)
-        _check_order(cluster_by)
+        order = _checked_order(cluster_by)
         declared = cls(
             table_id=uuid.uuid4().hex,
             columns=columns_of(schema),
             time_column=time_column,
             segment_granularity=segment_granularity,
-            cluster_by=tuple(cluster_by),
+            cluster_by=order,
             target_segment_rows=target_segment_rows,
             projections=tuple(projections),
             properties=dict(properties or {}),
@@ -268,18 +268,20 @@ def _shown(value: Any) -> str:
     return repr(list(value)) if isinstance(value, tuple) else repr(value)
 
 
-def _check_order(cluster_by: Iterable[str]) -> None:
+def _checked_order(cluster_by: Iterable[str]) -> tuple[str, ...]:
     _require(
         not isinstance(cluster_by, str),
         "PROJSEG_BAD_OPTION",
         f"clusterBy is the text {cluster_by!r}; give a list of columns, such as ['{cluster_by}']",
     )
-    for place, name in enumerate(cluster_by := tuple(cluster_by)):
+    names = listed("clusterBy", cluster_by, "PROJSEG_BAD_OPTION")
+    for place, name in enumerate(names):
         _require(
-            name not in cluster_by[:place],
+            name not in names[:place],
             "PROJSEG_DUPLICATE_NAME",
             f"clusterBy names the column {name!r} twice; name each once",
         )
+    return tuple(names)
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:

@@ -207,7 +207,8 @@ def described(version: TableInspection | None, text: str, explained: _Explained)
     if version is None or shown is None:
         raise bad_sql(
             f"'{text.strip()}' is no statement that projseg knows; write EXPLAIN [ANALYZE] SELECT "
-            "..., DESCRIBE t, SHOW PROJECTIONS, SHOW COLUMNS or SHOW SEGMENTS"
+            "..., DESCRIBE t, SHOW PROJECTIONS, SHOW COLUMNS or SHOW SEGMENTS. Catalog."
+            "tables() lists tables, and Table.history() versions"
         )
     what = shown["what"].upper()
     if what == "COLUMNS":
