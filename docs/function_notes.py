@@ -38,7 +38,7 @@ FUNCTIONS = {
         ("sha2", "sha2(text, bits)", "The same by SHA-2 of 224, 256, 384 or 512 bits; 0 means 256, other bits give null.", "sha2('abc', 224)"),
         ("crc32", "crc32(text)", "The CRC-32 of the same bytes, bigint.", "crc32('abc')"),
         ("ascii", "ascii(text)", "The number of the first character; 0 of an empty text.", "ascii('é')"),
-        ("base64", "base64(binary)", "A binary, or a text's UTF-8, in base 64 without line ends.", "base64('abc')"),
+        ("base64", "base64(binary)", "A binary, or a text's UTF-8, in base 64, in lines of 76 characters.", "base64('abc')"),
         ("unhex", "unhex(text)", "The binary that hexadecimal digits stand for; null if others are among them.", "unhex('4142')"),
         ("bin", "bin(n)", "The binary digits of a bigint.", "bin(-3)"),
         ("hash", "hash(a, …)", "Spark's Murmur3 hash, int; a null changes nothing.", "hash('abc', 1, NULL)"),

@@ -88,6 +88,9 @@ def test_a_word_of_sql_is_a_name_or_refused(type_text, tmp_path):
         ("1 < 2 << 1", True),
         ("-7 >>> 1", 2147483644),
         ("least(NULL, NULL)", None),
+        ("length(base64(repeat('a', 200)))", 274),
+        ("length(base64(repeat('a', 57)))", 76),
+        ("base64('')", ""),
     ],
 )
 def test_a_spelling_of_spark(text, value, tmp_path):

@@ -126,7 +126,9 @@ def _first_code(text: str) -> int:
 
 
 def _in_base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
+    """Return lines of 76 characters, as MIME and Spark have them."""
+    text = base64.b64encode(value).decode()
+    return "\r\n".join(text[at : at + 76] for at in range(0, len(text), 76))
 
 
 def _from_hex(text: str) -> bytes | None:
