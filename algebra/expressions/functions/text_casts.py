@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import numpy as np
@@ -179,7 +179,17 @@ def may_be_written(array: pa.Array, wanted: pa.DataType) -> NDArray[np.bool_]:
 
 def _decimals(text: pa.Array, wanted: pa.DataType) -> pa.Array:
     _require(pc.match_substring_regex(text, _NUMBER), text, wanted)
-    return _by_distinct(text, wanted, lambda written: _rounded(Decimal(written), wanted))
+
+    def convert(written: str | None) -> Decimal | None:
+        if written is None:
+            return None
+        try:
+            value = Decimal(written)
+        except InvalidOperation as error:  # an exponent of twenty digits
+            raise _refused(written, wanted) from error
+        return _rounded(value, wanted)
+
+    return _by_distinct(text, wanted, convert)
 
 
 def double_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
