@@ -8,7 +8,7 @@ tenant's roots.
 
 from __future__ import annotations
 
-import glob
+import fnmatch
 import ipaddress
 import os
 import socket
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -106,14 +106,15 @@ class AllowedPlaces:
                 f"baseDir '{base[:200]}' is no absolute path of a folder on this machine",
             )
         folder = self._resolved(base)
-        if names is None:
-            found = glob.iglob(str(pattern), root_dir=folder, recursive=True)
-            names = sorted(name for name in found if (folder / name).is_file())
-            if not names:
-                raise InvalidInputError(
-                    "PROJSEG_BAD_INPUT_FILE", f"no file of {base} matches '{pattern}'"
-                )
-        return [str(self._resolved(folder / name)) for name in names]
+        if names is not None:
+            return [_regular(self._resolved(folder / name)) for name in names]
+        parts = PurePath(str(pattern)).parts
+        paths = sorted(path for path in self._matching(folder, parts, set()) if path.is_file())
+        if not paths:
+            raise InvalidInputError(
+                "PROJSEG_BAD_INPUT_FILE", f"no file of {base} matches '{pattern}'"
+            )
+        return list(dict.fromkeys(str(self._resolved(path)) for path in paths))
 
     def address(self, url: str) -> Address:
         """Return where a request for a URL may go.
@@ -142,6 +143,33 @@ class AllowedPlaces:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return Address(parts.scheme, host, port, _public_ip(host, port), target)
 
+    def _matching(
+        self, folder: Path, parts: Sequence[str], seen: set[tuple[Path, int]]
+    ) -> Iterator[Path]:
+        """Yield what matches the parts of a pattern below a folder; a loop of links is walked once.
+
+        As in `glob`, a part that does not begin with a dot matches no name that does.
+        """
+        key = (self._resolved(folder), len(parts))
+        if not parts or key in seen:
+            return
+        seen.add(key)
+        part, rest = parts[0], parts[1:]
+        entries = [Path(entry) for entry in os.scandir(folder)]
+        if part == "**":
+            yield from self._matching(folder, rest or ("*",), seen)
+            for entry in entries:
+                if entry.is_dir() and not entry.name.startswith("."):
+                    yield from self._matching(entry, parts, seen)
+            return
+        for entry in entries:
+            is_shown = part.startswith(".") or not entry.name.startswith(".")
+            if is_shown and fnmatch.fnmatchcase(entry.name, part):
+                if not rest:
+                    yield entry
+                elif entry.is_dir():
+                    yield from self._matching(entry, rest, seen)
+
     def _resolved(self, path: str | Path) -> Path:
         found = Path(os.path.realpath(path))
         if not any(found.is_relative_to(os.path.realpath(root)) for root in self.roots):
@@ -151,6 +179,15 @@ class AllowedPlaces:
                 f"({', '.join(self.roots) or 'none are set'}); allow its folder, also in {ROOTS}",
             )
         return found
+
+
+def _regular(path: Path) -> str:
+    """Refuse a pipe, whose other end may never write, and a device."""
+    if path.exists() and not path.is_file():
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE", f"{path} is a directory, a pipe or a device; name a file"
+        )
+    return str(path)
 
 
 def _setting(name: str, separator: str) -> Iterator[str]:

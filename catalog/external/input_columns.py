@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Self, TextIO
 
 import pyarrow as pa
 
 from projseg.algebra.expressions.sql_words import parse_type
+from projseg.catalog.external.readings import TextForm, check_names
+from projseg.catalog.external.typed_columns import HAS_ZONE, TIMES, Casts
 from projseg.errors import InvalidInputError, ProjsegError, StorageError, did_you_mean
-from projseg.segment_format.logical_types import TIMESTAMP, normal_type, type_name
+from projseg.segment_format.logical_types import (
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    normal_type,
+    type_name,
+)
 
 FAIL: Final = "fail"
 SKIP: Final = "skip"
@@ -31,15 +38,23 @@ class BadLines:
         The most bad lines of an import.
     advice : str
         What the refusal of the first says besides.
+    keeps_codes : bool
+        Whether a value is refused with the error of Spark's CAST.
     """
 
     def __init__(
-        self, on_error: str = FAIL, most: int | None = None, advice: str = _ADVICE
+        self,
+        on_error: str = FAIL,
+        most: int | None = None,
+        advice: str = _ADVICE,
+        *,
+        keeps_codes: bool = False,
     ) -> None:
         self.count = 0
         self._on_error = on_error
         self._most = most
         self._advice = advice
+        self._keeps_codes = keeps_codes
         self._file: TextIO | None = None
 
     def __enter__(self) -> Self:
@@ -92,6 +107,46 @@ class BadLines:
             report = {"file": path, "line": number, "reason": reason, "text": text}
             self._file.write(json.dumps(report, ensure_ascii=False) + "\n")
 
+    def add_value(
+        self, path: str, number: int, line: bytes, field: pa.Field, text: str, casts: Casts
+    ) -> None:
+        """Take a line for a value that is not of its column.
+
+        Parameters
+        ----------
+        path, number, line
+            As of `add`.
+        field : Field
+            The column.
+        text : str
+            The value.
+        casts : Casts
+            What did not convert it.
+
+        Raises
+        ------
+        ProjsegError
+            As of `add`.
+        """
+        if self._keeps_codes:
+            error = casts.error(text, field.type)
+            where = f"{path}, line {number}, column '{field.name}'"
+            raise type(error)(error.code, f"{where}: {error.message}")
+        hint = f"name a type with --type {field.name}=..."
+        problem = f"'{text[:_SHOWN]}'"
+        if field.type in TIMES:
+            if field.type == TIMESTAMP_NTZ and re.search(HAS_ZONE, text):
+                problem += " has a zone offset"
+            hint = "say --time-unit or --time-format, or --cut-times for parts of microseconds"
+        elif pa.types.is_decimal(field.type) or pa.types.is_floating(field.type):
+            hint += " or --decimal-point"
+        self.add(
+            path,
+            number,
+            line,
+            f"column '{field.name}' does not fit {type_name(field.type)} ({problem}); {hint}",
+        )
+
 
 def table_schema(
     found: pa.Schema, asked_types: Sequence[str], time_column: str | None
@@ -109,17 +164,42 @@ def table_schema(
         `column=type` with Spark's names of types.
     time_column : str or None
         The table's time column.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_TYPE naming the column.
     """
     asked = dict(_asked_type(text, found) for text in asked_types)
-    fields = []
-    for field in found:
+    return pa.schema([(f.name, asked.get(f.name) or _stored(f, time_column)) for f in found])
+
+
+def _stored(field: pa.Field, time_column: str | None) -> pa.DataType:
+    try:
         stored = normal_type(field.type)
-        if pa.types.is_null(stored):
-            stored = pa.string()
-        if field.name == time_column and pa.types.is_string(stored):
-            stored = TIMESTAMP
-        fields.append(pa.field(field.name, asked.get(field.name, stored)))
-    return pa.schema(fields)
+        if not pa.types.is_null(stored):
+            type_name(stored)
+    except ProjsegError as error:
+        raise type(error)(
+            error.code,
+            f"column '{field.name}': {error.message}; leave it out with --exclude {field.name}, or "
+            f"say --type {field.name}=string",
+        ) from error
+    if pa.types.is_null(stored):
+        stored = pa.string()
+    is_time = time_column is not None and field.name.lower() == time_column.lower()
+    return TIMESTAMP if is_time and pa.types.is_string(stored) else stored
+
+
+def merged_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """Return the columns of several files; the first that has a column says its type."""
+    fields: dict[str, pa.Field] = {}
+    for schema in schemas:
+        for one in schema:
+            known = fields.setdefault(one.name.lower(), one)
+            if pa.types.is_null(known.type):
+                fields[one.name.lower()] = one.with_name(known.name)
+    return pa.schema(list(fields.values()))
 
 
 def check_types(asked_types: Sequence[str], schema: pa.Schema) -> None:
@@ -141,19 +221,20 @@ def check_types(asked_types: Sequence[str], schema: pa.Schema) -> None:
 
 
 def _asked_type(text: str, found: pa.Schema) -> tuple[str, pa.DataType]:
-    name, mark, type_text = text.partition("=")
-    if not mark or name not in found.names:
+    asked, mark, type_text = text.partition("=")
+    name = next((name for name in found.names if name.lower() == asked.lower()), None)
+    if not mark or name is None:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_COLUMN",
             f"--type '{text}' is not COLUMN=TYPE with a column of the file"
-            f"{did_you_mean(name, found.names) if mark else ''}; its columns are "
+            f"{did_you_mean(asked, found.names) if mark else ''}; its columns are "
             f"{', '.join(found.names[:12])}{', ...' if len(found.names) > 12 else ''}",
         )
     return name, parse_type(type_text)
 
 
 def cast_batches(
-    path: str, batches: pa.RecordBatchReader, target: pa.Schema
+    path: str, batches: pa.RecordBatchReader, target: pa.Schema, form: TextForm
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches by name in `target`'s types; a column that the file lacks is null.
 
@@ -162,17 +243,29 @@ def cast_batches(
     InvalidInputError
         PROJSEG_BAD_INPUT_FILE naming the file, the column and the value that does not fit.
     """
-    check_columns(path, batches.schema, target)
+    casts = Casts(form.values)
+    names = [form.name(name) for name in batches.schema.names]
+    kept = [name for name in names if name is not None]
+    check_names(path, kept)
+    check_columns(path, kept, target)
+    own = {name.lower(): place for place, name in enumerate(names) if name is not None}
+    before = 0
     try:
         for batch in batches:
-            yield pa.RecordBatch.from_arrays(
-                [_cast_column(path, batch, field) for field in target], schema=target
-            )
+            columns = []
+            for field in target:
+                place = own.get(field.name.lower())
+                if place is None:
+                    columns.append(pa.nulls(batch.num_rows, field.type))
+                else:
+                    columns.append(_cast(path, batch.column(place), field, casts, before))
+            before += batch.num_rows
+            yield pa.RecordBatch.from_arrays(columns, schema=target)
     except (pa.ArrowInvalid, OSError) as error:
         raise bad_file(path, error) from error
 
 
-def check_columns(path: str, found: pa.Schema, target: pa.Schema) -> None:
+def check_columns(path: str, found: Sequence[str], target: pa.Schema) -> None:
     """Refuse a file with a column that a table lacks.
 
     Raises
@@ -180,28 +273,40 @@ def check_columns(path: str, found: pa.Schema, target: pa.Schema) -> None:
     InvalidInputError
         PROJSEG_BAD_INPUT_FILE.
     """
-    unknown = [name for name in found.names if name not in target.names]
-    if unknown:
-        raise InvalidInputError(
-            "PROJSEG_BAD_INPUT_FILE",
-            f"{path} has a column '{unknown[0]}' that the table lacks"
-            f"{did_you_mean(unknown[0], target.names)}",
-        )
+    known = {name.lower() for name in target.names}
+    if (unknown := next((name for name in found if name.lower() not in known), None)) is not None:
+        raise unknown_column(path, unknown, target)
 
 
-def _cast_column(path: str, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    index = batch.schema.get_field_index(field.name)
-    if index < 0:
-        return pa.nulls(batch.num_rows, field.type)
-    column = batch.column(index)
+def unknown_column(where: str, name: str, target: pa.Schema) -> InvalidInputError:
+    """Return the error for a column that a table lacks."""
+    return InvalidInputError(
+        "PROJSEG_BAD_INPUT_FILE",
+        f"{where} has a column '{name}' that the table lacks{did_you_mean(name, target.names)}; "
+        f"add it with --merge-schema, leave it out with --exclude {name}, or say which it is with "
+        f"--rename {name}=...",
+    )
+
+
+def _cast(path: str, array: pa.Array, field: pa.Field, casts: Casts, before: int) -> pa.Array:
     try:
-        return column if column.type == field.type else column.cast(field.type)
+        column = casts.arrow(array, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        is_time = pa.types.is_timestamp(array.type)
+        hint = "cut it with --cut-times" if is_time else f"name a type with --type {field.name}=..."
         raise InvalidInputError(
             "PROJSEG_BAD_INPUT_FILE",
             f"{path}: column '{field.name}' does not fit {type_name(field.type)} "
-            f"({str(error).splitlines()[0]}); name a type with --type {field.name}=...",
+            f"({str(error).splitlines()[0]}); {hint}",
         ) from error
+    if column.bad is not None:
+        row = int(column.bad.argmax())
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE",
+            f"{path}, row {before + row + 1}: column '{field.name}' does not fit "
+            f"{type_name(field.type)} ('{array[row]}'); say --time-unit or --time-format",
+        )
+    return column.values
 
 
 def bad_file(path: str, error: Exception) -> InvalidInputError:
@@ -210,7 +315,7 @@ def bad_file(path: str, error: Exception) -> InvalidInputError:
     if isinstance(error, FileNotFoundError):
         problem = "there is no such file; check the path"
     elif isinstance(error, UnicodeDecodeError):
-        problem = "it is not text in UTF-8; convert it, or say its format"
+        problem = "it is not text in UTF-8; say its --encoding or --format"
     return InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{path} cannot be read: {problem}")
 
 

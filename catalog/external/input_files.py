@@ -5,13 +5,22 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from projseg.catalog.external.input_columns import BadLines, bad_file, cast_batches
-from projseg.catalog.external.text_files import STDIN, TextFile, TextForm
+from projseg.catalog.external.input_columns import (
+    BadLines,
+    bad_file,
+    cast_batches,
+    merged_schema,
+)
+from projseg.catalog.external.readings import TextForm, check_names
+from projseg.catalog.external.text_blocks import STDIN
+from projseg.catalog.external.text_files import TextFile
 from projseg.errors import InvalidInputError
 from projseg.memory.forks import cached_property
 
@@ -19,6 +28,7 @@ _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _KINDS: Final = {
     ".parquet": "parquet",
     ".csv": "csv",
+    ".tsv": "tsv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
@@ -31,7 +41,7 @@ class Sources:
     Parameters
     ----------
     paths : sequence of str
-        The files; `-` is standard input.
+        The files, and folders of files; `-` is standard input.
     kind : str or None
         What they hold; None: their endings tell it.
     form : TextForm
@@ -44,32 +54,59 @@ class Sources:
     """
 
     def __init__(self, paths: Sequence[str], kind: str | None, form: TextForm) -> None:
-        self._paths = paths
+        self._paths = [file for path in paths for file in _files_of(path, kind)]
         self._form = form
-        stored = [stored_bytes(path) for path in paths if path != STDIN]
-        self._kinds = [kind_of(path, kind) for path in paths]
-        self.byte_count = sum(stored) if len(stored) == len(paths) else None
+        stored = [stored_bytes(path) for path in self._paths if path != STDIN]
+        self._kinds = [kind_of(path, kind) for path in self._paths]
+        self.byte_count = sum(stored) if len(stored) == len(self._paths) else None
+        self.notes: list[str] = []
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the first file, as they are guessed."""
-        return self._first.schema
+        """The columns of the first file that is not empty, as they are guessed."""
+        return self._schema(self._first[0], self._first[1])
+
+    @property
+    def all_columns(self) -> pa.Schema:
+        """The columns of all files; of standard input only where it is first."""
+        place, file = self._first
+        rest = range(place + 1, len(self._paths))
+        later = ((n, self._opened(n, _ignore)) for n in rest if self._paths[n] != STDIN)
+        schemas = (self._schema(*one) for one in later if not _is_empty(one[1]))
+        return merged_schema(chain([self._schema(place, file)], schemas))
 
     @cached_property
-    def _first(self) -> TextFile | pa.RecordBatchReader:
-        return self._opened(0, lambda _: None)
+    def _first(self) -> tuple[int, TextFile | pa.RecordBatchReader]:
+        for place in range(len(self._paths)):
+            file = self._opened(place, _ignore)
+            if not _is_empty(file):
+                return place, file
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE", f"{self._paths[0]} is empty; give a file with rows"
+        )
 
     def rows(
         self, schema: pa.Schema, bad: BadLines, advance: Callable[[int], None]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all files in a table's columns; standard input can be read once."""
-        for place, path in enumerate(self._paths):
-            is_open = path == STDIN and place == 0
-            file = self._first if is_open else self._opened(place, advance)
+        start, first = self._first
+        for place in range(start, len(self._paths)):
+            path = self._paths[place]
+            is_open = path == STDIN and place == start
+            file = first if is_open else self._opened(place, advance)
             if isinstance(file, TextFile):
+                self.notes += [f"{path}: {note}" for note in file.notes]
                 yield from file.rows(schema, bad)
             else:
-                yield from cast_batches(path, file, schema)
+                yield from cast_batches(path, file, schema, self._form)
+
+    def _schema(self, place: int, file: TextFile | pa.RecordBatchReader) -> pa.Schema:
+        if isinstance(file, TextFile):
+            return file.schema
+        named = [(self._form.name(field.name), field.type) for field in file.schema]
+        kept = [(name, kind) for name, kind in named if name is not None]
+        check_names(self._paths[place], [name for name, _ in kept])
+        return pa.schema(kept)
 
     def _opened(
         self, place: int, advance: Callable[[int], None]
@@ -77,7 +114,45 @@ class Sources:
         path, (kind, compression) = self._paths[place], self._kinds[place]
         if kind == "parquet":
             return open_parquet(path, advance)
-        return TextFile(path, kind, compression, self._form, advance)
+        form = self._form
+        if kind == "tsv" and form.delimiter is None:
+            form = replace(form, delimiter="\t")
+        return TextFile(path, "json" if kind == "json" else "csv", compression, form, advance)
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+def _is_empty(file: TextFile | pa.RecordBatchReader) -> bool:
+    return isinstance(file, TextFile) and file.is_empty
+
+
+def _files_of(path: str, kind: str | None) -> list[str]:
+    """Return a file, or the files below a folder whose endings tell what they hold.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INPUT_FILE for a folder without any.
+    """
+    if path == STDIN or not os.path.isdir(path):
+        return [path]
+    found = []
+    for folder, inner, names in os.walk(path):
+        inner[:] = sorted(name for name in inner if not name.startswith((".", "_")))
+        found += [
+            os.path.join(folder, name)
+            for name in sorted(names)
+            if not name.startswith((".", "_")) and (kind or _ending(name)[0] in _KINDS)
+        ]
+    if not found:
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE",
+            f"{path} is a directory without files that end in {', '.join(_KINDS)}; name files, or "
+            "say their --format",
+        )
+    return found
 
 
 def stored_bytes(path: str) -> int:
@@ -86,22 +161,23 @@ def stored_bytes(path: str) -> int:
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_INPUT_FILE if there is no such file, or it is a directory.
+        PROJSEG_BAD_INPUT_FILE if there is no such file, or it is a pipe or a device.
     """
     try:
         status = os.stat(path)
     except OSError as error:
         raise bad_file(path, error) from error
-    if stat.S_ISDIR(status.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InvalidInputError(
             "PROJSEG_BAD_INPUT_FILE",
-            f"{path} is a directory; name the files in it, such as {path.rstrip('/')}/*.parquet",
+            f"{path} is a directory, a pipe or a device; name files, and send a pipe to standard "
+            f"input as {STDIN}",
         )
     return status.st_size
 
 
 def kind_of(path: str, asked: str | None = None) -> tuple[str, str | None]:
-    """Return what a file holds, `parquet`, `csv` or `json`, and Arrow's name of its compression.
+    """Return what a file holds, a value of `_KINDS`, and Arrow's name of its compression.
 
     Parameters
     ----------
@@ -115,16 +191,22 @@ def kind_of(path: str, asked: str | None = None) -> tuple[str, str | None]:
     InvalidInputError
         PROJSEG_UNKNOWN_FILE_TYPE.
     """
-    stem, ending = os.path.splitext(path)
-    compression = _COMPRESSIONS.get(ending.lower())
-    kind = asked or _KINDS.get((os.path.splitext(stem)[1] if compression else ending).lower())
+    ending, compression = _ending(path)
+    kind = asked or _KINDS.get(ending)
     if kind is None:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_FILE_TYPE",
-            f"cannot tell what '{path}' holds; its name must end in .parquet, .csv, .json or "
-            ".jsonl, the text ones also with .gz, .bz2 or .zst, or --format say it",
+            f"cannot tell what '{path}' holds; its name must end in .parquet, .csv, .tsv, "
+            ".json or .jsonl, the text ones also with .gz, .bz2 or .zst, or --format say it",
         )
     return kind, compression
+
+
+def _ending(path: str) -> tuple[str, str | None]:
+    """Return the ending that tells what a file holds, and Arrow's name of its compression."""
+    stem, ending = os.path.splitext(path)
+    compression = _COMPRESSIONS.get(ending.lower())
+    return (os.path.splitext(stem)[1] if compression else ending).lower(), compression
 
 
 def open_parquet(path: str, advance: Callable[[int], None]) -> pa.RecordBatchReader:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -22,14 +22,15 @@ from projseg.algebra.expressions.tree import Expression
 from projseg.catalog.external.allowed_places import AllowedPlaces, fetched
 from projseg.catalog.external.input_columns import BadLines, bad_file
 from projseg.catalog.external.input_files import kind_of, open_parquet
-from projseg.catalog.external.text_files import TextFile, TextForm
+from projseg.catalog.external.readings import TextForm
+from projseg.catalog.external.text_files import TextFile
+from projseg.catalog.external.typed_columns import ValueForm
 from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.spec.table_spec import FilesSpec, HttpSpec, InlineSpec, SparkSpec, TableSpec
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.segment_format.cast_arrays import cast_array
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 
-_LIST_DELIMITER: Final = "\x01"
 _TABS: Final = {"tsv": "\t"}
 _ENDINGS: Final = (".gz", ".bz2", ".zst")
 _INLINE: Final = "inline data"
@@ -73,17 +74,19 @@ def read_source(
             f"a definition of type {spec.type} is kept, and this release does not read it",
         )
     source = _Source(spec, properties, places, timezone)
-    inputs = source.inputs()
+    inputs = ((one, source.opened(one)) for one in source.inputs())
     first = next(inputs, None)
+    while first is not None and _is_empty(first[1]) and not spec.columns:
+        first = next(inputs, None)
     if first is None:
-        raise InvalidInputError("PROJSEG_BAD_INPUT_FILE", "no file is named; name one")
-    opened = source.opened(first)
-    schema = source.schema(opened)
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE", "no file with rows is named, and no columns; name one of them"
+        )
+    schema = source.schema(first[1])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield from source.rows(first, opened, schema)
-        for one in inputs:
-            yield from source.rows(one, source.opened(one), schema)
+        for one, opened in chain([first], inputs):
+            yield from source.rows(one, opened, schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -201,6 +204,12 @@ class _Source:
             columns=tuple(names) or None,
             skipped_lines=properties.skip_rows or 0,
             declared=self._declared if names else None,
+            values=ValueForm(
+                timezone=timezone,
+                is_sparks=True,
+                list_delimiter=properties.list_delimiter or ValueForm.list_delimiter,
+            ),
+            leaves_others=True,
         )
         self._kind = {"tsv": "csv"}.get(form, form)
 
@@ -253,33 +262,29 @@ class _Source:
         self, one: _Input, opened: TextFile | pa.RecordBatchReader, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         """Yield a file's rows in the types of the schema."""
-        folded = {name.casefold(): name for name in opened.schema.names}
-        own = {
-            field.name: found
-            for field in schema
-            if (found := folded.get(field.name.casefold())) is not None
-        }
+        folded = {name.lower(): name for name in opened.schema.names}
+        own = {field.name: folded.get(field.name.lower()) for field in schema}
+        if len(folded) and not any(own.values()) and self._kind != "json":
+            raise InvalidInputError(
+                "PROJSEG_BAD_INPUT_FILE",
+                f"{one.name} has none of the columns {', '.join(own)[:200]}, but "
+                f"{', '.join(map(repr, opened.schema.names[:12]))}; mend its names or the columns",
+            )
+        if isinstance(opened, TextFile):
+            bad = BadLines(advice=_ADVICE, keeps_codes=True)
+            yield from opened.rows(schema, bad, nulls_bad=self._is_null_where_bad)
+            return
         number = 1
-        for batch in self._batches(opened):
+        for batch in opened:
             columns = []
             for field in schema:
-                found = own.get(field.name)
+                found = own[field.name]
                 if found is None:
                     columns.append(pa.nulls(batch.num_rows, field.type))
                 else:
                     columns.append(self._column(batch.column(found), field, one, number))
             number += batch.num_rows
             yield pa.record_batch(columns, schema=schema)
-
-    def _batches(self, opened: TextFile | pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        if not isinstance(opened, TextFile):
-            yield from opened
-            return
-        target = opened.schema
-        if self._kind == "csv":
-            # Texts are cast by Spark's rules, and not as a guess of the first lines has them.
-            target = pa.schema([(name, pa.string()) for name in target.names])
-        yield from opened.rows(target, BadLines(advice=_ADVICE))
 
     def _column(self, array: pa.Array, field: pa.Field, one: _Input, number: int) -> pa.Array:
         """Return values in a column's type; `number` is that of the first row in the file."""
@@ -314,8 +319,6 @@ class _Source:
             return array
         if pa.types.is_null(found):
             return pa.nulls(len(array), wanted)
-        if pa.types.is_list(wanted) and found == pa.string():
-            return self._list(array, wanted)
         if is_nested(found) or is_nested(wanted):
             try:
                 return array.cast(wanted)
@@ -331,15 +334,6 @@ class _Source:
             self._casts[key] = bind(text, pa.schema([("x", found)]), timezone=self._timezone)
         return evaluate(self._casts[key], {"x": array}, len(array))
 
-    def _list(self, array: pa.Array, wanted: pa.DataType) -> pa.Array:
-        """Return texts parted at the delimiter of lists, their items in the items' type."""
-        parts = pc.split_pattern(array, self._properties.list_delimiter or _LIST_DELIMITER)
-        items = self._cast(parts.flatten(), pa.string(), wanted.value_type)
-        lengths = pc.fill_null(pc.list_value_length(parts), 0)
-        ends = pc.cumulative_sum(lengths.cast(pa.int32()))
-        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-        return pa.ListArray.from_arrays(offsets, items, type=wanted, mask=array.is_null())
-
 
 def _user_of(found: HttpSpec) -> tuple[str, str] | None:
     if found.user_name is UNSET:
@@ -351,6 +345,10 @@ def _user_of(found: HttpSpec) -> tuple[str, str] | None:
             f"the environment has no variable '{variable}', which holds the password",
         )
     return found.user_name, os.environ.get(variable, "") if variable else ""
+
+
+def _is_empty(opened: TextFile | pa.RecordBatchReader) -> bool:
+    return isinstance(opened, TextFile) and opened.is_empty
 
 
 def _ignore(_: int) -> None:

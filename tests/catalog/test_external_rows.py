@@ -195,7 +195,7 @@ def test_times_are_of_the_session_and_values_are_cast_as_spark_casts_them(catalo
     found = catalog.external(timezone="Europe/Berlin", **text).read_all()["t"].to_pylist()
     assert found == [datetime.datetime(2024, 3, 31, 1, 30, tzinfo=datetime.UTC)]
     bad = {**text, "data": "1\n2\nx\n4", "schema": "t BIGINT"}
-    with pytest.raises(EvaluationError, match="row 3, column 't'"):
+    with pytest.raises(EvaluationError, match="line 3, column 't'"):
         catalog.external(**bad).read_all()
     assert catalog.external(**bad, onError="null").read_all()["t"].to_pylist() == [1, 2, None, 4]
     broken = {**text, "data": "1,2\n3\n", "schema": "a INT, b INT"}

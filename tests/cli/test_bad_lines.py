@@ -11,7 +11,7 @@ from scale import tries
 from typer.main import get_command
 
 import projseg
-from projseg.catalog.external import text_files
+from projseg.catalog.external import text_blocks
 from projseg.cli import app, main
 
 FAULTS = {
@@ -53,7 +53,7 @@ def written(kind, random_, count):
 def test_good_lines_are_rows_and_bad_ones_are_told_by_number(tmp_path, monkeypatch, capsys, kind):
     for seed in range(tries(8)):
         random_ = random.Random(seed)
-        monkeypatch.setattr(text_files, "BLOCK_BYTES", random_.choice([64, 1000, 1 << 20]))
+        monkeypatch.setattr(text_blocks, "BLOCK_BYTES", random_.choice([64, 1000, 1 << 20]))
         lines, bad, good = written(kind, random_, random_.randrange(30, 200))
         text = random_.choice(["\n", "\r\n"]).join(lines) + random_.choice(["", "\n"])
         path = tmp_path / f"{seed}.{kind}"

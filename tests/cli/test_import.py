@@ -192,9 +192,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path, monkeypatch, capsys, existi
     good = edits(tmp_path / "a.json")
     if existing:
         assert run(monkeypatch, arguments(tmp_path / "t", good)) == 0
+    (tmp_path / "none").mkdir()
     for file, words in [
         (tmp_path / "none.parquet", "no such file; check the path"),
-        (tmp_path, "is a directory"),
+        (tmp_path / "none", "is a directory without files"),
     ]:
         assert run(monkeypatch, ["projseg", "import", tmp_path / "t", good, file]) == 1
         error = capsys.readouterr().err

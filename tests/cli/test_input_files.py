@@ -10,10 +10,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from projseg.catalog.external import text_files
+from projseg.catalog.external import text_blocks
 from projseg.catalog.external.input_columns import BadLines, table_schema
 from projseg.catalog.external.input_files import Sources, stored_bytes
-from projseg.catalog.external.text_files import TextForm
+from projseg.catalog.external.readings import TextForm
 from projseg.errors import InvalidInputError
 from projseg.segment_format.logical_types import type_name
 
@@ -122,7 +122,7 @@ def test_times_of_whole_seconds_in_json_keep_their_zone(tmp_path, name, texts, k
 
 
 def test_a_time_with_a_zone_after_times_without_is_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 64)
     path = tmp_path / "a.json"
     times = ["2024-05-01T08:00:00"] * 20 + ["2024-05-01T08:00:00Z"]
     path.write_text("".join(json.dumps({"t": time}) + "\n" for time in times))

@@ -13,7 +13,7 @@ import projseg
 from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.catalog.external.input_columns import BadLines
 from projseg.catalog.external.input_files import Sources
-from projseg.catalog.external.text_files import TextForm
+from projseg.catalog.external.readings import TextForm
 from projseg.cli.output import Found, previewed
 from projseg.cli.shared_arguments import Args, IsPreview, OptionGroup, content_of
 from projseg.errors import InvalidInputError

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +18,8 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 import projseg
 from projseg.catalog.external.input_columns import FAIL, SKIP, BadLines, check_types, table_schema
 from projseg.catalog.external.input_files import Sources
-from projseg.catalog.external.text_files import TextForm
+from projseg.catalog.external.readings import TextForm
+from projseg.catalog.external.typed_columns import ValueForm
 from projseg.cli.declaration_verbs import parse_declarations
 from projseg.cli.output import (
     Ended,
@@ -42,14 +45,15 @@ from projseg.errors import InvalidInputError
 from projseg.maintenance.row_changes.delete_and_update import Corrected
 from projseg.segment_format.logical_types import type_name
 
-Format = Literal["parquet", "csv", "json"]
+Format = Literal["parquet", "csv", "tsv", "json"]
+TimeUnit = Literal["s", "ms", "us", "ns"]
 _ASCII_MAX: Final = 127
 
 Files = Annotated[
     list[str],
     typer.Argument(
-        help="Parquet, CSV, JSON lines or arrays; text also as .gz, .bz2 or .zst; - is standard "
-        "input."
+        help="Parquet, CSV, JSON lines or arrays, and folders of them; text also as .gz, .bz2 or "
+        ".zst; - is standard input."
     ),
 ]
 
@@ -89,7 +93,7 @@ def load(
         typer.Option("--type", help="COLUMN=TYPE, a type of Spark SQL; default: as found."),
     ] = None,
     format: Annotated[Format | None, "What the files hold; default: their endings."] = None,
-    delimiter: Annotated[str, "Between the values of a line of CSV."] = ",",
+    delimiter: Annotated[str | None, "Between the values of a line of CSV; default: ,."] = None,
     header: Annotated[
         bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
     ] = True,
@@ -97,6 +101,21 @@ def load(
         list[str] | None, "A text of CSV that means null; default: empty, NULL, N/A ..."
     ] = None,
     quote: Annotated[str, "Around values of CSV."] = '"',
+    encoding: Annotated[
+        str | None, "Of text, as Python calls it, such as latin-1; default: UTF-8."
+    ] = None,
+    time_unit: Annotated[
+        TimeUnit | None, "Of numbers that are times since 1970; default: s, as SQL's CAST."
+    ] = None,
+    time_format: Annotated[
+        str | None, "Of times and dates that are texts, such as %d.%m.%Y; default: ISO 8601."
+    ] = None,
+    decimal_point: Annotated[str, "Of numbers in CSV."] = ".",
+    cut_times: Annotated[bool, "Cut times that are finer than microseconds."] = False,
+    exclude: Annotated[list[str] | None, "A column of the files that is left out."] = None,
+    rename: Annotated[
+        list[str] | None, "OLD=NEW, a column of the files and its name in the table."
+    ] = None,
     sample: Annotated[
         int | None,
         typer.Option("--sample", min=1, help="Show the columns and so many rows; write nothing."),
@@ -119,10 +138,22 @@ def load(
     contradicts what it declares is an error, and nothing is appended.
     """
     form = TextForm(
-        delimiter=_one_character("--delimiter", delimiter),
+        delimiter=None if delimiter is None else _one_character("--delimiter", delimiter),
         quote=_one_character("--quote", quote) if quote else "",
         has_header=header,
         nulls=tuple(null) if null else None,
+        encoding=_known_encoding(encoding),
+        renames=_renames(rename or ()),
+        texts=frozenset(
+            text[: -len("=string")] for text in types or () if text.endswith("=string")
+        ),
+        excluded=frozenset(name.lower() for name in exclude or ()),
+        values=ValueForm(
+            time_unit=time_unit,
+            time_format=time_format,
+            decimal_point=_one_character("--decimal-point", decimal_point),
+            cuts_times=cut_times,
+        ),
     )
     sources = Sources(files, format, form)
     if sample is not None:
@@ -149,7 +180,8 @@ def load(
                 table.append(rows, commit_as=commit_as)
             is_repeated = table.version == before and commit_as is not None
         else:
-            schema = table_schema(sources.schema, types or [], time_column)
+            found = sources.all_columns if merge_schema else sources.schema
+            schema = table_schema(found, types or [], time_column)
             with _reading(sources, schema, bad) as rows:
                 table = projseg.Table.create(
                     location,
@@ -160,6 +192,8 @@ def load(
                     **given,
                 )
             is_repeated = False
+    for note in sources.notes:
+        sys.stderr.write(f"{note}\n")
     seconds = time.perf_counter() - started
     nothing = {"added_segments": 0, "added_rows": 0}
     added = nothing if is_repeated else table.snapshot.metrics
@@ -200,10 +234,32 @@ def _one_character(option: str, text: str) -> str:
     return found
 
 
+def _known_encoding(name: str | None) -> str | None:
+    try:
+        return None if name is None else codecs.lookup(name).name
+    except LookupError as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"--encoding '{name}' is none that Python knows; give utf-8, latin-1, cp1252 or utf-16",
+        ) from error
+
+
+def _renames(texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        old, _, new = text.partition("=")
+        if not old or not new:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"--rename '{text}' is not of the form OLD=NEW"
+            )
+        found[old] = new
+    return found
+
+
 def _add_columns(table: projseg.Table, sources: Sources, time_column: str | None) -> None:
-    known = {name.casefold() for name in table.schema.names}
-    for field in table_schema(sources.schema, [], time_column):
-        if field.name.casefold() not in known:
+    known = {name.lower() for name in table.schema.names}
+    for field in table_schema(sources.all_columns, [], time_column):
+        if field.name.lower() not in known:
             table.add_column(field.name, field.type)
 
 
@@ -285,7 +341,8 @@ def merge(
     """Update or delete rows by the keys of a file, and insert its other rows."""
     table = open_table(location)
     source = Sources([file], None, TextForm())
-    given = pa.schema([field for field in table.schema if field.name in source.schema.names])
+    names = {name.lower() for name in source.schema.names}
+    given = pa.schema([field for field in table.schema if field.name.lower() in names])
     bad = BadLines(advice="nothing was merged: mend it")
     rows = pa.Table.from_batches(source.rows(given, bad, lambda _: None), given)
     done = table.merge(rows, on, when_matched, when_not_matched, dry_run=is_preview)

@@ -1,0 +1,137 @@
+"""How a text file is written, and what its readers hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from projseg.catalog.external.typed_columns import Converted, ValueForm
+from projseg.errors import InvalidInputError
+from projseg.segment_format.format_limits import COLUMNS_MAX
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a text file is written.
+
+    Parameters
+    ----------
+    delimiter : str or None
+        Of CSV; None: a comma, and a file that has another is refused.
+    quote : str
+        Of CSV; none: no sign has this meaning.
+    has_header : bool
+        Whether the first line of CSV has the names of columns.
+    nulls : tuple of str or None
+        Texts that mean null; None: empty ones, NULL, N/A and the like.
+    columns : tuple of str or None
+        The names of columns of CSV without header; None: they are numbered.
+    skipped_lines : int
+        Lines before the header or the first row.
+    declared : pa.Schema or None
+        The columns that are read, and their types; None: all, as the first block has them.
+    encoding : str or None
+        Python's name of it; None: UTF-8, or what a byte order mark says.
+    renames : mapping of str to str
+        Names in the file, and the table's for them.
+    excluded : set of str
+        Columns that are left out, in lower case.
+    values : ValueForm
+        How values are written.
+    texts : set of str
+        Columns of text that take numbers of JSON, too.
+    leaves_others : bool
+        Whether columns that the table lacks are left out, and not refused.
+    """
+
+    delimiter: str | None = None
+    quote: str = '"'
+    has_header: bool = True
+    nulls: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    skipped_lines: int = 0
+    declared: pa.Schema | None = None
+    encoding: str | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
+    excluded: frozenset[str] = frozenset()
+    values: ValueForm = field(default_factory=ValueForm)
+    texts: frozenset[str] = frozenset()
+    leaves_others: bool = False
+
+    def name(self, found: str) -> str | None:
+        """Return what a column of a file is called; None for one that is left out."""
+        if found.lower() in self.excluded:
+            return None
+        by_fold = {own.lower(): name for own, name in self.renames.items()}
+        return self.renames.get(found) or by_fold.get(found.lower(), found)
+
+
+class Broken(NamedTuple):
+    """A line that is no row, and why."""
+
+    number: int
+    line: bytes
+    reason: str
+
+
+class Reading(NamedTuple):
+    """Some rows of a file.
+
+    Parameters
+    ----------
+    columns : list of Converted
+        In the order of the table's.
+    row_count : int
+        How many rows.
+    where : callable
+        Returns the number and the text of the lines that rows stand in.
+    cell : callable
+        Returns the text of a row's value in a column.
+    broken : list of Broken
+        Lines among them that are no rows.
+    """
+
+    columns: list[Converted]
+    row_count: int
+    where: Callable[[Sequence[int]], list[tuple[int, bytes]]]
+    cell: Callable[[int, int], str]
+    broken: list[Broken]
+
+
+def not_utf8(line: bytes) -> str | None:
+    """Return where a line is not UTF-8, if anywhere."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return (
+            f"byte 0x{line[error.start]:02X} at its place {error.start + 1} is not UTF-8; say the "
+            "file's --encoding, such as latin-1"
+        )
+    return None
+
+
+def check_names(path: str, names: Sequence[str]) -> None:
+    """Refuse a file with one name for two columns, and one with too many columns.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INPUT_FILE.
+    """
+    problem = None
+    if len(names) > COLUMNS_MAX:
+        problem = f"it has more than {COLUMNS_MAX} columns"
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other is not name:
+            problem = (
+                f"columns '{other}' and '{name}' have one name, as names have no case; mend it, or "
+                "give one of them another name with --rename or leave it out with --exclude"
+            )
+            break
+    if problem is not None:
+        raise InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{path}: {problem}")
