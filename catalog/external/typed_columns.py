@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Expression
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
 from projseg.segment_format.logical_types import (
+    DECIMAL_DIGITS_MAX,
     MICROS_A_DAY,
     TIMESTAMP,
     TIMESTAMP_NTZ,
