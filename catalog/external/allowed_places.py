@@ -144,13 +144,13 @@ class AllowedPlaces:
         return Address(parts.scheme, host, port, _public_ip(host, port), target)
 
     def _matching(
-        self, folder: Path, parts: Sequence[str], seen: set[tuple[Path, int]]
+        self, folder: Path, parts: Sequence[str], seen: set[tuple[Path, tuple[str, ...]]]
     ) -> Iterator[Path]:
         """Yield what matches the parts of a pattern below a folder; a loop of links is walked once.
 
         As in `glob`, a part that does not begin with a dot matches no name that does.
         """
-        key = (self._resolved(folder), len(parts))
+        key = (self._resolved(folder), tuple(parts))
         if not parts or key in seen:
             return
         seen.add(key)

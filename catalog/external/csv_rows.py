@@ -95,7 +95,7 @@ class CsvRows:
         self._names: list[str] = list(form.columns or ()) if not form.has_header else []
         self._parts = self._all_parts(pieces)
         self._first = next(self._parts, None)
-        named = [(place, form.name(name)) for place, name in enumerate(self._names)]
+        named = list(enumerate(form.names(self._names)))
         self._own = {name: place for place, name in named if name is not None}
         check_names(path, [name for _, name in named if name is not None])
         self.notes: list[str] = []

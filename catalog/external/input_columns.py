@@ -244,7 +244,7 @@ def cast_batches(
         PROJSEG_BAD_INPUT_FILE naming the file, the column and the value that does not fit.
     """
     casts = Casts(form.values)
-    names = [form.name(name) for name in batches.schema.names]
+    names = form.names(batches.schema.names)
     kept = [name for name in names if name is not None]
     check_names(path, kept)
     check_columns(path, kept, target)

@@ -103,7 +103,7 @@ class Sources:
     def _schema(self, place: int, file: TextFile | pa.RecordBatchReader) -> pa.Schema:
         if isinstance(file, TextFile):
             return file.schema
-        named = [(self._form.name(field.name), field.type) for field in file.schema]
+        named = zip(self._form.names(file.schema.names), file.schema.types, strict=True)
         kept = [(name, kind) for name, kind in named if name is not None]
         check_names(self._paths[place], [name for name, _ in kept])
         return pa.schema(kept)

@@ -37,6 +37,7 @@ from projseg.segment_format.logical_types import DOUBLE_DIGITS, TIMESTAMP, TIMES
 _DECODER: Final = msgspec.json.Decoder(float_hook=Number)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LARGE: Final = re.compile(rb"[0-9]{16}")
+_EXPONENT: Final = re.compile(rb"[0-9][eE][-+0-9]")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SLICE_LINES: Final = 4096
 _READ_ERRORS: Final = (pa.ArrowException, ValueError)
@@ -115,10 +116,13 @@ class JsonRows:
         """Return the rows as Arrow reads them by the declared types; None if it does not."""
         if not _is_plain(block.data):
             return None
+        if _has_decimal(exact.types) and _EXPONENT.search(block.data) is not None:
+            return None  # Arrow drops the upper digits of such a decimal
         form = self._form
         try:
             is_open = form.leaves_others or form.excluded
             rows = _read(block.data, exact, "ignore" if is_open else "error")
+            rows.validate(full=True)  # the reader does not check a decimal's precision
         except _READ_ERRORS:
             return None
         if form.excluded and not form.leaves_others:
@@ -164,7 +168,7 @@ class JsonRows:
 
         def cell(row: int, place: int) -> str:
             value = values[place][row]
-            return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
         return Reading(columns, len(rows), where, cell, broken)
 
@@ -180,7 +184,9 @@ class JsonRows:
 
     def _names(self, keys: Iterable[str], *, within: bool = False) -> dict[str, str]:
         """Return columns by the keys that are read; `within` a block one may have several."""
-        named = {key: name for key in keys if (name := self._form.name(key)) is not None}
+        found = list(keys)
+        both = zip(found, self._form.names(found), strict=True)
+        named = {key: name for key, name in both if name is not None}
         wanted = self._form.declared
         if wanted is not None:
             known = {name.lower() for name in wanted.names}
@@ -338,6 +344,11 @@ def _raw(target: pa.DataType) -> pa.DataType | None:
     is_number = pa.types.is_integer(target) or pa.types.is_floating(target)
     is_own = is_number or pa.types.is_boolean(target) or pa.types.is_decimal(target)
     return target if is_own else pa.string()
+
+
+def _has_decimal(types: Iterable[pa.DataType]) -> bool:
+    """Whether a decimal is among some types, or within them."""
+    return any("decimal" in str(one) for one in types)
 
 
 def _read(data: bytes, schema: pa.Schema | None = None, unexpected: str = "infer") -> pa.Table:

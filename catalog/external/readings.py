@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ class TextForm:
     renames : mapping of str to str
         Names in the file, and the table's for them.
     excluded : set of str
-        Columns that are left out, in lower case.
+        Columns that are left out.
     values : ValueForm
         How values are written.
     texts : set of str
@@ -61,12 +61,15 @@ class TextForm:
     texts: frozenset[str] = frozenset()
     leaves_others: bool = False
 
-    def name(self, found: str) -> str | None:
-        """Return what a column of a file is called; None for one that is left out."""
-        if found.lower() in self.excluded:
-            return None
-        by_fold = {own.lower(): name for own, name in self.renames.items()}
-        return self.renames.get(found) or by_fold.get(found.lower(), found)
+    def names(self, found: Iterable[str]) -> list[str | None]:
+        """Return what a file's columns are called; None for those that are left out.
+
+        A name of other case is meant only where the file has none of the same.
+        """
+        names = list(found)
+        changes: dict[str, str | None] = {**self.renames, **dict.fromkeys(self.excluded)}
+        by_fold = {own.lower(): new for own, new in changes.items() if own not in names}
+        return [changes[n] if n in changes else by_fold.get(n.lower(), n) for n in names]
 
 
 class Broken(NamedTuple):

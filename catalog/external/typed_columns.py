@@ -173,7 +173,8 @@ class Casts:
     def error(self, text: str, target: pa.DataType) -> ProjsegError:
         """Return what Spark's CAST says of a text that does not become a type."""
         try:
-            self._evaluated(pa.array([text]), target, "CAST")
+            if not is_nested(target):
+                self._evaluated(pa.array([text]), target, "CAST")
         except ProjsegError as error:
             return error
         return EvaluationError(
@@ -245,9 +246,11 @@ class Casts:
 
     def _by_arrow(self, texts: pa.Array, target: pa.DataType) -> pa.Array | None:
         """Return texts as Arrow converts them, where that is what Spark says; else None."""
-        if pa.types.is_integer(target) and pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():
-            return None  # Arrow takes 0x1F for a number
-        if pa.types.is_binary(target) or pa.types.is_boolean(target):
+        if pa.types.is_decimal(target):
+            return _exact_decimals(texts, target)
+        odd = "[xX]" if pa.types.is_integer(target) else None  # Arrow takes 0x1F for a number
+        is_odd = odd is not None and pc.any(pc.match_substring_regex(texts, odd)).as_py()
+        if is_odd or pa.types.is_binary(target) or pa.types.is_boolean(target):
             return None
         try:
             return texts.cast(target)
@@ -296,6 +299,21 @@ class Casts:
             return None
         is_kept = abs(whole) <= _MICROS_MAX and (whole == exact or self.form.cuts_times)
         return int(whole) if is_kept else None
+
+
+def _exact_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """Return decimals; None where a text is none, or Arrow would drop digits of it.
+
+    It does so for exponents, and does not check the precision by itself.
+    """
+    if pc.any(pc.match_substring_regex(texts, "[eE]")).as_py():
+        return None
+    try:
+        found = texts.cast(target)
+        found.validate(full=True)
+    except _ARROW_ERRORS:
+        return None
+    return found
 
 
 def exact_type(texts: Sequence[str]) -> pa.DataType:

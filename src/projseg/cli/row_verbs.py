@@ -147,7 +147,7 @@ def load(
         texts=frozenset(
             text[: -len("=string")] for text in types or () if text.endswith("=string")
         ),
-        excluded=frozenset(name.lower() for name in exclude or ()),
+        excluded=frozenset(exclude or ()),
         values=ValueForm(
             time_unit=time_unit,
             time_format=time_format,
