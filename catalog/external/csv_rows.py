@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from projseg.catalog.external.csv_records import OPEN_QUOTE, line_ends, records
 from projseg.catalog.external.readings import Broken, Reading, TextForm, check_names, not_utf8
 from projseg.catalog.external.text_blocks import (
     LINE_BYTES_MAX,
     check_length,
     line_count,
 )
-from projseg.catalog.external.typed_columns import TIMES, Casts, Converted, exact_type
 from projseg.errors import InvalidInputError, ProjsegError
+from projseg.evaluation.typed_columns import TIMES, Casts, Converted, exact_type
+from projseg.segment_format.csv_records import OPEN_QUOTE, line_ends, records
 from projseg.segment_format.format_limits import COLUMNS_MAX
 
 _ZEROS: Final = r"^[+-]?0[0-9]+$"

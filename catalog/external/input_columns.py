@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.sql_words import parse_type
 from projseg.catalog.external.readings import TextForm, check_names
-from projseg.catalog.external.typed_columns import HAS_ZONE, TIMES, Casts
 from projseg.errors import InvalidInputError, ProjsegError, StorageError, did_you_mean
+from projseg.evaluation.typed_columns import HAS_ZONE, TIMES, Casts
 from projseg.segment_format.logical_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,

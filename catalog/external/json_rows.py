@@ -29,8 +29,8 @@ from projseg.catalog.external.text_blocks import (
     line_blocks,
     line_count,
 )
-from projseg.catalog.external.typed_columns import HAS_ZONE, Casts, Converted, Number, exact_type
 from projseg.errors import InvalidInputError
+from projseg.evaluation.typed_columns import HAS_ZONE, Casts, Converted, Number, exact_type
 from projseg.segment_format.format_limits import COLUMNS_MAX
 from projseg.segment_format.logical_types import DOUBLE_DIGITS, TIMESTAMP, TIMESTAMP_NTZ, is_nested
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from projseg.catalog.external.typed_columns import Converted, ValueForm
 from projseg.errors import InvalidInputError
+from projseg.evaluation.typed_columns import Converted, ValueForm
 from projseg.segment_format.format_limits import COLUMNS_MAX
 
 

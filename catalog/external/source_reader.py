@@ -24,10 +24,10 @@ from projseg.catalog.external.input_columns import BadLines, bad_file
 from projseg.catalog.external.input_files import kind_of, open_parquet
 from projseg.catalog.external.readings import TextForm
 from projseg.catalog.external.text_files import TextFile
-from projseg.catalog.external.typed_columns import ValueForm
 from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.spec.table_spec import FilesSpec, HttpSpec, InlineSpec, SparkSpec, TableSpec
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.evaluation.typed_columns import ValueForm
 from projseg.segment_format.cast_arrays import cast_array
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 

@@ -14,8 +14,8 @@ from projseg.catalog.external.input_columns import BadLines, bad_file, check_col
 from projseg.catalog.external.json_rows import JsonRows
 from projseg.catalog.external.readings import Reading, TextForm
 from projseg.catalog.external.text_blocks import text_blocks
-from projseg.catalog.external.typed_columns import Casts
 from projseg.errors import ProjsegError
+from projseg.evaluation.typed_columns import Casts
 
 _READ_ERRORS: Final = (pa.ArrowException, ProjsegError, OSError, ValueError)
 

@@ -19,7 +19,6 @@ import projseg
 from projseg.catalog.external.input_columns import FAIL, SKIP, BadLines, check_types, table_schema
 from projseg.catalog.external.input_files import Sources
 from projseg.catalog.external.readings import TextForm
-from projseg.catalog.external.typed_columns import ValueForm
 from projseg.cli.declaration_verbs import parse_declarations
 from projseg.cli.output import (
     Ended,
@@ -42,6 +41,7 @@ from projseg.cli.shared_arguments import (
 )
 from projseg.declarations import check_declared
 from projseg.errors import InvalidInputError
+from projseg.evaluation.typed_columns import ValueForm
 from projseg.maintenance.row_changes.delete_and_update import Corrected
 from projseg.segment_format.logical_types import type_name
 
