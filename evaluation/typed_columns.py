@@ -191,13 +191,13 @@ class Casts:
         if all(n or value is None for value, n in zip(values, is_number, strict=True)):
             return column
         others = [value if type(value) is str else None for value in values]
-        told = self.texts(pa.array(others, pa.string()), target)
-        merged = pc.if_else(pa.array(is_number), column.values, told.values)
+        said = self.texts(pa.array(others, pa.string()), target)
+        merged = pc.if_else(pa.array(is_number), column.values, said.values)
         odd = [
             not n and value is not None and type(value) is not str
             for value, n in zip(values, is_number, strict=True)
         ]
-        return _column(merged, _either(_either(column.bad, told.bad), np.array(odd, bool)))
+        return _column(merged, _either(_either(column.bad, said.bad), np.array(odd, bool)))
 
     def _parted(self, texts: pa.Array, target: pa.DataType) -> Converted:
         """Return texts parted at the delimiter of lists, their items in the items' type."""

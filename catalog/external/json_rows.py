@@ -311,10 +311,10 @@ def _problem(text: str, error: Exception) -> str:
     """Return what is wrong with a line that msgspec does not decode."""
     try:
         json.loads(text, parse_constant=_refuse, parse_int=str)
-    except json.JSONDecodeError as told:
-        return f"{told.msg} at its place {told.colno}"
-    except (ValueError, RecursionError) as told:
-        return str(told)
+    except json.JSONDecodeError as said:
+        return f"{said.msg} at its place {said.colno}"
+    except (ValueError, RecursionError) as said:
+        return str(said)
     if _SURROGATE.search(text) is not None:
         return "an escape such as \\ud800 is half of a character"
     return str(error)

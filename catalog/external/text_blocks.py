@@ -106,7 +106,7 @@ def text_blocks(
 
 
 def _decoder(encoding: str | None) -> codecs.IncrementalDecoder | None:
-    """Return what decodes an encoding; None for UTF-8, whose bad lines are told by number."""
+    """Return what decodes an encoding; None for UTF-8, whose bad lines are named by number."""
     if encoding is None or codecs.lookup(encoding).name == "utf-8":
         return None
     return codecs.getincrementaldecoder(encoding)()

@@ -1,4 +1,4 @@
-"""CSV and JSON as batches of a table's rows; a line that is none is told by its number."""
+"""CSV and JSON as batches of a table's rows; each line that is no row is known by its number."""
 
 from __future__ import annotations
 
