@@ -48,7 +48,10 @@ private[projseg] class SourceTable(source: ProjsegSource, declared: StructType)
   override def columns(): Array[Column] = CatalogV2Util.structTypeToV2Columns(declared)
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    new SourceScanBuilder(super.newScanBuilder(options).asInstanceOf[ScanBuilder with SupportsPushDownFilters])
+    super.newScanBuilder(options) match {
+      case below: SupportsPushDownFilters => new FilteredScanBuilder(below)
+      case below => new SourceScanBuilder(below) // of releases before 4.1
+    }
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
     new SourceWriteBuilder(super.newWriteBuilder(
@@ -82,14 +85,20 @@ private[projseg] object OwnWords {
 
 // ---- reads
 
-private class SourceScanBuilder(below: ScanBuilder with SupportsPushDownFilters) extends ScanBuilder with SupportsPushDownFilters {
-  override def pushFilters(filters: Array[Filter]): Array[Filter] = OwnWords.of(below.pushFilters(filters))
-  override def pushedFilters(): Array[Filter] = below.pushedFilters()
-  override def build(): Scan = OwnWords.of(new SourceScan(below.build().asInstanceOf[Scan with SupportsMetadata]))
+private class SourceScanBuilder(below: ScanBuilder) extends ScanBuilder {
+  override def build(): Scan = new SourceScan(OwnWords.of(below.build()))
 }
 
-private class SourceScan(below: Scan with SupportsMetadata) extends Scan with SupportsMetadata {
-  override def getMetaData(): Map[String, String] = below.getMetaData()
+private class FilteredScanBuilder(below: SupportsPushDownFilters) extends SourceScanBuilder(below) with SupportsPushDownFilters {
+  override def pushFilters(filters: Array[Filter]): Array[Filter] = OwnWords.of(below.pushFilters(filters))
+  override def pushedFilters(): Array[Filter] = below.pushedFilters()
+}
+
+private class SourceScan(below: Scan) extends Scan with SupportsMetadata {
+  override def getMetaData(): Map[String, String] = below match {
+    case described: SupportsMetadata => described.getMetaData()
+    case _ => Map.empty
+  }
   override def description(): String = below.description()
   override def readSchema(): StructType = below.readSchema()
   override def columnarSupportMode(): Scan.ColumnarSupportMode = below.columnarSupportMode()
