@@ -18,13 +18,9 @@ from projseg.errors import InvalidInputError, ProjsegError
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import Replace
 from projseg.table_layer.metadata.known_properties import declare_scope
+from projseg.table_layer.removal import remove_table
 from projseg.table_layer.storage.locate_storage import open_storage
-from projseg.table_layer.storage.paths import (
-    DATA_PREFIX,
-    METADATA_PREFIX,
-    is_own_name,
-    new_write_id,
-)
+from projseg.table_layer.storage.paths import new_write_id
 
 TRASH_DAYS: Final = 7
 CHANGE_DAYS: Final = 90
@@ -365,20 +361,4 @@ class Upkeep(TableVerbs):
         return found.managed and is_below and place.endswith(f"-{found.id[:8]}")
 
     def _empty(self, location: str) -> None:
-        storage = open_storage(location, self._storage_options)
-        # The log first: what is half removed must not look like a table.
-        for prefix in (METADATA_PREFIX, DATA_PREFIX):
-            for name in [file.name for file in storage.list_names(prefix)]:
-                if is_own_name(name):
-                    storage.delete(name)
-        if not storage.is_remote:
-            _remove_empty(Path(storage.location))
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove a folder and those in it, as far as they are empty."""
-    for place, _, _ in os.walk(folder, topdown=False):
-        try:
-            Path(place).rmdir()
-        except OSError:
-            continue
+        remove_table(open_storage(location, self._storage_options))

@@ -25,6 +25,7 @@ from projseg.maintenance.row_changes.replace_rows import (
 )
 from projseg.spark_datasource.python_workers import in_one_line
 from projseg.spark_datasource.schemas import stored_schema
+from projseg.spark_datasource.write_plan import REPLACE_TABLE
 from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import WriteTarget, find_target, overtaken_target
 from projseg.table_layer.column_changes import ColumnChanges
@@ -187,7 +188,7 @@ class WriteJob:
             base,
             change,
             write_id=self.write_id,
-            operation="overwrite" if self.overwrite else "append",
+            operation=self._operation,
             metrics=metrics,
             txn=self.request.transaction,
             note=self._note(target),
@@ -196,6 +197,12 @@ class WriteJob:
             self._discard(files, f"version {landed.version} is the same transaction")
         elif not self.request.is_compacted_later:
             refresh_views(after_commit(landed, entries))
+
+    @property
+    def _operation(self) -> str:
+        if self.target.declared is not None:
+            return REPLACE_TABLE
+        return "overwrite" if self.overwrite else "append"
 
     def _discard(self, files: Sequence[str], reason: str) -> None:
         LOGGER.warning("write %s published nothing: %s", self.write_id, reason)
@@ -216,6 +223,8 @@ class WriteJob:
         )
 
     def _change(self, target: WriteTarget, entries: tuple[SegmentEntry, ...]) -> Change:
+        if target.declared is not None:
+            return Overwrite(entries, declared=target.declared)
         if self.overwrite:
             return Overwrite(entries, target.interval, target.columns, layout=target.layout)
         assert isinstance(target.columns, ColumnChanges), "only an overwrite replaces all columns"
@@ -283,7 +292,9 @@ class ProjsegWriter(DataSourceArrowWriter):
 
     def __init__(self, request: WriteRequest, schema: StructType, *, overwrite: bool) -> None:
         target = find_target(request, stored_schema(schema), overwrite=overwrite)
-        self._job = WriteJob(request, target, overwrite)
+        plan = request.plan
+        write_id = (plan and plan.write_id) or new_write_id()
+        self._job = WriteJob(request, target, overwrite, write_id)
 
     @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -6,7 +6,7 @@ extension hands it to the write; so the write knows no catalog.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +14,9 @@ from msgspec.structs import replace
 from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges
 from projseg.table_layer.metadata.change import AdoptLayout
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
+
+REPLACE_TABLE: Final = "replace table"
+"""What the history calls a commit that replaces a table by name."""
 
 
 class StatementLayout(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,6 +44,10 @@ class WritePlan(msgspec.Struct, frozen=True):
         The layout of this write's segments.
     note : dict of str to str
         What the history says of the definition.
+    write_id : str or None
+        Names the commit and its files; None: the write finds a name itself.
+    replaces : bool
+        Whether the properties and rows take the place of all that the base version has.
     """
 
     base_version: int | None
@@ -49,6 +56,8 @@ class WritePlan(msgspec.Struct, frozen=True):
     layout: AdoptLayout | None = None
     statement: StatementLayout = StatementLayout()
     note: dict[str, str] = {}
+    write_id: str | None = None
+    replaces: bool = False
 
     def to_json(self) -> str:
         """Return the plan as JSON text."""

@@ -134,6 +134,19 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
     )
 
 
+def declared_options(request: WriteRequest) -> dict[str, Any]:
+    """Return what the options of a write declare of a table, as `declare_properties` takes it."""
+    given: dict[str, Any] = {
+        "time_column": request.time_column,
+        "segment_granularity": request.segment_granularity,
+        "cluster_by": request.cluster_by,
+        "target_segment_rows": request.target_segment_rows,
+        "projections": request.projections,
+        "indexes": request.indexes,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def parse_stream_write_request(given: Mapping[str, str]) -> WriteRequest:
     """Read and check the options of a stream's batches.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.maintenance.row_changes.matching_rows import Condition, scanned
 from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
 from projseg.spark_datasource.write_plan import WritePlan
-from projseg.spark_datasource.write_request import WriteRequest
+from projseg.spark_datasource.write_request import WriteRequest, declared_options
 from projseg.table_layer.column_changes import (
     NO_CHANGES,
     ColumnChanges,
@@ -57,6 +57,8 @@ class WriteTarget:
         The layout that becomes the table's in the same commit.
     segments : TableProperties or None
         What segments are written for, if the statement chooses their layout.
+    declared : TableProperties or None
+        What takes the place of all that the table declares, in the same commit.
     """
 
     storage: Storage
@@ -68,6 +70,7 @@ class WriteTarget:
     reason_to_skip: str = ""
     layout: AdoptLayout | None = None
     segments: TableProperties | None = None
+    declared: TableProperties | None = None
 
 
 def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) -> WriteTarget:
@@ -112,6 +115,8 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
 
 def _named_target(request: WriteRequest, plan: WritePlan, schema: pa.Schema) -> WriteTarget:
     """Return the target of a write by name, whose table the plan of the engine has brought up."""
+    if plan.replaces:
+        return _replaced_target(request, plan, schema)
     if request.overwrites_schema or request.merges_schema:
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
@@ -143,6 +148,20 @@ def _named_target(request: WriteRequest, plan: WritePlan, schema: pa.Schema) -> 
         _condition(request, plan.properties),
         layout=plan.layout,
         segments=chosen,
+    )
+
+
+def _replaced_target(request: WriteRequest, plan: WritePlan, schema: pa.Schema) -> WriteTarget:
+    """Return the target of a write that replaces a table, columns and declaration and rows."""
+    assert plan.base_version is not None
+    check_schema(schema, plan.properties.schema)
+    reason = _reason_to_skip(request, open_snapshot(request.storage))
+    return WriteTarget(
+        request.storage,
+        plan.base_version,
+        plan.properties,
+        reason_to_skip=reason,
+        declared=plan.properties,
     )
 
 
@@ -203,15 +222,7 @@ def _reason_to_skip(request: WriteRequest, existing: Snapshot) -> str:
 
 
 def _new_properties(request: WriteRequest, schema: pa.Schema) -> TableProperties:
-    given: dict[str, Any] = {
-        "time_column": request.time_column,
-        "segment_granularity": request.segment_granularity,
-        "cluster_by": request.cluster_by,
-        "target_segment_rows": request.target_segment_rows,
-        "projections": request.projections,
-        "indexes": request.indexes,
-    }
-    options = {name: value for name, value in given.items() if value is not None}
+    options = declared_options(request)
     if request.replace_interval is not None and request.time_column is None:
         raise InvalidInputError(
             "PROJSEG_NO_TIME_COLUMN",

@@ -29,14 +29,16 @@ from projseg.spark_engine.definition_rows import (
     view_page,
 )
 from projseg.spark_engine.definition_specs import alter, field_of, shown, spec_of
+from projseg.spark_engine.replacement_requests import layout_options, planned
 from projseg.spark_engine.replies import Reply
 from projseg.table_layer.commits.open_version import version_at
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
     from projseg.catalog.named_table import CatalogTable
     from projseg.catalog.store.table_metadata import TableMetadata
-    from projseg.table_layer.metadata.table_properties import TableProperties
 
 Request: TypeAlias = Mapping[str, Any]
 _opened: dict[str, Catalog] = {}
@@ -144,33 +146,75 @@ def _create(catalog: Catalog, request: Request) -> int:
 
 
 def _stage(catalog: Catalog, request: Request) -> dict[str, Any]:
-    """Make a definition out of sight, whose table the statement's rows will make."""
+    """Plan the write that makes the table of a new definition, which has no name until then.
+
+    Where it replaces one, the definition and its table stay as they are until the rows are written.
+    """
     from projseg.catalog.declared_table import new_properties
+    from projseg.catalog.spec.spec_rules import checked
+    from projseg.catalog.spec.table_spec import TableSpec
 
     spec = spec_of(request)
-    if request.get("location") is not None or spec["type"] != "table":
+    if spec["type"] != "table":
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_FEATURE",
-            "a table of a query, or one that replaces another, lies where the catalog puts it; "
-            "define it with its LOCATION first, and then INSERT",
+            "rows are written to a table of projseg, and this is a definition of files from "
+            "outside; define it without AS SELECT, and drop the one of its name first",
         )
-    staged = catalog._stage(_name(request), spec)
     columns = [(name, parse_type_name(text)) for name, text, _ in request["columns"]]
-    properties = new_properties(staged, pa.schema(columns))
-    return {
-        "id": staged.id,
-        "staged": staged.to_json(),
-        "location": staged.location,
-        "plan": WritePlan(None, properties).to_json(),
-        "layout": _layout(properties),
-    }
+    schema, present = pa.schema(columns), _present(catalog, request)
+    if present is None:
+        if request.get("location") is not None:
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_FEATURE",
+                "the table of a query lies where the catalog puts it; define it with its LOCATION "
+                "first, and then INSERT",
+            )
+        staged = catalog._stage(_name(request), spec)
+        found = planned(catalog._storage_of(staged), None, new_properties(staged, schema))
+        return {**found, "id": staged.id, "staged": staged.to_json()}
+    storage = catalog._storage_of(present)
+    _require_own_place(request.get("location"), storage.location)
+    wanted = replace(present, spec=checked(TableSpec.of(spec)))
+    found = planned(storage, request.get("base_version"), new_properties(wanted, schema))
+    return {**found, "definition_version": present.version}
 
 
-def _layout(properties: TableProperties) -> dict[str, str]:
-    """Return what Spark puts rows together by before they are written."""
-    time = properties.time_column
-    found = {"segmentGranularity": properties.segment_granularity}
-    return found if time is None else {"timeColumn": time, **found}
+def _present(catalog: Catalog, request: Request) -> TableMetadata | None:
+    """Return the definition that a statement replaces, if there is one."""
+    if not request["replaces"] or catalog.store.database.is_missing:
+        return None
+    if not catalog.exists(_name(request)):
+        return None
+    found = catalog.metadata(_name(request))
+    if found.type != "table":
+        raise InvalidInputError(
+            "PROJSEG_TABLE_EXISTS", f"'{found.full_name}' is of type {found.type}; drop it first"
+        )
+    return found
+
+
+def _require_own_place(asked: str | None, location: str) -> None:
+    if asked is not None and open_storage(asked).location != location:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"the table lies at {location}, and is replaced there; leave LOCATION {asked} out, or "
+            "drop the table first",
+        )
+
+
+def _replace(catalog: Catalog, request: Request) -> int:
+    """Replace a definition whose table was replaced, and bind its columns to that table's."""
+    from projseg.catalog.named_writes import seen_of, status_of
+
+    version = catalog.create(_name(request), spec_of(request), "replace", request["version"])
+    definition = replace(catalog.metadata(_name(request)), bindings={})
+    snapshot = open_snapshot(catalog._storage_of(definition))
+    seen = seen_of(definition, snapshot.properties)
+    counted = {"stored_version": snapshot.version, "stored_status": status_of(definition, snapshot)}
+    catalog.store.record(definition.id, **seen, **counted)
+    catalog.flush()
+    return version
 
 
 def _discard(catalog: Catalog, request: Request) -> None:
@@ -230,7 +274,7 @@ def _plan(catalog: Catalog, request: Request) -> dict[str, Any]:
         "location": definition.location,
         "plan": plan.to_json(),
         "columns": columns,
-        "layout": _layout(properties),
+        "layout": layout_options(properties),
     }
 
 
@@ -336,6 +380,7 @@ _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
     "defined_alter": lambda c, r: alter(c, _name(r), r["changes"]),
     "defined_plan": _plan,
     "defined_stage": _stage,
+    "defined_replace": _replace,
     "defined_publish": lambda c, r: c._publish(r["id"], replace=r["replace"]),
     "defined_discard": _discard,
     "defined_changeable": _changeable,

@@ -26,6 +26,7 @@ from projseg.spark_engine.group_replies import (
     stored_rows,
 )
 from projseg.spark_engine.index_requests import INDEX_BUILDS, INDEXES
+from projseg.spark_engine.replacement_requests import REPLACEMENTS
 from projseg.spark_engine.replies import Reply, scanned, snapshot_of, states_to_join, storage_of
 from projseg.spark_engine.statement_requests import REWRITES, STATEMENTS
 from projseg.spark_engine.view_requests import VIEW_BUILDS, VIEWS
@@ -133,6 +134,7 @@ _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     **INDEXES,
     **VIEWS,
     **TABLES,
+    **REPLACEMENTS,
     **DEFINITIONS,
 }
 

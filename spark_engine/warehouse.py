@@ -1,8 +1,8 @@
 """A warehouse: tables as folders, `<warehouse>/<namespace>/<table>`, and the requests for them.
 
-Names are looked up without regard to case, and two that differ in nothing else cannot stand side by
-side. A folder whose name begins with a dot is none: a table lies there while it is made, replaced
-or removed, so that what stands under a name is always a whole table.
+Names are looked up without regard to case, and two that differ in nothing else cannot stand side
+by side. A folder whose name begins with a dot is none: a table lies there while it is made or
+removed, so that what stands under a name is always a whole table.
 
 Each operation takes the content of a request, with `warehouse` and mostly `namespace` and `table`,
 and replies with `result`; `ProjsegCatalog.scala` asks. `layout` is for writes to any table, and
@@ -149,40 +149,15 @@ class Warehouse:
         """
         return _aside(self.namespace(namespace), "staged")
 
-    def discard(self, staged: str) -> None:
-        """Remove what was made at a place of `staged`, if anything was."""
-        shutil.rmtree(staged, ignore_errors=True)
-
-    def publish(self, staged: str, namespace: str, name: str, *, replace: bool) -> None:
+    def publish(self, staged: str, namespace: str, name: str) -> None:
         """Give a table that was made out of sight its name.
-
-        Parameters
-        ----------
-        staged : str
-            Where it is.
-        namespace, name : str
-            Where it is to stand.
-        replace : bool
-            Whether it takes the place of a table that stands there.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_TABLE_EXISTS unless it replaces; PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
+            PROJSEG_TABLE_EXISTS, PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
         """
-        folder = self.namespace(namespace)
-        found = _child(folder, name)
-        if found is None or not replace:
-            self._move(Path(staged), folder, name)
-            return
-        replaced = _aside(folder, "replaced")
-        found.rename(replaced)
-        try:
-            Path(staged).rename(found)
-        except OSError:
-            replaced.rename(found)
-            raise
-        shutil.rmtree(replaced)
+        self._move(Path(staged), self.namespace(namespace), name)
 
     def rename(self, namespace: str, name: str, new_namespace: str, new_name: str) -> None:
         """Give a table another name.
@@ -312,10 +287,7 @@ _ACTS: Final[dict[str, Callable[[Warehouse, Request], object]]] = {
     "tables": lambda w, r: w.tables(r["namespace"]),
     "describe_table": _described,
     "stage_table": lambda w, r: str(w.staged(r["namespace"])),
-    "publish_table": lambda w, r: w.publish(
-        r["staged"], r["namespace"], r["table"], replace=r["replace"]
-    ),
-    "discard_table": lambda w, r: w.discard(r["staged"]),
+    "publish_table": lambda w, r: w.publish(r["staged"], r["namespace"], r["table"]),
     "rename_table": lambda w, r: w.rename(
         r["namespace"], r["table"], r["new_namespace"], r["new_table"]
     ),

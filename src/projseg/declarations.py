@@ -24,7 +24,7 @@ from projseg.segment_format.indexes.index_kinds import (
     bits_of,
 )
 from projseg.segment_format.logical_types import normal_type_of
-from projseg.table_layer.column_changes import find_column
+from projseg.table_layer.column_changes import NewColumns, find_column, with_changes
 from projseg.table_layer.indexed_columns import scope_properties
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, bad_index, check_indexes
 from projseg.table_layer.metadata.known_properties import ProjectionScope
@@ -33,9 +33,10 @@ from projseg.table_layer.metadata.table_properties import (
     ProjectionDeclaration,
     TableProperties,
     check_options,
+    kept_when_replaced,
 )
 from projseg.table_layer.metadata.table_schema import stored_by_name
-from projseg.table_layer.renamed_columns import stored_declaration
+from projseg.table_layer.renamed_columns import stored_declaration, stored_spec
 
 SchemaLike: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 
@@ -268,6 +269,52 @@ def declare_properties(
     found = tuple(declared_index(index, declared) for index in listed("indexes", indexes))
     check_indexes(found)
     return replace(declared, indexes=found or UNSET)
+
+
+def redeclared(current: TableProperties, declared: TableProperties) -> TableProperties:
+    """Return what a table declares when a declaration takes the place of its own.
+
+    Columns of equal name and type keep their stored names; no other gets one that was given before.
+
+    Parameters
+    ----------
+    current : TableProperties
+        What the table declares.
+    declared : TableProperties
+        A new table's, as `declare_properties` returns them.
+    """
+    bare = replace(
+        current,
+        time_column=None,
+        segment_granularity="all",
+        cluster_by=(),
+        projections=(),
+        indexes=UNSET,
+    )
+    columns = with_changes(bare, NewColumns(declared.columns))
+    found = replace(
+        declared,
+        table_id=current.table_id,
+        columns=columns.columns,
+        stored_columns=columns.stored_columns,
+        properties={**declared.properties, **kept_when_replaced(current)},
+        indexes=UNSET,
+    )
+    projections = tuple(
+        stored_declaration(stored_spec(one.name, one.definition, declared), found)
+        for one in declared.projections
+    )
+    indexes = tuple(_under_stored_names(one, found) for one in declared.declared_indexes)
+    return replace(found, projections=projections, indexes=indexes or UNSET)
+
+
+def _under_stored_names(index: DeclaredIndex, properties: TableProperties) -> DeclaredIndex:
+    """Return an index of columns by their names as one of the columns as they are stored."""
+    stored = stored_by_name(properties)
+    definitions = tuple(
+        replace(one, column=quoted_name(stored[_plain_name(one.column)])) for one in index.columns
+    )
+    return replace(index, columns=definitions)
 
 
 def check_declared(

@@ -20,6 +20,7 @@ from projseg.table_layer.commits.rebase_declarations import (
     check_reads,
     conflict,
     rebased_columns,
+    redeclared,
     with_layout,
     without_forgetting,
 )
@@ -137,7 +138,8 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
         adopted = with_layout(draft.properties, change.layout)
         draft = replace_fields(draft, properties=adopted)
     check_properties(draft.properties)
-    check_entries(added_entries(change), base, since, draft.properties)
+    declared = change.declared if isinstance(change, Overwrite) else None
+    check_entries(added_entries(change), base, since, draft.properties, declared)
     return draft
 
 
@@ -148,8 +150,9 @@ def _overwritten(
         other = snapshot.file.change_interval
         if snapshot.file.change == "overwrite" and _intersect(change.interval, other):
             conflict(f"version {snapshot.version} overwrote the same time")
-        if isinstance(change.columns, NewColumns) and snapshot.file.change != "set_properties":
-            conflict(f"version {snapshot.version} added rows of the columns to be replaced")
+        replaces_all = change.declared is not None or isinstance(change.columns, NewColumns)
+        if replaces_all and snapshot.file.change != "set_properties":
+            conflict(f"version {snapshot.version} changed the rows of the table to be replaced")
     if change.interval is None:
         removed, kept_whole = _everything_of(base, current)
         kept, survivors = _without(current, removed, kept_whole)
@@ -157,7 +160,10 @@ def _overwritten(
         removed = _inside(base, change.interval, has_cut=change.cut is not None)
         removed |= frozenset[str]() if change.cut is None else change.cut.removed
         kept, survivors = _without(current, removed)
-    properties = rebased_columns(change.columns, base.properties, current.properties)
+    if change.declared is None:
+        properties = rebased_columns(change.columns, base.properties, current.properties)
+    else:
+        properties = redeclared(change.declared, base.properties, current.properties)
     entries = (*survivors, *added_entries(change), *masked_entries(change))
     bloom_files = None
     if change.interval is None:

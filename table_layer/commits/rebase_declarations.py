@@ -29,6 +29,7 @@ from projseg.table_layer.metadata.table_properties import (
     ProjectionDeclaration,
     TableProperties,
     check_projection_count,
+    kept_when_replaced,
 )
 from projseg.table_layer.metadata.table_schema import (
     live_stored_names,
@@ -81,6 +82,22 @@ def rebased_columns(
     return changed
 
 
+def redeclared(
+    declared: TableProperties, base: TableProperties, current: TableProperties
+) -> TableProperties:
+    """Return a declaration in place of the newest version's, which keeps what is not its own.
+
+    Raises
+    ------
+    CommitConflictError
+        If others changed columns: the stored names of the declaration are not theirs.
+    """
+    if (base.columns, base.stored_columns) != (current.columns, current.stored_columns):
+        conflict("another commit changed the columns to be replaced")
+    kept = kept_when_replaced(current)
+    return replace(declared, properties={**declared.properties, **kept})
+
+
 def check_reads(declared: ProjectionDeclaration, current: TableProperties) -> None:
     """Refuse a projection that reads columns which others have dropped or widened meanwhile."""
     if current.stored_columns is UNSET:
@@ -95,16 +112,32 @@ def check_entries(
     base: Snapshot,
     since: Sequence[Snapshot],
     properties: TableProperties,
+    declared: TableProperties | None = None,
 ) -> None:
-    """Refuse segments whose columns the next version does not have.
+    """Refuse segments whose columns the next version does not have, or whose times are others.
+
+    Parameters
+    ----------
+    entries : iterable of SegmentEntry
+        The segments.
+    base, since : Snapshot and sequence of Snapshot
+        The version that they were made for, and every one after it.
+    properties : TableProperties
+        Of the next version.
+    declared : TableProperties or None
+        What they were written for, if not for the base.
 
     Raises
     ------
     CommitConflictError
-        If a restore, or an overwrite with other columns, took columns away since the base.
+        If a restore, or an overwrite with other columns, took columns away since the base, or made
+        another column the time.
     InvalidInputError
         PROJSEG_UNKNOWN_COLUMN if the table never had a column.
     """
+    entries = tuple(entries)
+    if entries and _stored_time(declared or base.properties) != _stored_time(properties):
+        conflict("another commit replaced the time column")
     known = named_schema(properties).stored_types
     gone = live_stored_names(base.properties) - live_stored_names(properties)
     replaced = any(snapshot.file.change == "overwrite" for snapshot in since)
@@ -147,6 +180,12 @@ def _changed(current: TableProperties, changes: ColumnChanges | NewColumns) -> T
         return with_changes(current, changes)
     except InvalidInputError as error:
         conflict(error.message)
+
+
+def _stored_time(properties: TableProperties) -> str | None:
+    """Return the stored name of the time column, which segments state their times of."""
+    time = properties.time_column
+    return None if time is None else stored_by_name(properties)[time]
 
 
 def _meaning(properties: TableProperties, name: str) -> tuple[ColumnDeclaration, Forms] | None:

@@ -121,6 +121,10 @@ class Overwrite(msgspec.Struct, frozen=True):
         are none.
     layout : AdoptLayout or None
         The layout that is declared with them.
+    declared : TableProperties or None
+        What the table declares from then on, in place of all that it declared for its base. The
+        whole table is replaced, and whatever others committed since is a conflict, but for changes
+        of properties.
     """
 
     entries: tuple[SegmentEntry, ...]
@@ -128,6 +132,7 @@ class Overwrite(msgspec.Struct, frozen=True):
     columns: ColumnChanges | NewColumns = NO_CHANGES
     cut: Replace | None = None
     layout: AdoptLayout | None = None
+    declared: TableProperties | None = None
 
     def __post_init__(self) -> None:
         if self.interval is None:

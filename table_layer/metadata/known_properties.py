@@ -9,9 +9,10 @@ keys such as `projection.hourly.retain`, so that a definition and its hash say o
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -253,6 +254,8 @@ _READERS: Final = {
     COMPACT_MIN_SEGMENTS: compact_min_segments,
     MAX_DELETED_RATIO: max_deleted_ratio,
 }
+_NEARLY: Final = 0.85
+_NEARLY_SCOPE: Final = re.compile(r"projection\.(.+)\.([^.]+)", re.DOTALL)
 _BY_FOLDED: Final = {name.casefold(): name for name in _READERS}
 
 
@@ -282,6 +285,46 @@ def check_set(properties: Mapping[str, str]) -> None:
         scope = _SCOPE.fullmatch(name)
         if scope is not None:
             scope_of(properties, scope[1])
+
+
+def known_ones(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return those properties that projseg reads itself."""
+    return {
+        name: text
+        for name, text in properties.items()
+        if name in _READERS or _SCOPE.fullmatch(name) is not None
+    }
+
+
+def check_spelling(names: Iterable[str], options: Iterable[str]) -> None:
+    """Refuse properties whose names differ little from those that have an effect.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of the properties that a statement sets.
+    options : iterable of str
+        What else has an effect among properties.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_OPTION.
+    """
+    by_folded = {name.casefold(): name for name in (*_READERS, *options)}
+    for name in names:
+        scope, folded = _NEARLY_SCOPE.fullmatch(name), name.casefold()
+        near = difflib.get_close_matches(folded, by_folded, n=1, cutoff=_NEARLY)
+        meant = by_folded[near[0]] if near else ""
+        if scope is not None and scope[2] not in KEYS:
+            found = difflib.get_close_matches(scope[2], KEYS, n=1, cutoff=_NEARLY)
+            meant = f"projection.{scope[1]}.{found[0]}" if found else ""
+        if meant and meant != name:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_OPTION",
+                f"property '{name}' has no effect; did you mean '{meant}'? Choose a name that "
+                "differs more, if it is one of your own",
+            )
 
 
 def _bad(name: str, properties: Mapping[str, str], wanted: str) -> InvalidInputError:

@@ -131,6 +131,15 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return declared
 
 
+def kept_when_replaced(properties: TableProperties) -> dict[str, str]:
+    """Return the properties that a table keeps under another declaration: those of its views."""
+    return {
+        name: text
+        for name, text in properties.properties.items()
+        if name == VIEWS_PROPERTY or name.startswith(VIEW_OF)
+    }
+
+
 @lru_cache(maxsize=1024)
 def schema_of_columns(columns: tuple[ColumnDeclaration, ...]) -> pa.Schema:
     """Return declared columns as an Arrow schema."""

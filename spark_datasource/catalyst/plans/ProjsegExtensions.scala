@@ -17,7 +17,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => NullableColumns)
     extensions.injectPostHocResolutionRule(_ => RefusedChanges)
     extensions.injectPostHocResolutionRule(_ => RefusedViews)
-    extensions.injectPostHocResolutionRule(session => new CreateSessionTables(session))
+    extensions.injectPostHocResolutionRule(session => new StageTables(session))
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
     extensions.injectPostHocResolutionRule(session => new BindDefinitions(session))
     extensions.injectPostHocResolutionRule(_ => new ChangeRows)

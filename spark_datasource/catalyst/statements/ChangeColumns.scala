@@ -75,6 +75,14 @@ object SessionEntry {
       if (StructType(columns) != declared) declare(session, entry, StructType(columns), options(session, ByName(parts), Nil))
     }
 
+  /** Puts an entry in the place of the one of its name; what lies at its place stays. */
+  def replace(session: ClassicSession, entry: CatalogTable): Unit = {
+    val catalog = session.sessionState.catalog.externalCatalog
+    catalog.alterTable(entry)
+    catalog.alterTableDataSchema(entry.database, entry.identifier.table, entry.schema)
+    session.catalog.refreshTable(entry.identifier.quotedString)
+  }
+
   def declare(
       session: ClassicSession, entry: CatalogTable, columns: StructType, options: Map[String, String]): Unit = {
     val catalog = session.sessionState.catalog

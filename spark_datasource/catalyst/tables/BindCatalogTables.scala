@@ -33,7 +33,7 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
     }
 
   private def entryOf(relation: NamedRelation): Option[CatalogTable] = relation match {
-    case found: DataSourceV2Relation if Table.isProjseg(found) =>
+    case found: DataSourceV2Relation if Table.isProjseg(found) && !found.table.isInstanceOf[ProjsegTable] =>
       for {
         identifier <- found.identifier
         catalog <- found.catalog

@@ -34,7 +34,7 @@ private[projseg] object Declaration {
     "PROJSEG_BAD_OPTION", s"table $table: projseg has no partitions or buckets; give TBLPROPERTIES ('timeColumn' = ..., " +
       "'segmentGranularity' = 'day', 'clusterBy' = ...)")
 
-  private val options = Set("timecolumn", "segmentgranularity", "clusterby", "targetsegmentrows", "projections")
+  private val options = Set("timecolumn", "segmentgranularity", "clusterby", "targetsegmentrows", "projections", "indexes")
 
   /** Whether a property of a table is an option of the write that makes it. */
   def isOption(property: String): Boolean = options.contains(property.toLowerCase)

@@ -7,13 +7,12 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.SparkException
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.{NamespaceAlreadyExistsException, NonEmptyNamespaceException}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier, NamespaceChange, StagedTable}
-import org.apache.spark.sql.connector.catalog.{StagingTableCatalog, SupportsNamespaces, Table => CatalogTable}
-import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange, TableWritePrivilege}
+import org.apache.spark.sql.connector.catalog.{SupportsNamespaces, Table => CatalogTable, TableCatalogCapability, TableChange}
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege
 import org.apache.spark.sql.connector.catalog.TableCatalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.internal.SQLConf
@@ -25,7 +24,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * and `spark.sql.catalog.<name>.warehouse=/path`. Nothing is kept but the folders. With
  * `spark.sql.catalog.<name>.uri` its tables are the definitions of a catalog in a database, or behind a server.
  */
-class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with ListedTables {
+class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTables {
   private var title: String = _
   private var warehouse: String = _
   /** The arguments of the catalog of definitions, if it is one. */
@@ -145,21 +144,6 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with Li
     loadTable(named)
   }
 
-  override def stageCreate(
-      named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
-      : StagedTable = staged(named, columns, partitions, properties, isReplaced = false)
-
-  override def stageReplace(
-      named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
-      : StagedTable = {
-    loadTable(named)
-    staged(named, columns, partitions, properties, isReplaced = true)
-  }
-
-  override def stageCreateOrReplace(
-      named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
-      : StagedTable = staged(named, columns, partitions, properties, isReplaced = true)
-
   override def alterTable(named: Identifier, changes: TableChange*): CatalogTable = if (isOfDefinitions) {
     ask("defined_alter", named, "changes" -> changes.map(DefinedCatalog.change))
     loadTable(named)
@@ -206,39 +190,47 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces with Li
     new ProjsegTable(shown(named), location, version, StructType(columns), shownProperties)
   }
 
-  /** A table that is made out of sight, by the write that follows or empty, and gets its name when it is whole. */
-  private def staged(
+  /** Where the table of a name lies, if there is one. */
+  private[projseg] def placeIfThere(named: Identifier): Option[String] =
+    if (isNotBegun) None
+    else try loadTable(named) match {
+      case found: ProjsegTable => Some(found.location).filter(_.nonEmpty)
+      case _ => None
+    } catch { case _: NoSuchTableException | _: NoSuchNamespaceException => None }
+
+  override protected def staged(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
-      isReplaced: Boolean): StagedTable = {
-    if (isOfDefinitions) return stagedDefinition(named, columns, partitions, given, isReplaced)
+      replaces: Boolean): StagedTable =
+    staged(named, columns, partitions, given, replaces, if (replaces) PlannedTable.newest(placeIfThere(named)) else None)
+
+  /** A table that gets its name when it is whole, or one that is replaced where it lies. */
+  private[projseg] def staged(
+      named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
+      replaces: Boolean, seen: Option[Long]): StagedTable = {
+    if (isOfDefinitions) return stagedDefinition(named, columns, partitions, given, replaces, seen)
     val declaration = new Declaration(shown(named), columns, partitions, given.asScala.toMap)
     val structure = CatalogV2Util.v2ColumnsToStructType(columns)
-    val staging = ask("stage_table", named).asText
-    new ProjsegTable(shown(named), staging, None, structure, Map.empty, declaration.options) with StagedTable {
-      override def commitStagedChanges(): Unit = {
-        try {
-          EmptyTable.make(SparkSession.active, staging, structure, declaration.options)
-          val free = declaration.free
-          if (free.nonEmpty) ask("set_properties", named, "location" -> staging, "properties" -> free)
-          ask("publish_table", named, "staged" -> staging, "replace" -> isReplaced)
-        } catch { case error: Throwable => abortStagedChanges(); throw error }
-      }
-      override def abortStagedChanges(): Unit = ask("discard_table", named, "staged" -> staging)
+    val present = if (replaces) placeIfThere(named) else None
+    val made = present.getOrElse(ask("stage_table", named).asText)
+    PlannedTable.of(shown(named), made, structure, declaration.options, declaration.free, keepsAll = true, seen, replaces) { () =>
+      if (present.isEmpty) ask("publish_table", named, "staged" -> made)
     }
   }
 
-  /** A definition that is made out of sight with its first rows, and gets its name when they are there. */
+  /** A definition that gets its name, or takes another's place, when its first rows are there. */
   private def stagedDefinition(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
-      isReplaced: Boolean): StagedTable = {
+      replaces: Boolean, seen: Option[Long]): StagedTable = {
     val declared = DefinedCatalog.declaration(columns, partitions, given)
-    val staged = ask("defined_stage", named, declared: _*)
-    val which = "id" -> staged.get("id").asText
+    val staged = ask("defined_stage", named, declared ++ seen.map("base_version" -> _) :+ ("replaces" -> replaces): _*)
     val structure = CatalogV2Util.v2ColumnsToStructType(columns)
-    val options = texts(staged.get("layout")) + (DefinedWrites.Plan -> staged.get("plan").asText)
-    new ProjsegTable(shown(named), staged.get("location").asText, None, structure, Map.empty, options) with StagedTable {
-      override def commitStagedChanges(): Unit = ask("defined_publish", named, which, "replace" -> isReplaced)
-      override def abortStagedChanges(): Unit = ask("defined_discard", named, "staged" -> staged.get("staged").asText)
+    new PlannedTable(shown(named), staged.get("location").asText, structure, staged, () =>
+      if (staged.has("id")) ask("defined_publish", named, "id" -> staged.get("id").asText, "replace" -> replaces)
+      else ask("defined_replace", named, declared :+ ("version" -> staged.get("definition_version").asLong): _*)) {
+      override def abortStagedChanges(): Unit = {
+        super.abortStagedChanges()
+        if (staged.has("staged")) ask("defined_discard", named, "staged" -> staged.get("staged").asText)
+      }
     }
   }
 
