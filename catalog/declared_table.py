@@ -51,7 +51,10 @@ def declared_columns(definition: TableMetadata, properties: TableProperties) -> 
     """
     spec, found = definition.spec, []
     types, hidden = column_types(spec), spec.hidden
-    stored = stored_columns(definition, properties)
+    stored, earlier = (
+        stored_columns(definition, properties),
+        _unknown_bindings(definition, properties),
+    )
     own = {column.name: column.type for column in properties.columns}
     for column in spec.columns:
         folded = column.name.casefold()
@@ -59,7 +62,8 @@ def declared_columns(definition: TableMetadata, properties: TableProperties) -> 
         if folded in hidden:
             continue
         default = UNTYPED if name is None else own[name]
-        declared = types.get(folded)
+        # A version before the definition has columns of its own types.
+        declared = None if folded in earlier and name is not None else types.get(folded)
         shown = default if declared is None else type_name(declared)
         found.append(DeclaredColumn(column.name, shown, name))
     taken = {name for name in stored.values() if name is not None}
@@ -73,13 +77,27 @@ def declared_columns(definition: TableMetadata, properties: TableProperties) -> 
 def stored_columns(definition: TableMetadata, properties: TableProperties) -> dict[str, str | None]:
     """Return the table's column of each declared one, by its name without case; None for none."""
     of_form = _columns_of_forms(properties)
+    claimed = {of_form.get(bound) for bound in definition.bindings.values()}
     by_name = {column.name.casefold(): column.name for column in properties.columns}
+    earlier = _unknown_bindings(definition, properties)
     found: dict[str, str | None] = {}
     for column in definition.spec.columns:
         folded = column.name.casefold()
         bound = definition.bindings.get(folded)
-        found[folded] = by_name.get(folded) if bound is None else of_form.get(bound)
+        name = by_name.get(folded)
+        if folded in earlier:
+            found[folded] = None if name in claimed else name
+        else:
+            found[folded] = name if bound is None else of_form.get(bound)
     return found
+
+
+def _unknown_bindings(definition: TableMetadata, properties: TableProperties) -> set[str]:
+    """Return the columns bound to stored names that are later than a version."""
+    stored = properties.stored_columns
+    forms = properties.columns if stored is UNSET else stored.every
+    known = {form.name for form in forms}
+    return {folded for folded, form in definition.bindings.items() if form not in known}
 
 
 def bindings_of(definition: TableMetadata, properties: TableProperties) -> dict[str, str]:

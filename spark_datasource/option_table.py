@@ -19,6 +19,8 @@ ROW_CHANGE: Final = "projseg.change"
 """What the extension sets for a write that changes rows by their numbers."""
 WRITE_PLAN: Final = "projseg.plan"
 """What the extension sets for a write by the name that a catalog gives a table."""
+TABLE_PROPERTIES: Final = "projseg.properties"
+"""What the extension sets for a write that may make the table of a catalog's entry."""
 EXTERNAL_FILES: Final = "projseg.external"
 """What the extension sets for a read of files from outside."""
 # Beside these that the version it names is pinned, and what hints say.
@@ -31,6 +33,7 @@ ADDED_BY_EXTENSION: Final = frozenset(
         ROW_CHANGE,
         ROW_NUMBERS,
         WRITE_PLAN,
+        TABLE_PROPERTIES,
         EXTERNAL_FILES,
         "projseg.hint.useprojection",
         "projseg.hint.forceprojections",

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.option_table import COMPACT_SINCE, WRITE_PLAN
+from projseg.spark_datasource.option_table import COMPACT_SINCE, TABLE_PROPERTIES, WRITE_PLAN
 from projseg.spark_datasource.options import Options, write_location
 from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
 from projseg.spark_datasource.write_plan import WritePlan
 from projseg.table_layer.metadata.change import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.known_properties import known_ones
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions
@@ -47,6 +48,8 @@ class WriteRequest:
         Each a JSON object as `Table.create` takes it.
     indexes : tuple of declarations or None
         Likewise.
+    properties : dict of str to str or None
+        Those of a new table that projseg reads itself.
     if_exists : str
         One of `IF_EXISTS`: what the write does where there is a table already.
     replace_interval : (int, int) or None
@@ -78,6 +81,7 @@ class WriteRequest:
     target_segment_rows: int | None = None
     projections: tuple[Any, ...] | None = None
     indexes: tuple[Any, ...] | None = None
+    properties: dict[str, str] | None = None
     if_exists: str = "append"
     replace_interval: tuple[int, int] | None = None
     replace_where: str | None = None
@@ -120,6 +124,7 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         target_segment_rows=target_rows,
         projections=_declarations("projections", options.text("projections")),
         indexes=_declarations("indexes", options.text("indexes")),
+        properties=known_ones(json.loads(given.get(TABLE_PROPERTIES, "{}"))) or None,
         if_exists=options.choice("ifExists", IF_EXISTS) or "append",
         replace_interval=_interval(options),
         replace_where=options.text("replaceWhere"),
@@ -143,6 +148,7 @@ def declared_options(request: WriteRequest) -> dict[str, Any]:
         "target_segment_rows": request.target_segment_rows,
         "projections": request.projections,
         "indexes": request.indexes,
+        "properties": request.properties,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -13,6 +13,7 @@ from projseg.errors import InvalidInputError
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
 from projseg.spark_datasource.options import parse_list
+from projseg.table_layer.metadata.known_properties import check_spelling
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
@@ -94,6 +95,7 @@ def fields_of(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]
             free[name] = text
         else:
             fields[field] = field_of(field, text)
+    check_spelling(free, PROPERTIES.values())
     return fields, free
 
 

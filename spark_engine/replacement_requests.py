@@ -16,11 +16,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from projseg.declarations import check_declared, declare_properties, redeclared
-from projseg.errors import CommitConflictError, InvalidInputError
+from projseg.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.spark_datasource.write_plan import REPLACE_TABLE, WritePlan
 from projseg.spark_datasource.write_request import declared_options, parse_write_request
 from projseg.spark_engine.replies import Reply, storage_of
+from projseg.spark_engine.warehouse import set_properties
 from projseg.table import Table
 from projseg.table_layer.commits.commit import commit, create_table
 from projseg.table_layer.metadata.change import Overwrite
@@ -89,6 +90,43 @@ def planned(storage: Storage, base: int | None, declared: TableProperties) -> di
     }
 
 
+def _change_properties(request: Request) -> Reply:
+    """Set and remove the properties that have an effect; what is fixed is refused.
+
+    The declaration of the request is that after the change, for a table that is not made yet.
+    """
+    given, unset = request["set"], request["unset"]
+    check_spelling(given, LAYOUT_OPTIONS)
+    check_set(given)
+    if not _is_there(request):
+        return _check(request)
+    table = Table(request["location"], storage_options=request.get("storage_options"))
+    by_folded = {name.casefold(): name for name in LAYOUT_OPTIONS}
+    for name in (*given, *unset):
+        if name.casefold() in by_folded and name not in given:
+            raise _is_fixed(by_folded[name.casefold()])
+    _, declared = _declaration({**request, "options": _layout_among(given), "columns": []})
+    declared.pop("properties")
+    check_declared(table.properties, **declared)
+    changes = {**known_ones(given), **dict.fromkeys(known_ones(dict.fromkeys(unset, "")))}
+    if changes:
+        set_properties(table, changes)
+    return {}, b""
+
+
+def _layout_among(properties: Mapping[str, str]) -> dict[str, str]:
+    folded = {name.casefold() for name in LAYOUT_OPTIONS}
+    return {name: text for name, text in properties.items() if name.casefold() in folded}
+
+
+def _is_fixed(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_BAD_OPTION",
+        f"property '{name}' is fixed when a table is made; replace the table to change it, or "
+        "its projections with ALTER TABLE ... ADD PROJECTION",
+    )
+
+
 def _finish(request: Request) -> Reply:
     """Publish the table of a plan without rows."""
     plan, storage = WritePlan.from_json(request["plan"]), storage_of(request)
@@ -139,13 +177,24 @@ def _is_there(request: Request) -> bool:
 
 def _declaration(request: Request) -> tuple[pa.Schema, dict[str, Any]]:
     """Return the columns of a declaration, and the rest as `declare_properties` takes it."""
-    columns = [(name, parse_type_name(text)) for name, text in request["columns"]]
+    columns = [(name, _type_of(name, text)) for name, text in request["columns"]]
     given = parse_write_request({**request["options"], "path": request["location"]})
     properties = request["properties"]
     check_spelling(properties, LAYOUT_OPTIONS)
     check_set(properties)
     kept = properties if request["keeps_all"] else known_ones(properties)
-    return pa.schema(columns), {**declared_options(given), "properties": kept}
+    declared = {**declared_options(given), "properties": kept}
+    return pa.schema(columns), declared
+
+
+def _type_of(column: str, text: str) -> pa.DataType:
+    try:
+        return parse_type_name(text)
+    except InvalidInputError as error:
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_TYPE",
+            f"column '{column}': {error.message}; leave it out",
+        ) from error
 
 
 def layout_options(properties: TableProperties) -> dict[str, str]:
@@ -157,6 +206,7 @@ def layout_options(properties: TableProperties) -> dict[str, str]:
 
 REPLACEMENTS: Final[dict[str, Callable[[Request], Reply]]] = {
     "check_declaration": _check,
+    "change_properties": _change_properties,
     "plan_replacement": _plan,
     "finish_replacement": _finish,
     "discard_replacement": _discard,

@@ -28,6 +28,7 @@ from projseg.table import Table
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.open_version import version_at
 from projseg.table_layer.metadata.change import SetProperties
+from projseg.table_layer.metadata.known_properties import check_spelling
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import METADATA_PREFIX, new_write_id
 
@@ -205,10 +206,13 @@ def set_properties(table: Table, changes: Mapping[str, str | None]) -> None:
 
     Raises
     ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION, PROJSEG_UNKNOWN_OPTION.
     CommitError, StorageError
         As of `Table.append`.
     """
     base = table.snapshot
+    check_spelling(changes, ())
     change = SetProperties(
         properties={name: text for name, text in changes.items() if text is not None},
         drop_properties=tuple(name for name, text in changes.items() if text is None),

@@ -313,16 +313,18 @@ def check_spelling(names: Iterable[str], options: Iterable[str]) -> None:
     """
     by_folded = {name.casefold(): name for name in (*_READERS, *options)}
     for name in names:
+        if name.casefold() in _BY_FOLDED:  # for `check_set`
+            continue
         scope, folded = _NEARLY_SCOPE.fullmatch(name), name.casefold()
         near = difflib.get_close_matches(folded, by_folded, n=1, cutoff=_NEARLY)
-        meant = by_folded[near[0]] if near else ""
+        suggestion = by_folded[near[0]] if near else ""
         if scope is not None and scope[2] not in KEYS:
             found = difflib.get_close_matches(scope[2], KEYS, n=1, cutoff=_NEARLY)
-            meant = f"projection.{scope[1]}.{found[0]}" if found else ""
-        if meant and meant != name:
+            suggestion = f"projection.{scope[1]}.{found[0]}" if found else ""
+        if suggestion and suggestion != name:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_OPTION",
-                f"property '{name}' has no effect; did you mean '{meant}'? Choose a name that "
+                f"property '{name}' has no effect; did you mean '{suggestion}'? Choose a name that "
                 "differs more, if it is one of your own",
             )
 

@@ -276,9 +276,9 @@ def test_tables_of_a_query_get_their_name_when_they_are_whole(sql, house):
     assert house.store.staged() == []
     sql("CREATE OR REPLACE TABLE defs.s.made AS SELECT added + 1 AS x FROM defs.s.edits")
     assert rows(sql("SELECT x FROM defs.s.made")) == [(2,), (3,)]
-    assert house.metadata("s.made").location != table.location
-    with pytest.raises(projseg.ProjsegError, match="PROJSEG_TABLE_EXISTS"):
-        house.undrop("s.made")
+    assert house.metadata("s.made").location == table.location
+    assert rows(sql("SELECT added FROM defs.s.made VERSION AS OF 0")) == [(1,), (2,)]
+    assert house.table("s.made").history()["operation"].to_pylist() == ["replace table", "create"]
 
 
 def test_older_versions_and_other_sessions(sql, house, spark):

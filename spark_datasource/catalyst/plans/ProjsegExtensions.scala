@@ -37,6 +37,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPlanNormalizationRule(session => new AnswerFromResults(session))
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPlannerStrategy(_ => PlanColumnChanges)
+    extensions.injectPlannerStrategy(_ => PlanPropertyChanges)
     extensions.injectPlannerStrategy(session => new PlanCreateLike(session))
     extensions.injectPreCBORule(session => new AnswerFromProjections(session))
   }

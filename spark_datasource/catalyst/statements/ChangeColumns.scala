@@ -50,7 +50,7 @@ case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends Le
     else {
       // A declared table that nobody has written to is made first, so that there is one way to change it.
       if (entry != null) EmptyTable.makeUnlessMade(
-        session, entry.location.toString, entry.schema, Declaration.optionsOf(entry))
+        session, entry.location.toString, entry.schema, Declaration.optionsOf(entry) ++ Declaration.propertiesOf(entry))
       SessionEntry.options(session, subject, changes)
     }
 }

@@ -76,10 +76,18 @@ case class Statement(
         val found = tables.having(parts)
         if (found.isEmpty && isLenient) Nil else rows(classic, tables.only(parts, found), returned)
       case EveryTable(namespace) => tables.all(namespace).flatMap { case (name, location) =>
-        rows(classic, location, StructType(returned.tail)).map(row => Row.fromSeq(name +: row.toSeq))
+        listed(classic, location).map(row => Row.fromSeq(name +: row.toSeq))
       }
     }
   }
+
+  /** The rows of one table among others: none if nobody has written to it, and the error of a damaged one in place of a name. */
+  private def listed(session: ClassicSession, location: String): Seq[Row] =
+    try rows(session, location, StructType(returned.tail)) catch {
+      case error: IllegalArgumentException if error.getMessage.startsWith("[PROJSEG_NOT_A_TABLE]") => Nil
+      case error: IllegalArgumentException if error.getMessage.startsWith("[PROJSEG_") =>
+        Seq(Row.fromSeq(error.getMessage +: returned.drop(2).map(_ => null)))
+    }
 
   private def rows(session: ClassicSession, location: String, schema: StructType): Seq[Row] = {
     val settings = new Settings(session.sessionState.conf)

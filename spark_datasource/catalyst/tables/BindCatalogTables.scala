@@ -65,6 +65,6 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
     }
 
   private def known(entry: CatalogTable, given: Set[String]): Map[String, String] =
-    Declaration.optionsOf(entry).filterNot { case (name, _) => given.contains(name.toLowerCase) } +
-      ("path" -> entry.location.toString)
+    (Declaration.optionsOf(entry) ++ Declaration.propertiesOf(entry))
+      .filterNot { case (name, _) => given.contains(name.toLowerCase) } + ("path" -> entry.location.toString)
 }

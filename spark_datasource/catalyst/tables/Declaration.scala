@@ -1,5 +1,7 @@
 package org.apache.spark.sql.projseg
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column}
 import org.apache.spark.sql.connector.catalog.TableCatalog._
@@ -38,6 +40,14 @@ private[projseg] object Declaration {
 
   /** Whether a property of a table is an option of the write that makes it. */
   def isOption(property: String): Boolean = options.contains(property.toLowerCase)
+
+  /** The option in which the write that makes a table gets the properties of its entry. */
+  private val Properties = "projseg.properties"
+
+  def propertiesOf(entry: CatalogTable): Map[String, String] = {
+    val found = new SessionDeclaration(entry.properties).properties
+    Option.when(found.nonEmpty)(Properties -> Engine.json.writeValueAsString(found.asJava)).toMap
+  }
 
   /** The options of the write that makes the table of an entry. */
   def optionsOf(entry: CatalogTable): Map[String, String] =

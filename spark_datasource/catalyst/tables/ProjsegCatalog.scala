@@ -225,7 +225,7 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
     val staged = ask("defined_stage", named, declared ++ seen.map("base_version" -> _) :+ ("replaces" -> replaces): _*)
     val structure = CatalogV2Util.v2ColumnsToStructType(columns)
     new PlannedTable(shown(named), staged.get("location").asText, structure, staged, () =>
-      if (staged.has("id")) ask("defined_publish", named, "id" -> staged.get("id").asText, "replace" -> replaces)
+      if (staged.has("id")) ask("defined_publish", named, "id" -> staged.get("id").asText, "replace" -> false)
       else ask("defined_replace", named, declared :+ ("version" -> staged.get("definition_version").asLong): _*)) {
       override def abortStagedChanges(): Unit = {
         super.abortStagedChanges()

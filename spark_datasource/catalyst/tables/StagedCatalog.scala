@@ -26,18 +26,23 @@ private[projseg] trait StagesTables extends StagingTableCatalog {
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
       replaces: Boolean): StagedTable
 
+  /** The layout that the write of the rows states, where the statement has no properties. */
+  protected def layout: Map[String, String] = Map.empty
+
   override def stageCreate(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String])
-      : StagedTable = staged(named, columns, partitions, given, replaces = false)
+      : StagedTable = staged(named, columns, partitions, stated(given), replaces = false)
   override def stageReplace(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String])
       : StagedTable = {
     loadTable(named)
-    staged(named, columns, partitions, given, replaces = true)
+    staged(named, columns, partitions, stated(given), replaces = true)
   }
   override def stageCreateOrReplace(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String])
-      : StagedTable = staged(named, columns, partitions, given, replaces = true)
+      : StagedTable = staged(named, columns, partitions, stated(given), replaces = true)
+
+  private def stated(given: util.Map[String, String]): util.Map[String, String] = (layout ++ given.asScala).asJava
 }
 
 /**
@@ -47,7 +52,9 @@ private[projseg] trait StagesTables extends StagingTableCatalog {
  * @param below the catalog that the statement names
  * @param seen the version of the table when the statement was analysed: what others write later is not replaced
  */
-private[projseg] abstract class StagedCatalog(below: TableCatalog, protected val seen: Option[Long]) extends StagesTables {
+private[projseg] abstract class StagedCatalog(
+    below: TableCatalog, protected val seen: Option[Long], override protected val layout: Map[String, String])
+    extends StagesTables {
   override def name(): String = below.name()
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = ()
   override def defaultNamespace(): Array[String] = below.defaultNamespace()
@@ -66,7 +73,8 @@ private[projseg] abstract class StagedCatalog(below: TableCatalog, protected val
 }
 
 /** A `ProjsegCatalog` in one statement. */
-private[projseg] class StagedOwnCatalog(below: ProjsegCatalog, version: Option[Long]) extends StagedCatalog(below, version) {
+private[projseg] class StagedOwnCatalog(below: ProjsegCatalog, version: Option[Long], options: Map[String, String])
+    extends StagedCatalog(below, version, options) {
   override protected def staged(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
       replaces: Boolean): StagedTable = below.staged(named, columns, partitions, given, replaces, seen)
@@ -74,8 +82,8 @@ private[projseg] class StagedOwnCatalog(below: ProjsegCatalog, version: Option[L
 
 /** Spark's own catalog, or the one that stands in its place, in one statement about a table of projseg. */
 private[projseg] class StagedSessionCatalog(
-    session: ClassicSession, tables: SessionTables, below: TableCatalog, version: Option[Long])
-    extends StagedCatalog(below, version) {
+    session: ClassicSession, tables: SessionTables, below: TableCatalog, version: Option[Long], options: Map[String, String])
+    extends StagedCatalog(below, version, options) {
   override def loadTable(named: Identifier): LoadedTable =
     tables.entry(name() +: named.namespace.toSeq :+ named.name).map(tables.loaded).getOrElse(below.loadTable(named))
 
@@ -135,7 +143,7 @@ private[projseg] class StagedSessionCatalog(
 }
 
 /** What a statement says of a table of Spark's own catalog. */
-private[projseg] class SessionDeclaration(given: Map[String, String]) {
+private[projseg] class SessionDeclaration(val given: Map[String, String]) {
   private val options = given.collect {
     case (name, text) if name.startsWith(OPTION_PREFIX) => name.stripPrefix(OPTION_PREFIX) -> text
   }
@@ -201,6 +209,14 @@ private[projseg] object PlannedTable {
   def check(
       place: String, columns: StructType, options: Map[String, String], properties: Map[String, String],
       keepsAll: Boolean): Unit = ask("check_declaration", declaration(place, columns, options, properties, keepsAll))
+
+  /** Changes the properties that have an effect, of the table at a place or of one that is to be made there. */
+  def change(
+      place: String, columns: StructType, before: SessionDeclaration, set: Map[String, String], unset: Seq[String]): Unit = {
+    val after = new SessionDeclaration(before.given -- unset ++ set)
+    ask("change_properties", declaration(place, columns, after.layout, after.properties, keepsAll = false) ++
+      Map("set" -> set, "unset" -> unset))
+  }
 
   private def declaration(
       place: String, columns: StructType, options: Map[String, String], properties: Map[String, String],
