@@ -341,7 +341,7 @@ def test_sessions_see_each_others_tables(sql, edits, spark, warehouse):
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         other.sql("SELECT * FROM mine.here.more").collect()
     other.sql("USE mine.here")
-    assert other.sql("SELECT count(*) FROM edits VERSION AS OF 2").first()[0] == 2
+    assert other.sql("SELECT count(*) FROM edits VERSION AS OF 1").first()[0] == 2
     assert other.sql("SELECT count(*) FROM edits").first()[0] == 2
 
 
