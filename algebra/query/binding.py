@@ -102,8 +102,26 @@ def bind_rows(bound: QuerySpec, schema: pa.Schema, query: Query) -> QuerySpec:
     zone, time_column = bound.context.zone, bound.time_column
     with bound_to(arguments_of(query)):
         condition = _filter(query.filter, schema, zone)
-    bounds, rest = split_time_bounds(condition, time_column, schema)
-    within = bind_interval(query, schema, time_column)
+    return rows_where(bound, condition, schema, bind_interval(query, schema, time_column))
+
+
+def rows_where(
+    bound: QuerySpec, condition: Expression | None, schema: pa.Schema, within: Interval | None
+) -> QuerySpec:
+    """Return a query of all rows, among those of an interval for which a condition is true.
+
+    Parameters
+    ----------
+    bound : QuerySpec
+        As `bind_outputs` made it.
+    condition : Expression or None
+        Canonical, over the columns of the schema.
+    schema : pa.Schema
+        The columns.
+    within : Interval or None
+        None: all times.
+    """
+    bounds, rest = split_time_bounds(condition, bound.time_column, schema)
     return bound.among(conjunction(rest), intersection(within, bounds))
 
 

@@ -27,6 +27,7 @@ REQUIREMENTS: Final = {
     "urllib3": "urllib3>=2.2",
     "psycopg": "psycopg[binary]>=3.2",
     "obstore": "obstore>=0.12",
+    "polars": "polars>=2",
     "pyspark": "pyspark>=4.0,<4.4",
     "tpchgen-cli": "tpchgen-cli>=4",
 }

@@ -4,7 +4,7 @@
 |---|---|
 | `__init__` | create, append, overwrite |
 | `writable_table` | refresh, commit_as |
-| `queries` | query, sql, scan, explain, `__arrow_c_stream__` |
+| `queries` | query, sql, scan, explain, dataset, lazy, `__arrow_c_stream__` |
 | `view_answers` | views |
 | `view_edits` | create_view, view |
 | `inspection` | location, schema, version, properties, snapshot, history |

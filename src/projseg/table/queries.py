@@ -20,6 +20,7 @@ from projseg.algebra.query.query_parts import (
 )
 from projseg.algebra.query.request import Expressions, IntervalLike, Query, is_described, is_select
 from projseg.errors import InvalidInputError
+from projseg.extras import require
 from projseg.memory.deadline import answered_within
 from projseg.memory.forks import late_import
 from projseg.reader.plan.bind_template import bind_asked
@@ -28,9 +29,12 @@ from projseg.reader.row_scan import scan
 from projseg.table.stale_answers import AgedVersion
 
 if TYPE_CHECKING:
+    import polars
+
     from projseg.algebra.query.select_query import SelectedQuery
     from projseg.algebra.query.select_table import SelectedTable
     from projseg.explain import Explain
+    from projseg.table.dataset import TableDataset
     from projseg.table.sql_statements import BoundSelect
 
 
@@ -320,6 +324,41 @@ class TableVersion(AgedVersion):
 
         stream = pa.RecordBatchReader.from_batches(query.output_schema, batches())
         return stream.__arrow_c_stream__(requested_schema)
+
+    def dataset(self) -> TableDataset:
+        """Return this version as a dataset of pyarrow, of which other tools read parts.
+
+        DuckDB, Polars, ibis and pyarrow hand it the columns and conditions that they need.
+
+        Returns
+        -------
+        TableDataset
+            A `pyarrow.dataset.Dataset`.
+        """
+        # Imported here, so that a process that only asks starts without it.
+        with late_import:
+            from projseg.table.dataset import TableDataset
+
+        return TableDataset(self)
+
+    def lazy(self) -> polars.LazyFrame:
+        """Return this version as a lazy frame of Polars, which reads what its steps need.
+
+        Returns
+        -------
+        polars.LazyFrame
+            Conditions that Polars does not hand over (on decimals and structs, and functions of
+            texts) are its own work.
+
+        Raises
+        ------
+        MissingPackageError
+            PROJSEG_MISSING_PACKAGE if Polars 2 is not installed.
+        """
+        require("polars", "lazy()")
+        import polars
+
+        return polars.scan_pyarrow_dataset(self.dataset())
 
     @with_query_parts
     def explain(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Self
 
 from msgspec import UNSET
@@ -55,6 +56,26 @@ class WritableTable(TableVersion):
         self._store = UNSET
         self._is_pinned = False
         return self
+
+    def newest(self) -> Self:
+        """Return the table at its newest version, as an object that moves by itself; this one stays.
+
+        Returns
+        -------
+        Table
+            This one if there is no newer version; it is not pinned then.
+
+        Raises
+        ------
+        InvalidInputError, StorageError, CorruptTableError
+            As of `Table`.
+        """
+        snapshot = open_snapshot(self._storage)
+        if snapshot.file.write_id == self._snapshot.file.write_id and not self._is_pinned:
+            return self
+        found = copy(self)
+        found._snapshot, found._store, found._is_pinned = snapshot, UNSET, False
+        return found
 
     def commit_as(self, user_name: str | None = None, user_metadata: str | None = None) -> Self:
         """Set what `history` says of the commits made through this object, and return it.
