@@ -211,7 +211,7 @@ def drawn_predicate(pl, draw, depth=0):
         lambda: column.is_not_null(),
         lambda: column.is_in(draw.choices(values, k=2)),
         lambda: column.eq_missing(value),
-        lambda: column.is_between(min(values), max(values)),
+        lambda: column.is_between(pl.lit(min(values)), pl.lit(max(values))),
     ]
     if name in ("x", "f"):
         forms.append(lambda: column.is_nan())

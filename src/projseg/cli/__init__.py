@@ -105,6 +105,7 @@ _VERBS: Final[dict[str, Callable[..., object]]] = {
     "import": row_verbs.load,
     "query": query_verbs.query,
     "sql": query_verbs.sql,
+    "export": query_verbs.export,
     "explain": query_verbs.explain,
     "describe": query_verbs.describe,
     "schema": query_verbs.schema,

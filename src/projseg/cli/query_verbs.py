@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
+import typer
 
 from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.algebra.query.request import Query
+from projseg.cli.exported_files import STANDARD_OUTPUT, FileFormat, format_of, write_rows
 from projseg.cli.output import (
     Found,
     OutputFormat,
@@ -21,6 +24,8 @@ from projseg.cli.output import (
 from projseg.cli.shared_arguments import (
     Args,
     At,
+    Condition,
+    Filter,
     GivenContext,
     GivenQuery,
     Location,
@@ -28,6 +33,7 @@ from projseg.cli.shared_arguments import (
     Output,
     content_of,
     open_table,
+    sql_list,
     tables_named,
 )
 from projseg.errors import InvalidInputError
@@ -63,6 +69,44 @@ def sql(
     else:
         found = fact.sql(text, context=context, args=values, tables=tables)
         print_rows(in_zone(found, context["timezone"]), output)
+
+
+def export(
+    location: Location,
+    file: Annotated[str, "The file to write; - is standard output."] = STANDARD_OUTPUT,
+    *,
+    statement: Annotated[
+        str | None, typer.Option("--sql", help="A SELECT whose rows are written, or @FILE.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, "Columns or expressions to write; default: all columns."
+    ] = None,
+    filter: Filter = None,
+    format: Annotated[
+        FileFormat | None, "parquet, arrow, csv or jsonl; default: by FILE's name."
+    ] = None,
+    condition: Condition,
+    at: At,
+) -> None:
+    """Write rows into a Parquet, Arrow, CSV or JSON lines file, all of them or none."""
+    kind = format_of(file, format)
+    table = open_table(location, **at)
+    args, context = condition["args"], {"timezone": condition["timezone"]}
+    if statement is None:
+        wanted, interval = sql_list(columns) or None, condition["interval"]
+        rows = table.scan(wanted, filter, interval, context=context, args=args)
+    elif columns or filter or condition["interval"]:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            "--sql says all of a question; put --columns, --filter and --interval into it",
+        )
+    else:
+        text = content_of(statement, "the statement")
+        rows = table.sql(text, context=context, args=args).to_reader()
+    count = write_rows(rows, file, kind)
+    if file != STANDARD_OUTPUT:
+        size = Path(file).stat().st_size
+        print_fields({"file": file, "format": kind, "rows": count, "bytes": size})
 
 
 def explain(

@@ -58,7 +58,7 @@ class WritableTable(TableVersion):
         return self
 
     def newest(self) -> Self:
-        """Return the table at its newest version, as an object that moves by itself; this one stays.
+        """Return the table at its newest version; this object stays at its own.
 
         Returns
         -------
