@@ -50,6 +50,9 @@ class QueryPool:
     start_method : str or None
         `fork`, or `spawn`, by which workers share no memory; None: `fork` where that is safe,
         which is on Linux and without object stores.
+    max_age : float or None
+        Seconds after which a question moves its table to the newest version first; None: as each
+        table was opened.
 
     Raises
     ------
@@ -68,7 +71,9 @@ class QueryPool:
         *,
         threads: int | None = None,
         start_method: str | None = None,
+        max_age: float | None = None,
     ) -> None:
+        self._max_age = max_age
         named = tables if isinstance(tables, Mapping) else {"table": tables}
         if not named:
             raise _bad_argument("a query pool was made of no table; name one")
@@ -280,7 +285,7 @@ class QueryPool:
             found = "none was named" if table is None else f"{table!r} was named"
             near = did_you_mean(str(table), self._tables)
             raise _bad_argument(f"a query pool has tables {known}, and {found}{near}; give table=")
-        snapshot = self._tables[table].snapshot
+        snapshot = self._tables[table]._current(self._max_age).snapshot
         return VersionName(table, snapshot.version, snapshot.file.write_id)
 
     def _answer(

@@ -370,3 +370,23 @@ def test_the_newest_version_is_another_object_and_this_one_stays(tmp_path):
     pinned = projseg.Table(tmp_path / "t", version=1)
     pinned.newest().append({"n": [3]})
     assert pinned.version == 1
+
+
+def test_a_table_of_an_age_moves_by_itself_and_a_question_keeps_to_one_version(tmp_path):
+    writer = projseg.Table.create(tmp_path / "t", {"n": "bigint"}, data={"n": [1]})
+    served, still = projseg.Table(tmp_path / "t", max_age=0), projseg.Table(tmp_path / "t")
+    aged = projseg.Table(tmp_path / "t", max_age=3600)
+    with projseg.QueryPool(still, workers=1, max_age=0) as pool:
+        for count in range(2, 5):
+            writer.append({"n": [count]})
+            stream = served.scan()
+            assert served.version == count - 1
+            assert served.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": count}]
+            assert served.explain(aggregators="sum(n)").sources
+            assert served.dataset().version == pa.table(served).num_rows - 1 == count - 1
+            assert pool.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": count}]
+            assert stream.read_all().num_rows == count
+    assert (aged.query().num_rows, aged.version) == (1, 0)
+    assert projseg.Table(tmp_path / "t", version=1, max_age=0).query().num_rows == 2
+    with pytest.raises(InvalidInputError, match="max_age is a number of seconds"):
+        projseg.Table(tmp_path / "t", max_age=-1)

@@ -151,8 +151,8 @@ def _jsonl(rows: pa.RecordBatchReader, sink: IO[bytes]) -> int:
 
 def _may_be_infinite(column: pa.Array) -> bool:
     if pa.types.is_floating(column.type):
-        return pc.all(pc.is_finite(column)).as_py() is False
-    return pa.types.is_nested(column.type)
+        return bool(pc.any(pc.invert(pc.is_finite(column))).as_py())
+    return bool(pa.types.is_nested(column.type))
 
 
 def _finite(value: Any) -> Any:

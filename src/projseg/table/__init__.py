@@ -23,6 +23,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from projseg.errors import InvalidInputError
 from projseg.table.columns import TableColumns
 from projseg.table.index_edits import TableIndexes
 from projseg.table.kept_versions import TableVersions
@@ -100,6 +101,10 @@ class Table(
         Of an object store, by obstore's key names, such as `region` and `endpoint`; what is not
         given is taken from the environment (`AWS_ACCESS_KEY_ID` and so on). Never kept in a table
         nor shown in a message.
+    max_age : float or None
+        Seconds after which a question moves this object to the newest version first, if no version
+        was chosen. Each question, its explanation and its views are of one version. None: only
+        `refresh` and writes move it.
 
     Raises
     ------
@@ -119,11 +124,18 @@ class Table(
         timestamp: InstantLike | None = None,
         tag: str | None = None,
         storage_options: StorageOptionsLike | None = None,
+        *,
+        max_age: float | None = None,
     ) -> None:
+        if max_age is not None and not max_age >= 0:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"max_age is a number of seconds, at least 0, not {max_age!r}",
+            )
         storage = open_storage(location, storage_options)
         is_pinned = (version, timestamp, tag) != (None, None, None)
         snapshot = open_as_of(storage, version, timestamp, tag)
-        super().__init__(storage, snapshot, is_pinned=is_pinned)
+        super().__init__(storage, snapshot, is_pinned=is_pinned, max_age=max_age)
 
     @classmethod
     def create(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -61,7 +61,7 @@ class _Function(NamedTuple):
     options: pa.StructScalar | None
 
 
-_Node = _Field | _Function | pa.Scalar
+_Node: TypeAlias = _Field | _Function | pa.Scalar
 
 
 class ArrowFilter(msgspec.Struct, frozen=True):

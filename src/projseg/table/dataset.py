@@ -71,7 +71,7 @@ class TableScanner:
         return self._dataset._count(self._query)
 
 
-class TableDataset(ds.Dataset):
+class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotations
     """A table at one version, to be given to DuckDB, Polars, ibis or pyarrow.
 
     Columns that nobody asks for are not decoded, and conditions are answered as a query's filter
@@ -241,12 +241,12 @@ class TableDataset(ds.Dataset):
         self, columns: Columns, filter: pc.Expression | None, filtered: frozenset[str] | None
     ) -> list[str]:
         if columns is None or (filter is not None and filtered is None):
-            return self.schema.names
+            return list(self.schema.names)
         asked = set(filtered or ())
         for one in columns.values() if isinstance(columns, Mapping) else ():
             named = read_filter(one, self.schema).columns
             if named is None:
-                return self.schema.names
+                return list(self.schema.names)
             asked |= named
         if not isinstance(columns, Mapping):
             asked |= set(self._checked(list(columns)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as replace_fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
 
 import pyarrow as pa
 
@@ -55,6 +55,10 @@ class PlainSelect(NamedTuple):
 
 class TableVersion(AgedVersion):
     """A table at one version, to be read."""
+
+    def _current(self) -> Self:
+        """Return the version of which a question is asked now."""
+        return self
 
     @with_query_parts
     def query(
@@ -132,7 +136,7 @@ class TableVersion(AgedVersion):
         """
         query = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
         with answered_within(query.query_context.time_limit):
-            version, query = self._as_old_as(query)
+            version, query = self._current()._as_old_as(query)
             return version._answered(version._plan(query))
 
     @overload
@@ -203,6 +207,7 @@ class TableVersion(AgedVersion):
         if isinstance(text, Query):
             asked = query_of(text, context=context, args=args)
             return self.explain(asked) if explain else self.query(asked)
+        version = self._current()
         if not isinstance(text, str):
             raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
         with fixed_instant():
@@ -214,14 +219,14 @@ class TableVersion(AgedVersion):
                     from projseg.table.sql_statements import described
 
                 return described(
-                    self,
+                    version,
                     text,
-                    lambda select, analyze: self.explain(
+                    lambda select, analyze: version.explain(
                         select, context=context, args=args, analyze=analyze
                     ),
                 )
             with answered_within(parse_context(context).time_limit):
-                selected = self._selected(text, context, args, tables)
+                selected = version._selected(text, context, args, tables)
                 return selected.explain() if explain else selected.rows()
 
     def _selected(
@@ -296,7 +301,7 @@ class TableVersion(AgedVersion):
             args=args,
         )
         with answered_within(query.query_context.time_limit):
-            plan = self._plan(query)
+            plan = self._current()._plan(query)
             batches = scan(self._storage, plan, plan.segments)
         return pa.RecordBatchReader.from_batches(plan.query.output_schema, batches)
 
@@ -316,7 +321,8 @@ class TableVersion(AgedVersion):
         capsule
             An `ArrowArrayStream`.
         """
-        storage, snapshot, query = self._storage, self._snapshot, self._bound(Query())
+        version = self._current()
+        storage, snapshot, query = version._storage, version._snapshot, version._bound(Query())
 
         def batches() -> Iterator[pa.RecordBatch]:
             plan = plan_query(snapshot, query)
@@ -339,7 +345,7 @@ class TableVersion(AgedVersion):
         with late_import:
             from projseg.table.dataset import TableDataset
 
-        return TableDataset(self)
+        return TableDataset(self._current())
 
     def lazy(self) -> polars.LazyFrame:
         """Return this version as a lazy frame of Polars, which reads what its steps need.
@@ -398,11 +404,12 @@ class TableVersion(AgedVersion):
         if is_select(group_by):
             options = statement_options(aggregators=aggregators, filter=filter, **parts)
             with fixed_instant(), answered_within(parse_context(options["context"]).time_limit):
-                return self._selected(group_by, **options).explain(analyze=analyze)
+                return self._current()._selected(group_by, **options).explain(analyze=analyze)
         query = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
-        version, asked = self._as_old_as(query)
+        current = self._current()
+        version, asked = current._as_old_as(query)
         found = explain_plan(self._storage, asked, version._plan(asked), analyze=analyze)
-        return found if version is self else replace_fields(found, version=version.version)
+        return found if version is current else replace_fields(found, version=version.version)
 
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)

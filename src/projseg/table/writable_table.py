@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
@@ -28,12 +29,23 @@ class WritableTable(TableVersion):
         The version.
     is_pinned : bool
         Whether the caller chose the version, so that nothing is written after it.
+    max_age : float or None
+        Seconds after which a question looks for a newer version first.
     """
 
-    def __init__(self, storage: Storage, snapshot: Snapshot, *, is_pinned: bool) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        snapshot: Snapshot,
+        *,
+        is_pinned: bool,
+        max_age: float | None = None,
+    ) -> None:
         super().__init__(storage, snapshot)
         self._is_pinned = is_pinned
         self._note = CommitNote()
+        self._max_age = max_age
+        self._looked_at = time.monotonic()
 
     @property
     def _may_be_older(self) -> bool:
@@ -52,10 +64,31 @@ class WritableTable(TableVersion):
         InvalidInputError, StorageError, CorruptTableError
             As of `Table`.
         """
-        self._snapshot = open_snapshot(self._storage)
+        self._looked_at = time.monotonic()
+        snapshot = open_snapshot(self._storage)
         self._store = UNSET
+        self._snapshot = snapshot
         self._is_pinned = False
         return self
+
+    def _current(self, max_age: float | None = None) -> Self:
+        """Return the version of which a question is asked now, and keep to it while it is answered.
+
+        Parameters
+        ----------
+        max_age : float or None
+            Seconds after which a newer version is looked for; None: as the table was opened.
+        """
+        seconds = self._max_age if max_age is None else max_age
+        if seconds is None or self._is_pinned:
+            return self
+        if time.monotonic() - self._looked_at > seconds:
+            self._looked_at = time.monotonic()
+            snapshot = open_snapshot(self._storage)
+            if snapshot.file.write_id != self._snapshot.file.write_id:
+                self._store = UNSET
+                self._snapshot = snapshot
+        return copy(self)
 
     def newest(self) -> Self:
         """Return the table at its newest version; this object stays at its own.
