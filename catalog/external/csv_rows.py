@@ -123,6 +123,10 @@ class CsvRows:
                 columns.append(Converted(pa.nulls(len(texts), field.type)))
                 continue
             column = texts.column(own).combine_chunks()
+            if not pa.types.is_string(field.type):
+                column = pc.replace_with_mask(
+                    column, pc.equal(column, ""), pa.scalar(None, pa.string())
+                )
             read = casts.numbers if self._is_number(field) else casts.texts
             try:
                 columns.append(read(column, field.type))
@@ -245,6 +249,8 @@ class CsvRows:
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=types,
                 strings_can_be_null=True,
+                # In a file without a definition a text in quotes is no null, even if it is empty.
+                quoted_strings_can_be_null=types is None or form.declared is not None,
                 decimal_point=form.values.decimal_point,
                 timestamp_parsers=parsers,
                 **nulls,

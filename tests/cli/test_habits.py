@@ -62,13 +62,6 @@ def test_help_is_a_verb(run):
     assert run("help", "vacuum")[1] == run("vacuum", "--help")[1]
 
 
-def test_export_says_what_writes_rows(run):
-    code, _, error = run("export", "t", "rows.csv")
-    assert code == 2
-    assert "query LOCATION -o csv" in " ".join(error.replace("│", " ").split())
-    assert "import" not in error
-
-
 def test_a_statement_is_explained_as_options_are(run, location):
     _, by_options, _ = run("explain", location, "-g", "k", "-a", "sum(n) AS n")
     code, by_statement, _ = run("explain", location, "SELECT k, sum(n) AS n FROM t GROUP BY k")

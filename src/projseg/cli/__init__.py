@@ -14,10 +14,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from enum import Enum
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Final, cast
 
 import typer
-from typer.core import TyperGroup
 
 from projseg import __version__
 from projseg.cli import (
@@ -41,25 +40,8 @@ from projseg.errors import (
 
 __all__ = ["app", "main"]
 
-
-class _Verbs(TyperGroup):
-    """The verbs; one that people look for says what does it here."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first argument names."""
-        if (advice := _ELSEWHERE.get(args[0])) is not None:
-            ctx.fail(f"there is no verb '{args[0]}': {advice}")
-        return super().resolve_command(ctx, args)
-
-
-_ELSEWHERE: Final = {
-    "export": "projseg query LOCATION -o csv > FILE writes rows; in Python, "
-    "pyarrow.parquet.write_table(projseg.Table(LOCATION).query(), FILE) does",
-}
-
 app: Final = typer.Typer(
     name="projseg",
-    cls=_Verbs,
     help="Segments with embedded projections: make, describe, query and check tables of them.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
