@@ -217,8 +217,10 @@ def schemas(request: RestRequest) -> RestReply:
 
 def _schemas(request: RestRequest) -> tuple[list[dict[str, Any]], str | None]:
     size, (after, _) = page_size(request, PAGE), page_after(request, ("", ""))
-    found, is_all = request.own_store.namespaces_page(after, size)
-    return found, None if is_all else page_token((found[-1]["name"].casefold(), ""))
+    found, is_all = request.own_store.namespaces_page(after, size + 1)
+    shown = found[:size]
+    is_last = is_all and len(shown) == len(found)
+    return shown, None if is_last else page_token((shown[-1]["name"].casefold(), ""))
 
 
 def schema_of(request: RestRequest) -> RestReply:

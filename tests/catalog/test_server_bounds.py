@@ -158,7 +158,7 @@ def test_lists_come_in_pages_of_bounded_size(house_at):
         whole, _ = root.pages(path, field)
         for size in (1, 7):
             pages, _ = root.pages(f"{path}?pageSize={size}", field)
-            assert all(0 < len(page) <= size + 1 for page in pages), path
+            assert all(0 < len(page) <= size for page in pages), path
             assert [one for page in pages for one in page] == [
                 one for page in whole for one in page
             ]
@@ -166,7 +166,10 @@ def test_lists_come_in_pages_of_bounded_size(house_at):
     with projseg.Catalog(f"http://127.0.0.1:{root.port}", token=root.token) as client:
         assert client.namespaces() == own.namespaces()
         assert client.trash().num_rows == 30
-        assert client.changes().equals(own.changes())
+        kept = ("version", "name", "kind", "spec")
+        feeds = [one.changes().select(kept).to_pylist() for one in (client, own)]
+        access = ("tenant", "principal", "token", "grant")
+        assert feeds[0] == [row for row in feeds[1] if row["kind"] not in access]
         assert client.changes(before).num_rows == 30
         assert client.admin.grants() == own.admin.grants()
         assert client.undrop("t7") == client.metadata("t7").version
