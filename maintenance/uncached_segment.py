@@ -295,14 +295,16 @@ def _stored_keys(
     forms = schema.forms.get(wanted.column)
     names = [wanted.column] if forms is None else [form.name for form in reversed(forms)]
     present = next((name for name in names if segment.has_column(BASE_TABLE, "base", name)), None)
+    kind = KINDS[wanted.definition.kind]
     if present is None:
-        return np.empty(0, np.uint64)
-    entry, kind = segment.column_entry(BASE_TABLE, "base", present), KINDS[wanted.definition.kind]
+        return kind.keys(wanted.value_of_null())
+    entry = segment.column_entry(BASE_TABLE, "base", present)
     type_ = parse_type_name(wanted.definition.type)
     is_same = same_hashes(parse_type_name(entry.type), type_)
-    if kind.are_values and is_same and entry.dictionary is not None:
+    is_stored = wanted.expression is None and kind.are_values and is_same
+    if is_stored and entry.dictionary is not None:
         hashes = segment.stored_hashes(segment.footer.dictionaries[entry.dictionary])
         if hashes is not None:
             return distinct(hashes[hashes != NULL_HASH])  # which no value has: coupons are above 0
     base = UncachedColumns(segment, BASE_TABLE, schema)
-    return kind.keys(base.read("base", wanted.column))
+    return kind.keys(wanted.values(base.read("base", wanted.column)))

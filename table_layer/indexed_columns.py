@@ -8,9 +8,21 @@ from typing import NamedTuple
 import pyarrow as pa
 from msgspec import UNSET
 
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.functions.datum import as_array
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import quoted_name
+from projseg.algebra.expressions.tree import Column, Expression, Literal
+from projseg.algebra.query.declared_columns import substituted
+from projseg.errors import InvalidInputError
+from projseg.evaluation.arrow_vectors import vector_of_array
+from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.rows import MemorySource, all_rows
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
-from projseg.segment_format.logical_types import parse_type_name
+from projseg.segment_format.logical_types import TIMESTAMP, parse_type_name
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, is_served
 from projseg.table_layer.metadata.known_properties import ProjectionScope, scope_of
 from projseg.table_layer.metadata.stored_columns import Forms
@@ -23,19 +35,38 @@ class IndexedColumn(NamedTuple):
     Parameters
     ----------
     name : str
-        In the table.
+        In the table; of an expression, that of its only column.
     stored : str
         The name under which new segments store it.
     type : pa.DataType
         Its present type.
     is_served : bool
         Whether filters of the definition may be asked about it, and are to be written.
+    expression : Expression or None
+        What is indexed, over the column's stored name; None: the column itself.
     """
 
     name: str
     stored: str
     type: pa.DataType
     is_served: bool
+    expression: Expression | None = None
+
+    @property
+    def asked(self) -> Expression | None:
+        """The expression as conditions have it, over the table's name."""
+        own = {self.stored: Column(self.type, self.name)}
+        return None if self.expression is None else canonical(substituted(self.expression, own))
+
+    @property
+    def text(self) -> str:
+        """What is indexed, as the table names it."""
+        return self.name if self.asked is None else to_sql(self.asked)
+
+    @property
+    def key(self) -> str:
+        """A text that no other column or expression has; no name has this character."""
+        return self.name if self.asked is None else f"\0{self.text}"
 
 
 def indexed_column(
@@ -46,16 +77,58 @@ def indexed_column(
         if any(quoted_name(form.name) == definition.column for form in forms):
             type_ = parse_type_name(forms[-1].type)
             return IndexedColumn(name, forms[-1].name, type_, is_served(definition, type_))
-    return None
+    return _indexed_expression(definition, properties)
+
+
+def _indexed_expression(
+    definition: IndexDefinition, properties: TableProperties
+) -> IndexedColumn | None:
+    """Return the column of an expression.
+
+    Of one that was widened no filter serves: the texts of its values may be others.
+    """
+    every = {forms[-1].name: (name, forms) for name, forms in _forms(properties)}
+    types = {stored: parse_type_name(forms[-1].type) for stored, (_, forms) in every.items()}
+    try:
+        expression = index_expression(definition.column, pa.schema(list(types.items())))
+    except InvalidInputError:
+        return None
+    (stored,) = expression.columns
+    name, forms = every[stored]
+    is_same = all(form.type == forms[0].type for form in forms)
+    is_known = is_same and is_served(definition, expression.type)
+    return IndexedColumn(name, stored, types[stored], is_known, expression)
+
+
+def index_expression(text: str, schema: pa.Schema) -> Expression:
+    """Return an expression that an index may have for a column.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_EXPRESSION and what `bind` raises; PROJSEG_BAD_INDEX if it reads no column, or
+        several, or a timestamp, whose parts depend on the time zone of a session.
+    """
+    expression = canonical(bind(text, schema))
+    if len(expression.columns) != 1 or any(node.type == TIMESTAMP for node in expression.walk()):
+        raise InvalidInputError(
+            "PROJSEG_BAD_INDEX",
+            f"'{text}' can be no column of an index; an index takes columns, and expressions of "
+            "one column that no timestamp is in",
+        )
+    return expression
 
 
 def indexes_reading(
     declared: Iterable[DeclaredIndex], columns: Sequence[str], properties: TableProperties
 ) -> list[str]:
     """Return the names of the indexes over any of some columns, by the table's names."""
-    pairs = [(name, forms) for name, forms in _forms(properties) if name in columns]
-    texts = {quoted_name(form.name) for _, forms in pairs for form in forms}
-    return [index.name for index in declared if any(one.column in texts for one in index.columns)]
+
+    def reads(definition: IndexDefinition) -> bool:
+        column = indexed_column(definition, properties)
+        return column is not None and column.name in columns
+
+    return [index.name for index in declared if any(map(reads, index.columns))]
 
 
 def _scope_of_index(index: DeclaredIndex) -> ProjectionScope:
@@ -82,11 +155,28 @@ class WantedFilter(NamedTuple):
         The stored name of the column in new segments.
     scopes : tuple of ProjectionScope
         Of each index that declares it.
+    expression : Expression or None
+        What is indexed, over that column; None: the column itself.
     """
 
     definition: IndexDefinition
     column: str
     scopes: tuple[ProjectionScope, ...]
+    expression: Expression | None = None
+
+    def values(self, vector: Vector) -> Vector:
+        """Return what is indexed of the column's values, in any order."""
+        if self.expression is None:
+            return vector
+        rows = all_rows(MemorySource(len(vector), {self.column: vector}))
+        return evaluate_over(self.expression, rows)
+
+    def value_of_null(self) -> Vector:
+        """Return what is indexed where a segment lacks the column."""
+        found = self.expression or Literal(parse_type_name(self.definition.type), None)
+        columns = {node.name: node for node in found.walk() if isinstance(node, Column)}
+        nulls = {name: pa.nulls(1, node.type) for name, node in columns.items()}
+        return vector_of_array(as_array(evaluate(found, nulls, 1), 1))
 
     @property
     def digest(self) -> str:
@@ -122,7 +212,7 @@ def wanted_filters(properties: TableProperties) -> tuple[WantedFilter, ...]:
     for definition, several in scopes.items():
         column = indexed_column(definition, properties)
         if column is not None and column.is_served:
-            found.append(WantedFilter(definition, column.stored, tuple(several)))
+            found.append(WantedFilter(definition, column.stored, tuple(several), column.expression))
     return tuple(found)
 
 

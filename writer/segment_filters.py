@@ -72,6 +72,7 @@ def segment_keys(wanted: WantedFilter, vector: Vector) -> SegmentKeys:
     """
     definition = wanted.definition
     try:
+        vector = wanted.values(vector)
         postings = build_postings(definition, vector) if definition.postings else None
         if isinstance(postings, BuiltPostings):
             return SegmentKeys(wanted, postings.hashes, postings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
+from types import MappingProxyType
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -30,6 +31,8 @@ from projseg.segment_format.indexes.text_keys import folds_to_nothing, grams_of
 
 _VALUES_MAX: Final = 1_024
 """Values of one condition that an index is asked about."""
+
+NO_EXPRESSIONS: Final[Mapping[Expression, str]] = MappingProxyType({})
 
 GRAMS_MAX: Final = 16
 """Runs of three characters of one value or pattern that an index is asked about."""
@@ -144,7 +147,9 @@ class IndexUse(msgspec.Struct, frozen=True):
 
 
 def keys_of(
-    condition: Expression | None, kinds: Mapping[str, frozenset[str]]
+    condition: Expression | None,
+    kinds: Mapping[str, frozenset[str]],
+    expressions: Mapping[Expression, str] = NO_EXPRESSIONS,
 ) -> tuple[KeyTree | None, tuple[Refusal, ...]]:
     """Return the keys that a condition needs, and what indexed columns give none.
 
@@ -154,6 +159,8 @@ def keys_of(
         Canonical; rows where it is true are wanted.
     kinds : mapping of str to frozenset of str
         The kinds of indexes that each column has, by the table's names.
+    expressions : mapping of Expression to str
+        Expressions whose values are in Bloom filters, and what stands for each as a column.
 
     Returns
     -------
@@ -161,7 +168,7 @@ def keys_of(
         None: any segment may hold a row.
     """
     refusals: list[Refusal] = []
-    tree = None if condition is None else _tree(condition, kinds, refusals)
+    tree = None if condition is None else _tree(condition, kinds, expressions, refusals)
     return tree, tuple(refusals)
 
 
@@ -185,12 +192,15 @@ def leaves(tree: KeyTree | None) -> tuple[Keys, ...]:
 
 
 def _tree(
-    condition: Expression, kinds: Mapping[str, frozenset[str]], refusals: list[Refusal]
+    condition: Expression,
+    kinds: Mapping[str, frozenset[str]],
+    expressions: Mapping[Expression, str],
+    refusals: list[Refusal],
 ) -> KeyTree | None:
     if isinstance(condition, Call) and condition.function in ("and", "or"):
         # What is null or false makes no OR true: IN with a null is an OR with null.
         parts = [
-            _tree(part, kinds, refusals)
+            _tree(part, kinds, expressions, refusals)
             for part in condition.arguments
             if condition.function == "and" or not _is_never_true(part)
         ]
@@ -203,6 +213,13 @@ def _tree(
         refusals += [Refusal(*index, condition, "NO_KEY") for index in asked]
         return None
     found: list[KeyTree] = []
+    left = condition.children[0] if condition.children else condition
+    if left in expressions:
+        keys = _equal_values(condition, expressions[left], left)
+        if isinstance(keys, Refusal):
+            refusals.append(keys)
+        else:
+            found.append(keys)
     for column in sorted(condition.columns & kinds.keys()):
         for kind in sorted(kinds[column]):
             keys = _KEYS[kind](condition, column)
@@ -217,13 +234,15 @@ def _is_never_true(condition: Expression) -> bool:
     return isinstance(condition, Literal) and condition.value is not True
 
 
-def _equal_values(condition: Expression, column: str) -> Keys | Refusal:
-    """Return the values that a column must have one of."""
+def _equal_values(
+    condition: Expression, column: str, expression: Expression | None = None
+) -> Keys | Refusal:
+    """Return the values that a column, or the expression of that text, must have one of."""
     refusal = Refusal("bloom", column, condition, "NO_KEY")
     if not isinstance(condition, Call) or condition.function not in ("=", "<=>", "in"):
         return refusal
     value, *constants = condition.arguments
-    if not _is_column(value, column):
+    if value != expression and not _is_column(value, column):
         return refusal
     literals = [one for one in constants if isinstance(one, Literal) and one.type == value.type]
     if len(literals) != len(constants):

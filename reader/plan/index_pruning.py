@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.proofs.index_keys import (
     AllOf,
     IndexUse,
@@ -107,7 +108,9 @@ def pruned_by_indexes(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None
     kinds = {
         name: frozenset(kind for column, kind in candidates if column == name) for name in columns
     }
-    tree, refusals = keys_of(query.filter, kinds)
+    expressions = _expressions(snapshot)
+    kinds = {name: found for name, found in kinds.items() if name not in expressions.values()}
+    tree, refusals = keys_of(query.filter, kinds, expressions)
     if keys is not None:
         tree = keys if tree is None else AllOf((tree, keys))
     if tree is None and not refusals:
@@ -123,9 +126,16 @@ def _candidates(snapshot: Snapshot) -> dict[tuple[str, str], list[_Candidate]]:
         for definition in index.columns:
             column = indexed_column(definition, properties)
             if column is not None:
-                one = _Candidate(index.name, column.name, definition, column.is_served)
-                found.setdefault((column.name, index.kind), []).append(one)
+                one = _Candidate(index.name, column.text, definition, column.is_served)
+                found.setdefault((column.key, index.kind), []).append(one)
     return found
+
+
+def _expressions(snapshot: Snapshot) -> dict[Expression, str]:
+    """Return the expressions that are indexed in the place of columns, and their keys."""
+    definitions = (one for index in snapshot.properties.declared_indexes for one in index.columns)
+    columns = (indexed_column(one, snapshot.properties) for one in definitions)
+    return {one.asked: one.key for one in columns if one is not None and one.asked is not None}
 
 
 @dataclass(slots=True)

@@ -11,8 +11,12 @@ import pyarrow as pa
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import parse_type, quoted_name
+from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.parse import parse_projection, parse_projections
+from projseg.algebra.query.declared_columns import substituted
 from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable, listed
 from projseg.segment_format.format_limits import check_new_name
 from projseg.segment_format.indexes.index_kinds import (
@@ -23,9 +27,9 @@ from projseg.segment_format.indexes.index_kinds import (
     IndexDefinition,
     bits_of,
 )
-from projseg.segment_format.logical_types import normal_type_of
+from projseg.segment_format.logical_types import normal_type_of, type_name
 from projseg.table_layer.column_changes import NewColumns, find_column, with_changes
-from projseg.table_layer.indexed_columns import scope_properties
+from projseg.table_layer.indexed_columns import index_expression, scope_properties
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, bad_index, check_indexes
 from projseg.table_layer.metadata.known_properties import ProjectionScope
 from projseg.table_layer.metadata.table_properties import (
@@ -86,7 +90,8 @@ class Index:
     name : str
         Its name in the table, in any case.
     columns : str or sequence of str
-        One to eight columns, each indexed by itself.
+        One to eight columns, each indexed by itself. `bloom` also takes an expression of one column
+        without timestamps, such as `lower(page)`, for equality with its values.
     kind : str
         `bloom`: equality with values, for columns of many values; `token`: words of texts, for
         `text_match`; `ngram`: parts of texts, for LIKE, ILIKE, `contains` and their like.
@@ -191,11 +196,17 @@ def declared_index(
     types = {column.name: column.type for column in properties.columns}
     definitions = []
     for text in given:
-        name = find_column(properties, _plain_name(str(text)))
+        try:
+            name = find_column(properties, _plain_name(str(text)))
+            column, type_ = quoted_name(stored[name]), types[name]
+        except InvalidInputError as unknown:
+            if kind != "bloom":
+                raise
+            column, type_ = _indexed_expression(str(text), properties, unknown)
         definition = IndexDefinition(
             kind,
-            quoted_name(stored[name]),
-            types[name],
+            column,
+            type_,
             bits_of(fpp),
             postings=has_postings,
             unicode=KINDS[kind].unicode,
@@ -207,6 +218,21 @@ def declared_index(
     declared = DeclaredIndex(str(index.name), kind, tuple(definitions), stated)
     check_indexes([declared])
     return declared
+
+
+def _indexed_expression(
+    text: str, properties: TableProperties, unknown: InvalidInputError
+) -> tuple[str, str]:
+    """Return the canonical text of an expression over stored names, and its type."""
+    try:
+        expression = index_expression(text, properties.schema)
+    except InvalidInputError as error:
+        raise (error if error.code == "PROJSEG_BAD_INDEX" else unknown) from error
+    (name,) = expression.columns
+    stored = stored_by_name(properties)[name]
+    own = Column(properties.schema.field(name).type, stored)
+    over_stored = canonical(substituted(expression, {name: own}))
+    return to_sql(over_stored), type_name(expression.type)
 
 
 def _plain_name(text: str) -> str:

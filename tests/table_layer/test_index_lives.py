@@ -270,7 +270,7 @@ def test_a_failed_write_leaves_no_bloom_file(tmp_path, monkeypatch):
         (projseg.Index("a", "tags"), "PROJSEG_BAD_INDEX"),
         (projseg.Index("a", []), "PROJSEG_BAD_INDEX"),
         (projseg.Index("a", ["visit", "VISIT"]), "PROJSEG_BAD_INDEX"),
-        (projseg.Index("a", "lower(visit)"), "PROJSEG_UNKNOWN_COLUMN"),
+        (projseg.Index("a", "lower(visits)"), "PROJSEG_UNKNOWN_COLUMN"),
         (projseg.Index("", "visit"), "PROJSEG_BAD_NAME"),
         (projseg.Index("VISITS", "user"), "PROJSEG_INDEX_EXISTS"),
         ('{"name": "a"}', "PROJSEG_BAD_INDEX"),
