@@ -370,7 +370,7 @@ def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
         with room_to_recurse():
             trees = SparkExpression().parser().parse(list(tokens), sql)
     except (SqlglotError, ValueError) as error:
-        found = f"{_reason(error)}{_place(error, sql)}{_meant(error, tokens, sql)}"
+        found = f"{_reason(error)}{_place(error, sql)}{_nearest_clause(error, tokens, sql)}"
         problem = f"a statement is not Spark SQL{found}"
         raise InvalidInputError("PROJSEG_BAD_SQL", problem) from error
     except RecursionError as error:
@@ -455,7 +455,7 @@ def _start(error: Exception, sql: str) -> int | None:
     return int(end - len(found["highlight"]))
 
 
-def _meant(error: Exception, tokens: Sequence[Token], sql: str) -> str:
+def _nearest_clause(error: Exception, tokens: Sequence[Token], sql: str) -> str:
     """Propose a clause for the last word before the error that is nearly its name."""
     start = _start(error, sql)
     before = [t.text for t in tokens if start is not None and t.start <= start][-2:]

@@ -192,7 +192,7 @@ def _made(location: str, row_count: int) -> Iterator[Ask]:
                 progress.advance(task, batch.num_rows)
 
         table.append(batches())
-    # No time is told: the first run on a machine compiles kernels.
+    # Without the time: the first run on a machine compiles kernels.
     _tell(f"wrote {row_count:,} rows in {table.segments().num_rows} segments")
     yield table.query
 
