@@ -108,7 +108,9 @@ def _column_positions(found: pa.Schema, schema: pa.Schema) -> dict[str, int | No
         known = _match(name, schema)
         if positions[known] is not None:
             raise InvalidInputError(
-                "PROJSEG_SCHEMA_MISMATCH", f"column '{name}' stands twice in the appended rows"
+                "PROJSEG_SCHEMA_MISMATCH",
+                f"column '{name}' stands twice in the appended rows, as names have no case; "
+                "rename one of the two, or leave it out",
             )
         positions[known] = position
     return positions

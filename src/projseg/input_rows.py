@@ -139,6 +139,8 @@ def _names_and_kinds(rows: Any) -> tuple[list[Any], list[Any]]:
 
 def _unreadable(rows: Any, error: pa.ArrowException) -> InvalidInputError:
     """Return why a stream cannot be read; of a frame, which column it is."""
+    if hasattr(rows, "to_frame"):
+        return _no_rows(rows)
     what = type(rows).__name__
     for name, kind in zip(*_names_and_kinds(rows), strict=True):
         try:
@@ -185,7 +187,8 @@ def _from_columns(
     for name, values in columns:
         if (text := str(name)) in arrays:
             raise InvalidInputError(
-                "PROJSEG_SCHEMA_MISMATCH", f"column '{text}' stands twice in the rows"
+                "PROJSEG_SCHEMA_MISMATCH",
+                f"column '{text}' stands twice in the rows; rename one of the two, or leave it out",
             )
         arrays[text] = _array(text, values, types.get(text.casefold()))
     lengths = {name: len(array) for name, array in arrays.items()}
@@ -275,6 +278,7 @@ def _columns_of_pandas(frame: Any, schema: pa.Schema | None) -> list[tuple[Any, 
 
 
 def _no_rows(found: object, within: str = "") -> InvalidInputError:
+    remedy = "give its to_frame()" if hasattr(found, "to_frame") else _FORMS
     return InvalidInputError(
-        "PROJSEG_BAD_ROWS", f"{within}{type(found).__name__} holds no rows; {_FORMS}"
+        "PROJSEG_BAD_ROWS", f"{within}{type(found).__name__} holds no rows; {remedy}"
     )

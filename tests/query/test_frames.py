@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zlib
 from decimal import Decimal
+from functools import partial
 
 import duckdb
 import foreign_rows
@@ -147,7 +148,8 @@ def test_categories_and_enums_of_polars_are_texts(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (lambda: polars.Series("c", [1]), "PROJSEG_BAD_ROWS.*Series gives no columns"),
+        (lambda: polars.Series("c", [1]), "PROJSEG_BAD_ROWS.*Series.*to_frame"),
+        (lambda: pandas.Series([1], name="c"), "PROJSEG_BAD_ROWS.*Series.*to_frame"),
         (lambda: pa.array([1]), "PROJSEG_BAD_ROWS"),
         (lambda: pa.chunked_array([[1]]), "PROJSEG_BAD_ROWS.*ChunkedArray"),
         (
@@ -160,7 +162,7 @@ def test_categories_and_enums_of_polars_are_texts(tmp_path):
         ),
         (
             lambda: pandas.DataFrame([[1, 2]], columns=["c", "c"]),
-            "PROJSEG_SCHEMA_MISMATCH.*column 'c' stands twice",
+            "PROJSEG_SCHEMA_MISMATCH.*column 'c' stands twice.*rename",
         ),
         (lambda: {1: [1], "1": [2]}, "PROJSEG_SCHEMA_MISMATCH.*column '1' stands twice"),
         (
@@ -183,11 +185,47 @@ def test_categories_and_enums_of_polars_are_texts(tmp_path):
         (lambda: duckdb.sql("SELECT INTERVAL 1 DAY AS c"), "PROJSEG_UNSUPPORTED_TYPE.*column 'c'"),
     ],
 )
-def test_a_frame_that_no_table_holds_is_refused_by_column(tmp_path, rows, words):
+@pytest.mark.parametrize("verb", ["append", "overwrite", "merge"])
+def test_a_frame_that_no_table_holds_is_refused_by_column(tmp_path, verb, rows, words):
     table = projseg.Table.create(tmp_path / "t", {"a": "int", "c": "array<timestamp>", "1": "int"})
     with pytest.raises(ProjsegError, match=words):
-        table.append(rows())
+        getattr(table, verb)(rows(), **({"on": ["a"]} if verb == "merge" else {}))
     assert table.refresh().version == 0
+
+
+@pytest.mark.parametrize("column", ["c", "C"])
+@pytest.mark.parametrize("library", ["pandas", "arrow"])
+@pytest.mark.parametrize("verb", ["append", "overwrite", "merge", "create"])
+def test_a_column_that_stands_twice_is_named(tmp_path, verb, library, column):
+    rows = pandas.DataFrame([[1, 2, 3]], columns=["a", "c", column])
+    if library == "arrow":
+        rows = pa.table([[1], [2], [3]], names=rows.columns)
+    table = projseg.Table.create(tmp_path / "t", {"a": "int", "c": "int"})
+    write = getattr(table, verb, None) or partial(projseg.Table.create, tmp_path / "new")
+    given = {"append": {}, "overwrite": {}, "merge": {"on": ["a"]}}.get(verb)
+    words = f"column '{column}' (stands|was declared) twice"
+    with pytest.raises(InvalidInputError, match=words):
+        write(data=rows) if given is None else write(rows, **given)
+    assert table.refresh().version == 0
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        polars.Series("c", [1]),
+        pandas.Series([1], name="c"),
+        polars.DataFrame({"c": [1]}).cast(polars.Int128),
+        pandas.DataFrame({"c": [1j]}),
+        pandas.DataFrame({"c": [pandas.Period("2024-05")]}),
+        pa.chunked_array([[1]]),
+    ],
+    ids=["series", "series of pandas", "wide integers", "complex", "periods", "array"],
+)
+def test_no_table_is_made_of_a_frame_that_none_holds(tmp_path, rows):
+    with pytest.raises(ProjsegError):
+        projseg.Table.create(tmp_path / "t", data=rows)
+    assert not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize(
