@@ -33,12 +33,13 @@ from projseg.catalog.named_writes import (
 from projseg.catalog.spec.table_spec import SpecLike
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import NameLike, TableMetadata
-from projseg.errors import CatalogError, CommitConflictError, InvalidInputError
+from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.input_rows import RowsLike, batches_of
 from projseg.table import Table
 from projseg.table.projection_edits import bounds_of
 from projseg.table.writes import Commit, OnSegment, commit_of, transaction_of
 from projseg.table_layer.commits.commit import commit, create_table
+from projseg.table_layer.commits.follow_up import only_logged
 from projseg.table_layer.commits.publish import removed_on_failure
 from projseg.table_layer.metadata.change import Append, ChangeColumns, Overwrite
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -375,20 +376,14 @@ class NamedRows(Table):
 
         Segments are counted `now`, `sometimes` (after a minute), or `never`.
         """
-        known, seen = self._named, seen_of(definition, self.properties)
-        if self.is_unwritten:
-            return
-        if counts == "now" or (counts == "sometimes" and is_old(known.stored_status)):
-            seen["stored_status"] = status_of(known, self._snapshot)
-        elif all(getattr(known, key) == value for key, value in seen.items()):
-            return
-        try:
+        text, known = "version %d of %s is there; the catalog could not be told", self._named
+        with only_logged(LOGGER, text, self.version, known.full_name):
+            seen = seen_of(definition, self.properties)
+            if self.is_unwritten:
+                return
+            if counts == "now" or (counts == "sometimes" and is_old(known.stored_status)):
+                seen["stored_status"] = status_of(known, self._snapshot)
+            elif all(getattr(known, key) == value for key, value in seen.items()):
+                return
+            self._named = replace(known, **seen)
             self._catalog.store.record(known.id, **seen, stored_version=self.version)
-        except CatalogError as error:
-            LOGGER.warning(
-                "version %d of %s is there; the catalog could not be told: %s",
-                self.version,
-                known.full_name,
-                error,
-            )
-        self._named = replace(known, **seen)

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from projseg.errors import ProjsegError, without_secrets
+from projseg.errors import without_secrets
+from projseg.table_layer.commits.follow_up import only_logged
 from projseg.table_layer.metadata.known_properties import AUTO_COMPACT, is_auto_compacted
 from projseg.table_layer.metadata.metadata_limits import SMALL_BLOOM_FILES_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
@@ -39,7 +40,9 @@ def after_commit(
     runner : TaskRunner or None
         As of `compact`.
     """
-    try:
+    version, location = snapshot.version, without_secrets(snapshot.storage.location)
+    text = "version %d of %s was committed; what follows a commit failed"
+    with only_logged(LOGGER, text, version, location):
         snapshot = _with_gathered_indexes(snapshot)
         if entries and is_auto_compacted(snapshot.properties.properties):
             # Imported here: most tables do not ask for it, and each task of a write would pay.
@@ -49,13 +52,6 @@ def after_commit(
             return compact(snapshot, compaction, runner=runner)[0]
         if _are_small(snapshot, entries):
             _tell(snapshot, entries)
-    except ProjsegError as error:
-        LOGGER.warning(
-            "version %d of %s was committed; what follows a commit failed: %s",
-            snapshot.version,
-            without_secrets(snapshot.storage.location),
-            error,
-        )
     return snapshot
 
 

@@ -8,7 +8,8 @@ columns that views read are not dropped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Final
 
 from msgspec import UNSET
@@ -16,17 +17,18 @@ from msgspec.structs import replace
 
 from projseg.errors import CommitConflictError, InvalidInputError, ProjsegError, without_secrets
 from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.commits.follow_up import only_logged
 from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, SetProperties, now_us
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import VIEW_OF
-from projseg.table_layer.storage.locate_storage import storage_beside
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.table_layer.storage.storage_contract import ViewsFolder
+from projseg.views.linked_tables import linked_storage, location_from, seen_from
 from projseg.views.refresh_view import REASON_CHARACTERS_MAX, Refresher
 from projseg.views.refresh_work import Work
-from projseg.views.view_commits import edited, store_write
-from projseg.views.view_dimensions import FACT, location_from, newest_dimensions, seen_from
-from projseg.views.view_records import Failure, ViewEntry
+from projseg.views.view_commits import edited, store_write, with_store
+from projseg.views.view_dimensions import newest_dimension
+from projseg.views.view_records import FACT, Failure, ViewEntry
 from projseg.views.view_store import StoreVersion, has_views, newest_store, open_store
 from projseg.views.written_rows import WrittenRows
 
@@ -50,32 +52,33 @@ def refresh_after_commit(
     written : WrittenRows or None
         Rows of the commit that are still in memory.
     """
-    for fact, view in _linked_views(snapshot):
-        if _follows(view):
-            _refresh_linked(fact, view, note)
-    if not has_views(snapshot):
-        return None
     store = None
-    try:
+    with _only_logged(snapshot, "views"):
+        for fact, view in _linked_views(snapshot):
+            if _follows(view):
+                _refresh_linked(fact, view, note)
+    with _only_logged(snapshot, "its views"):
         store = open_store(snapshot)
-        views = [] if store is None else list(store.views.values())
-    except (ProjsegError, OSError) as error:
-        _warn(snapshot, "its views", error)
-        return None
-    for view in views:
-        if _follows(view) and store is not None:
-            store = _refreshed(snapshot, store, view, note, written)
+        for view in () if store is None else tuple(store.views.values()):
+            if _follows(view) and store is not None:
+                store = _refreshed(snapshot, store, view, note, written)
     return store
 
 
+def keep_views(snapshot: Snapshot, note: CommitNote) -> Snapshot:
+    """Return a table that was restored from before its first view, with its views."""
+    text = "version %d of %s was restored; its views are not used, which could not be set"
+    where = without_secrets(snapshot.storage.location)
+    with only_logged(LOGGER, text, snapshot.version, where):
+        return with_store(snapshot, note)[0]
+    return snapshot
+
+
 def _refresh_linked(fact: Snapshot, view: ViewEntry, note: CommitNote) -> None:
-    try:
+    with _only_logged(fact, "its views"):
         store = open_store(fact)
-    except (ProjsegError, OSError) as error:
-        _warn(fact, "its views", error)
-        return
-    if store is not None:
-        _refreshed(fact, store, view, note)
+        if store is not None:
+            _refreshed(fact, store, view, note)
 
 
 def _follows(view: ViewEntry) -> bool:
@@ -89,50 +92,54 @@ def _refreshed(
     note: CommitNote,
     written: WrittenRows | None = None,
 ) -> StoreVersion:
-    try:
-        return Refresher(snapshot, store, view, Work(written=written)).run(note)[0]
-    except CommitConflictError:
-        return _newest(snapshot, store)
-    except (ProjsegError, OSError) as error:
-        _warn(snapshot, f"view '{view.name}'", error)
-        if isinstance(error, ProjsegError):
+    with _only_logged(snapshot, f"view '{view.name}'"):
+        try:
+            return Refresher(snapshot, store, view, Work(written=written)).run(note)[0]
+        except CommitConflictError:
+            return open_store(snapshot) or store
+        except Exception as error:
             _record(snapshot, view, error, note)
-        return _newest(snapshot, store)
+            raise
+    return _newest(snapshot, store)
 
 
-def _record(snapshot: Snapshot, view: ViewEntry, error: ProjsegError, note: CommitNote) -> None:
+def _record(snapshot: Snapshot, view: ViewEntry, error: Exception, note: CommitNote) -> None:
     """Keep in a view why its refresh failed, unless it is known."""
+    code, message = _told(error)
     known, view_id = view.last_error, view.view_id
-    if known is not None and known.code == error.code:
+    if known is not None and known.code == code:
         return
-    failure = Failure(error.code, error.message[:REASON_CHARACTERS_MAX], now_us())
-    try:
+    failure = Failure(code, message[:REASON_CHARACTERS_MAX], now_us())
+    with _only_logged(snapshot, f"view '{view.name}'"):
         store = newest_store(ViewsFolder(snapshot.storage))
         if store is None or view_id not in store.views:
             return
         change = edited(view_id, lambda view: replace(view, last_error=failure))
         with store_write(store) as write:
             write.commit(change, "refresh failed", note)
-    except (ProjsegError, OSError) as again:
-        _warn(snapshot, f"view '{view.name}'", again)
+
+
+def _told(error: Exception) -> tuple[str, str]:
+    """Return the code and the words of an error of any kind."""
+    if isinstance(error, ProjsegError):
+        return error.code, error.message
+    return "PROJSEG_INTERNAL", f"{type(error).__name__}: {error}"
 
 
 def _newest(snapshot: Snapshot, store: StoreVersion) -> StoreVersion:
-    try:
+    with _only_logged(snapshot, "its views"):
         return open_store(snapshot) or store
-    except (ProjsegError, OSError):
-        return store
+    return store
 
 
-def _warn(snapshot: Snapshot, what: str, error: Exception) -> None:
-    LOGGER.warning(
+def _only_logged(snapshot: Snapshot, what: str) -> AbstractContextManager[None]:
+    """Return a context in which the refresh of something may fail: it is logged."""
+    text = (
         "version %d of %s was committed; the refresh of %s failed, and answers come from segments "
-        "until View.refresh, or the next commit, has done it: %s",
-        snapshot.version,
-        without_secrets(snapshot.storage.location),
-        what,
-        error,
+        "until View.refresh, or the next commit, has done it"
     )
+    where = without_secrets(snapshot.storage.location)
+    return only_logged(LOGGER, text, snapshot.version, where, what)
 
 
 def mark_dimensions(fact: Snapshot, view: ViewEntry, note: CommitNote, *, is_gone: bool) -> None:
@@ -141,20 +148,18 @@ def mark_dimensions(fact: Snapshot, view: ViewEntry, note: CommitNote, *, is_gon
     A dimension that cannot be written to is no error: only its commits do not refresh the view.
     """
     key = f"{VIEW_OF}{view.view_id}"
-    try:
-        dimensions = newest_dimensions(fact, view)
-    except (ProjsegError, OSError) as error:
-        _warn_of_dimension(view, error)
-        return
-    for one in dimensions.values():
-        there = one.snapshot.storage.location
-        if there == fact.storage.location or (key in one.snapshot.properties.properties) != is_gone:
-            continue
-        value = seen_from(fact.storage.location, there)
-        change = SetProperties(
-            properties={} if is_gone else {key: value}, drop_properties=(key,) if is_gone else ()
-        )
-        try:
+    for named in {one.table_id: one for one in view.dimensions}.values():
+        with _telling(view):
+            one = newest_dimension(fact, view.name, named)
+            there = one.snapshot.storage.location
+            is_marked = key in one.snapshot.properties.properties
+            if there == fact.storage.location or is_marked != is_gone:
+                continue
+            value = seen_from(fact.storage.location, there)
+            change = SetProperties(
+                properties={} if is_gone else {key: value},
+                drop_properties=(key,) if is_gone else (),
+            )
             commit(
                 one.snapshot.storage,
                 one.snapshot,
@@ -163,16 +168,12 @@ def mark_dimensions(fact: Snapshot, view: ViewEntry, note: CommitNote, *, is_gon
                 operation="set properties",
                 note=note.asking(properties=key if is_gone else f"{key}={value}"),
             )
-        except (ProjsegError, OSError) as error:
-            _warn_of_dimension(view, error)
 
 
-def _warn_of_dimension(view: ViewEntry, error: Exception) -> None:
-    LOGGER.warning(
-        "a dimension of view '%s' cannot be told of it, so that its commits do not refresh it: %s",
-        view.name,
-        error,
-    )
+def _telling(view: ViewEntry) -> AbstractContextManager[None]:
+    """Return a context in which a dimension of a view may fail to be told of it: it is logged."""
+    text = "a dimension of view '%s' cannot be told of it, so that its commits do not refresh it"
+    return only_logged(LOGGER, text, view.name)
 
 
 def facts_of(snapshot: Snapshot) -> dict[str, list[str]]:
@@ -191,15 +192,20 @@ def _linked_views(snapshot: Snapshot) -> Iterator[tuple[Snapshot, ViewEntry]]:
     What cannot be read is logged and left out.
     """
     for location, ids in facts_of(snapshot).items():
-        try:
-            fact = open_snapshot(storage_beside(snapshot.storage, location))
+        views: dict[str, ViewEntry] = {}
+        text, where = (
+            "views of %s cannot be read, which this table is in",
+            without_secrets(location),
+        )
+        with only_logged(LOGGER, text, where):
+            fact = open_snapshot(
+                linked_storage(snapshot.storage, location, f"property {VIEW_OF}{ids[0]}")
+            )
             store = open_store(fact)
-            views: Mapping[str, ViewEntry] = {} if store is None else store.views
-        except (ProjsegError, OSError) as error:
-            where = without_secrets(location)
-            LOGGER.warning("views of %s cannot be read, which this table is in: %s", where, error)
-            continue
-        yield from ((fact, views[one]) for one in ids if one in views)
+            views = {} if store is None else store.views
+        for view in (views[one] for one in ids if one in views):
+            if any(one.table_id == snapshot.properties.table_id for one in view.dimensions):
+                yield fact, view
 
 
 def check_unused(snapshot: Snapshot, names: tuple[str, ...]) -> None:

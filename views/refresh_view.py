@@ -45,7 +45,6 @@ from projseg.views.view_dimensions import (
     check_keys,
     newest_dimensions,
     paths_of,
-    with_tables_at_their_places,
 )
 from projseg.views.view_records import Refreshed, RefreshFigures, ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion, newest_store, unknown_view
@@ -122,7 +121,6 @@ class Refresher:
         if known is not None and known.version > snapshot.version:
             conflict(f"view '{view.name}' is at version {known.version} already")
         self._dimensions = newest_dimensions(snapshot, view)
-        view = with_tables_at_their_places(view, self._dimensions)
         text, digest = renewed(view, properties)
         if digest != self._view.definition_hash:
             work = Work(True, None, work.on_progress)

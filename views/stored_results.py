@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from projseg.algebra.planning.why_not import Reason, ReasonCode
 from projseg.algebra.query.context import QueryContext
-from projseg.errors import InvalidInputError
 from projseg.reader.dimensions import TableDimension
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.checksummed_json import read_sealed, seal
@@ -65,7 +64,7 @@ class ResultRefresher:
         self._store, self._view, self._work = store, view, work
         if work.interval is not None:
             raise bad_view(f"view '{view.name}' is a stored result, which has no intervals")
-        self._tables = tables_of(view, newest_dimensions(snapshot, view))
+        self._tables = tables_of(snapshot, view)
         for table_id, one in self._tables.items():
             known = view.refreshed.get(table_id)
             if known is not None and known.version > one.version:
@@ -135,22 +134,9 @@ class ResultRefresher:
         )
 
 
-def tables_of(view: ViewEntry, newest: Mapping[str, TableDimension]) -> dict[str, Snapshot]:
-    """Return the tables of a stored result by their ids, which must be those that it knows.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_VIEW_BROKEN.
-    """
-    for one in view.dimensions:
-        if newest[one.table_id].table_id != one.table_id:
-            raise InvalidInputError(
-                "PROJSEG_VIEW_BROKEN",
-                f"view '{view.name}' reads '{one.alias}', and another table is in its place now; "
-                "make the view anew",
-            )
-    return {table_id: one.snapshot for table_id, one in newest.items()}
+def tables_of(fact: Snapshot, view: ViewEntry) -> dict[str, Snapshot]:
+    """Return the tables of a stored result by their ids; errors as of `newest_dimensions`."""
+    return {table_id: one.snapshot for table_id, one in newest_dimensions(fact, view).items()}
 
 
 def _changed_table(view: ViewEntry, tables: Mapping[str, Snapshot]) -> str | None:

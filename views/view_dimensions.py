@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from projseg.algebra.expressions.joined_values import path_of
 from projseg.algebra.expressions.stated_joins import AbsentDimension, StatedTable, StatedTables
@@ -23,12 +21,10 @@ from projseg.table_layer.change_feed import effect_of
 from projseg.table_layer.metadata.manifest import MANIFESTS
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version
 from projseg.table_layer.metadata.table_properties import TableProperties, schema_of_columns
-from projseg.table_layer.storage.locate_storage import storage_beside
 from projseg.table_layer.storage.paths import VIEWS
-from projseg.views.view_records import PathState, ViewDimension, ViewEntry, ViewPart
+from projseg.views.linked_tables import linked_storage, location_from, seen_from
+from projseg.views.view_records import FACT, PathState, ViewDimension, ViewEntry, ViewPart
 
-FACT: Final = ".."
-"""The location of the table in whose folder a store is."""
 FOUND: Final = "found#"
 """Begins the names of the grouping columns that say whether a path has a row."""
 _VERSIONS_COMPARED_MAX: Final = 64
@@ -101,89 +97,45 @@ def stored_type_of(name: str, properties: TableProperties) -> tuple[str, str]:
     return field.name, type_name(field.type)
 
 
-def seen_from(location: str, base: str) -> str:
-    """Return the way from one folder to another; in full if nothing but the root is above both."""
-    (scheme, there), (own, here) = _split(location), _split(base)
-    if scheme != own or posixpath.commonpath([there, here]) in ("", "/"):
-        return location
-    return posixpath.relpath(there, here)
-
-
-def location_from(way: str, base: str) -> str:
-    """Return where a way leads from a folder."""
-    if way.startswith("/") or "://" in way:
-        return way
-    scheme, here = _split(base)
-    path = posixpath.normpath(posixpath.join(here, way))
-    return f"{scheme}://{path[1:]}" if scheme else path
-
-
-def _split(location: str) -> tuple[str, str]:
-    scheme, found, path = location.partition("://")
-    return (scheme, f"/{path}") if found else ("", scheme)
-
-
 def newest_dimensions(fact: Snapshot, view: ViewEntry) -> dict[str, TableDimension]:
     """Return the dimensions of a view at their newest versions, by the ids that it knows.
 
     Raises
     ------
-    InvalidInputError
-        PROJSEG_NOT_A_TABLE, with its name, if one is gone.
-    StorageError, CorruptTableError
-        If one cannot be read.
+    InvalidInputError, StorageError, CorruptTableError
+        As of `newest_dimension`, of any of them.
     """
-    found: dict[str, TableDimension] = {}
-    for one in view.dimensions:
-        if one.table_id in found:
-            continue
-        if one.location == FACT:
-            found[one.table_id] = TableDimension(fact)
-            continue
-        try:
-            there = location_from(one.location, f"{fact.storage.location}/{VIEWS}")
-            snapshot = open_snapshot(storage_beside(fact.storage, there))
-        except InvalidInputError as error:
-            raise InvalidInputError(
-                error.code, f"dimension '{one.alias}' of view '{view.name}': {error.message}"
-            ) from error
-        found[one.table_id] = TableDimension(snapshot)
-    return found
+    by_id = {one.table_id: one for one in reversed(view.dimensions)}
+    return {table_id: newest_dimension(fact, view.name, one) for table_id, one in by_id.items()}
 
 
-def with_tables_at_their_places(
-    view: ViewEntry, dimensions: dict[str, TableDimension]
-) -> ViewEntry:
-    """Return a view that names the tables which are where its dimensions were; so does the mapping.
+def newest_dimension(fact: Snapshot, view_name: str, one: ViewDimension) -> TableDimension:
+    """Return a dimension of a view at its newest version.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_VIEW_BROKEN if another table lacks a column, or has it in another type.
+        PROJSEG_NOT_A_TABLE if it is gone, PROJSEG_VIEW_BROKEN if another table is in its place,
+        PROJSEG_OUTSIDE_ROOTS if its location is not followed; each with its name.
+    StorageError, CorruptTableError
+        If it cannot be read.
     """
-    for table_id, dimension in list(dimensions.items()):
-        if dimension.table_id == table_id:
-            continue
-        columns = {field.name: type_name(field.type) for field in stored_columns(
-            dimension.snapshot.properties)}  # fmt: skip
-        for one in view.dimensions:
-            wrong = [n for n, t in one.columns if one.table_id == table_id and columns.get(n) != t]
-            if wrong:
-                raise InvalidInputError(
-                    "PROJSEG_VIEW_BROKEN",
-                    f"view '{view.name}' reads column '{wrong[0]}' of dimension '{one.alias}', and "
-                    f"the table that is at {dimension.name} now has no such column; make the view "
-                    "anew",
-                )
-        named = (
-            replace(one, table_id=dimension.table_id) if one.table_id == table_id else one
-            for one in view.dimensions
+    who = f"dimension '{one.alias}' of view '{view_name}'"
+    found = fact
+    if one.location != FACT:
+        there = location_from(one.location, f"{fact.storage.location}/{VIEWS}")
+        storage = linked_storage(fact.storage, there, who)
+        try:
+            found = open_snapshot(storage)
+        except InvalidInputError as error:
+            raise InvalidInputError(error.code, f"{who}: {error.message}") from error
+    if found.properties.table_id != one.table_id:
+        raise InvalidInputError(
+            "PROJSEG_VIEW_BROKEN",
+            f"{who} is at {found.storage.location}, and another table is in its place now; make "
+            "the view anew",
         )
-        # An id stands nowhere else in a definition: it is 128 random bits.
-        text = view.definition.replace(f"'{table_id}'", f"'{dimension.table_id}'")
-        view = replace(view, definition=text, dimensions=tuple(named))
-        dimensions[dimension.table_id] = dimensions.pop(table_id)
-    return view
+    return TableDimension(found)
 
 
 def check_keys(view_name: str, spec: ProjectionSpec, dimensions: Iterable[ViewDimension]) -> None:

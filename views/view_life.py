@@ -13,7 +13,7 @@ from projseg.segment_format.format_limits import check_new_name
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
-from projseg.table_layer.storage.paths import new_write_id
+from projseg.table_layer.storage.paths import VIEWS, new_write_id
 from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.definitions.definition import Definition, mentioned
 from projseg.views.definitions.view_checks import (
@@ -23,12 +23,12 @@ from projseg.views.definitions.view_checks import (
     read_options,
     scope_of,
 )
+from projseg.views.linked_tables import location_from, name_linked
 from projseg.views.refresh_on_commit import mark_dimensions
 from projseg.views.refresh_view import refresher_of
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.view_commits import Views, edited, store_write, with_store
-from projseg.views.view_dimensions import FACT
-from projseg.views.view_records import TableReference, ViewEntry
+from projseg.views.view_records import FACT, TableReference, ViewEntry
 from projseg.views.view_store import StoreVersion, newest_store, no_store, unknown_view
 
 
@@ -157,6 +157,7 @@ def create_view(
         If files cannot be read or written.
     """
     view = new.entry(snapshot)
+    _name_tables(snapshot, view)
     work = work or Work()
     if dry_run:
         storage = ViewsFolder(snapshot.storage)
@@ -185,6 +186,13 @@ def create_view(
     for one in (view, *gone):
         mark_dimensions(snapshot, one, note, is_gone=one is not view)
     return snapshot, store, view, done
+
+
+def _name_tables(snapshot: Snapshot, view: ViewEntry) -> None:
+    """Follow the tables of a new view, which the caller gave."""
+    for one in view.dimensions:
+        there = location_from(one.location, f"{snapshot.storage.location}/{VIEWS}")
+        name_linked(snapshot.storage, there)
 
 
 def _check_free(store: StoreVersion, view: ViewEntry, new: NewView) -> None:

@@ -40,6 +40,9 @@ LISTED_PARTS_MAX: Final = 1_024
 GROUPS: Final = "groups"
 """The name of the table of groups in a part, and of its definition: names of views change."""
 
+FACT: Final = ".."
+"""The location of the table in whose folder a store is."""
+
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -365,8 +368,9 @@ def view_problem(view: ViewEntry) -> str | None:
     if len(view.sql.encode()) > VIEW_SQL_BYTES_MAX or view.part_count > VIEW_PARTS_MAX:
         return f"its view '{view.name}' passes a limit"
     result = view.result
-    if result is not UNSET and not (view.is_result and is_cover_name(result.cover)):
-        return f"its view '{view.name}' has a result that is none"
+    is_result = result is UNSET or (view.is_result and is_cover_name(result.cover))
+    if not is_result or view.fact.location != FACT:
+        return f"its view '{view.name}' has a result that is none, or is of a table elsewhere"
     return reference_problem(view.manifests)
 
 

@@ -134,7 +134,7 @@ def _state_of_result(
     """As `_state`, of a stored result, which covers no segment."""
     nothing = Coverage((), (), ())
     try:
-        tables = tables_of(view, newest_dimensions(snapshot, view))
+        tables = tables_of(snapshot, view)
         if view.result is not UNSET:
             table_of_result(store.storage, view.result)
     except (ProjsegError, OSError) as error:

@@ -372,7 +372,7 @@ def remove(storage: Storage, files: Sequence[str]) -> None:
             continue
         try:
             storage.delete(file)
-        except OSError:
+        except Exception:  # noqa: BLE001 what it follows has happened, or has an error of its own
             is_left = True
 
 

@@ -192,7 +192,7 @@ class LocalStorage:
             with suppress(OSError):
                 folder, _ = stack.enter_context(_parent(self.root, METADATA_PREFIX))
                 take_turn(folder)
-                stack.callback(fcntl.flock, folder, fcntl.LOCK_UN)
+                stack.callback(_give_turn, folder)
             yield
 
     def delete(self, name: str) -> None:
@@ -231,6 +231,11 @@ class LocalStorage:
 
     def _explained(self, action: str, name: str) -> AbstractContextManager[None]:
         return explained(action, f"{self.root}/{name}")
+
+
+def _give_turn(folder: int) -> None:
+    with suppress(OSError):  # closing the folder gives it up as well
+        fcntl.flock(folder, fcntl.LOCK_UN)
 
 
 class _LocalSink:

@@ -82,7 +82,7 @@ class Original:
         for reference in snapshot["manifests"]:
             reference[1:4] = seals[reference[0]]
         _apply(snapshot, self.snapshot, lies)
-        (location / self.snapshot).write_bytes(_sealed(snapshot))
+        (location / self.snapshot).write_bytes(sealed(snapshot))
 
     def _write_segment(self, location, name, lies):
         footer, parts = deepcopy(self.documents[name]), bytearray(self.parts[name])
@@ -103,7 +103,7 @@ class Original:
         for entry in manifest["entries"]:
             entry[3:5] = ends[entry[0]]
         _apply(manifest, name, lies)
-        payload = _sealed(manifest)
+        payload = sealed(manifest)
         (location / name).write_bytes(payload)
         return [len(payload), payload[13:45].decode(), len(manifest["entries"])]
 
@@ -259,7 +259,8 @@ def _record(record, dtype):
     return found.tobytes()
 
 
-def _sealed(document):
+def sealed(document):
+    """Return a document of a table as its file, with the checksum of what it says."""
     payload = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(
         errors="replace"
     )

@@ -17,7 +17,8 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import VIEWS
 from projseg.views.definitions.definition import Definition
 from projseg.views.definitions.view_checks import checked_text, needs_spark
-from projseg.views.view_dimensions import seen_from, stored_type_of
+from projseg.views.linked_tables import seen_from
+from projseg.views.view_dimensions import stored_type_of
 from projseg.views.view_records import ViewDimension, ViewEntry, digest_of
 
 RunSelect = Callable[[Mapping[str, Any]], Mapping[str, Any]]

@@ -79,10 +79,10 @@ class TableVersions(WritableTable):
         had_views = self._has_views
         self._snapshot, entries = restore(self._snapshot, old, note)
         if had_views and not self._has_views:
-            from projseg.views.view_commits import with_store
+            from projseg.views.refresh_on_commit import keep_views
 
             # The version is older than the first view; views are none of its rows.
-            self._snapshot, self._store = with_store(self._snapshot, self._note)
+            self._snapshot = keep_views(self._snapshot, self._note)
         self._refresh_views()
         return commit_of(self._snapshot.version, entries)
 

@@ -22,9 +22,9 @@ from projseg.views.refresh_view import check_enabled, refresh_view
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.verify_views import verify_views
 from projseg.views.view_commits import edited, store_write
-from projseg.views.view_dimensions import FACT, newest_dimensions
+from projseg.views.view_dimensions import newest_dimensions
 from projseg.views.view_life import alter_view, drop_view
-from projseg.views.view_records import ViewEntry
+from projseg.views.view_records import FACT, ViewEntry
 from projseg.views.view_store import StoreVersion, unknown_view
 from projseg.views.view_tables import parts_table, view_detail
 
