@@ -42,11 +42,13 @@ from projseg.table_layer.storage.paths import (
     snapshot_name,
 )
 from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage, StoredFile
+from projseg.table_layer.storage_clock import earlier_now_us
 
 SAFE_RETENTION_HOURS: Final = 24
 """A day: longer than a write from its first file to its commit, and than a query, should take."""
 
 _HOUR_US: Final = 3_600_000_000
+_NEVER_US: Final = 2**63 - 1
 _FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64()), ("modified", TIMESTAMP)])
 
 
@@ -91,7 +93,13 @@ class _Plan:
 
 
 def vacuum(
-    current: Snapshot, retention_hours: float, note: CommitNote, *, dry_run: bool, force: bool
+    current: Snapshot,
+    retention_hours: float,
+    note: CommitNote,
+    *,
+    dry_run: bool,
+    force: bool,
+    is_alone: bool = False,
 ) -> tuple[Snapshot, Vacuumed]:
     """Stop keeping versions that were replaced long ago, and remove what no other version needs.
 
@@ -107,6 +115,8 @@ def vacuum(
         Only say what would be removed.
     force : bool
         Whether less than `SAFE_RETENTION_HOURS` is meant.
+    is_alone : bool
+        As of `cutoff_us`.
 
     Raises
     ------
@@ -115,7 +125,8 @@ def vacuum(
     CommitError, StorageError
         As of `commit`; what was not removed, the next vacuum finds.
     """
-    cutoff = now_us() - retention_us(retention_hours, force=force)
+    retention = retention_us(retention_hours, force=force)
+    cutoff = now_us() - retention if dry_run else cutoff_us(current.storage, retention, is_alone)
     plan = _plan(current, _expired(current, cutoff), cutoff)
     why = f"versions of the last {retention_hours:g} hours are kept: vacuum later, or with less"
     if dry_run or not (plan.files or plan.versions):
@@ -156,12 +167,29 @@ def vacuum(
                 f"{len(unlisted)} files that no version lists were removed from "
                 f"{current.storage.location}, and no version could be written: {again.message}",
             ) from again
-    # What others restored or tagged before this commit is needed; afterwards they cannot.
-    plan = _plan(done, done.kept_from, cutoff)
-    _keep_tagged(done)
+    # What others restored, tagged or added before now is needed; versions that went stay gone.
+    newest = open_snapshot(done.storage)
+    plan = _plan(newest, done.kept_from, cutoff)
+    _keep_tagged(newest)
     for file in plan.files:
         done.storage.delete(file.name)
     return done, _report(plan, done.version, _still_stored(done, plan, why), is_dry_run=False)
+
+
+def cutoff_us(storage: Storage, retention: int, is_alone: bool) -> int:
+    """Return the time before which a file is old, microseconds UTC.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the files are.
+    retention : int
+        For how long what was replaced is kept, microseconds.
+    is_alone : bool
+        Whether nothing else reads or writes: without retention, files that a clock dated ahead of
+        its time go as well.
+    """
+    return _NEVER_US if is_alone and not retention else earlier_now_us(storage) - retention
 
 
 def retention_us(hours: float, *, force: bool) -> int:

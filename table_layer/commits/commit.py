@@ -18,6 +18,7 @@ from typing import Final, Generic
 from msgspec import UNSET, structs
 
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
+from projseg.table_layer.commits.files_there import require_manifests, require_written, restoring
 from projseg.table_layer.commits.publish import (
     CommitLabel,
     NewManifests,
@@ -245,8 +246,13 @@ class PendingCommit(Generic[Version]):
         tries_max = REMOTE_COMMIT_TRIES_MAX if is_remote else COMMIT_TRIES_MAX
         for failed_tries in range(tries_max):
             _pause(failed_tries, _REMOTE_PAUSE_SECONDS if is_remote else _LONGEST_PAUSE_SECONDS)
-            with self.storage.turn():
-                landed = self.try_once()
+            landed: Version | None = None
+            try:
+                with self.storage.turn():
+                    landed = self.try_once()
+            except Exception:
+                if landed is None:
+                    raise  # else only the end of the turn failed
             if landed is not None:
                 return landed
         raise CommitConflictError(
@@ -323,7 +329,23 @@ class _TableCommit(PendingCommit[Snapshot]):
         """Apply the change to the newest version known, and publish that."""
         draft = rebase(self.change, self.base, self.since)
         file = next_file(draft, self.base, self.current, self.label, self.manifests)
-        return publish(self.storage, file)
+        versions = (self.base, *self.since)
+        require_manifests(self.storage, file)
+        require_written(self.storage, self.change, versions)
+        made = publish(self.storage, file)
+        if made is not None and made.file.write_id == self.label.write_id:
+            try:
+                require_written(self.storage, self.change, versions)
+            except CommitError:
+                self._take_back(made)
+                raise
+        return made
+
+    def _take_back(self, made: Snapshot) -> None:
+        """Publish what was before a version whose files are gone."""
+        draft = rebase(restoring(self.current), made, ())
+        label = replace(self.label, write_id=new_write_id(), operation="restore", txn=None)
+        publish(self.storage, next_file(draft, made, made, label, NewManifests([])))
 
     def find_landed(self) -> Snapshot | None:
         """Return the version that this very commit has made already, if it has."""

@@ -8,9 +8,11 @@ from typing import Final, NamedTuple
 from projseg.errors import CommitError, CorruptionError, CorruptTableError
 from projseg.memory.forks import side_by_side
 from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.commits.files_there import restoring
 from projseg.table_layer.commits.footer_match import open_checked
-from projseg.table_layer.metadata.change import CommitNote, Restore
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.deleted_rows import read_deleted_rows
+from projseg.table_layer.metadata.manifest import ManifestReference
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
@@ -48,30 +50,40 @@ def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
     CommitConflictError, CommitStateUnknownError
         As of `commit`.
     """
-    listed = {entry.listed_as for entry in current.segments}
+    shared = set(current.file.manifests).intersection(old.file.manifests)
+    listed = _listed(current, shared)
     restored = [entry for entry in old.segments if entry.listed_as not in listed]
     _require_sound(old, restored)
-    segment_count = len(old.segments)
+    segment_count, before = len(old.segments), len(current.segments)
     metrics = {
         "restored_segments": len(restored),
         "restored_rows": sum(entry.live_row_count for entry in restored),
-        "removed_segments": len(listed) - (segment_count - len(restored)),
+        "removed_segments": before - (segment_count - len(restored)),
         "segments": segment_count,
         "rows": old.row_count,
     }
-    change = Restore(
-        old.version, old.properties, old.definitions, old.file.manifests, old.bloom_files
-    )
     snapshot = commit(
         current.storage,
         current,
-        change,
+        restoring(old),
         write_id=new_write_id(),
         operation="restore",
         metrics=metrics,
         note=note,
     )
     return Restored(snapshot, restored)
+
+
+def _listed(current: Snapshot, shared: set[ManifestReference]) -> set[str]:
+    """Return what a version lists, as far as it can be read: a restore may be what mends it."""
+    found: set[str] = set()
+    for reference in current.file.manifests:
+        try:
+            found.update(current.load(reference).listed())
+        except CorruptionError:
+            if reference in shared:
+                raise
+    return found
 
 
 def _require_sound(old: Snapshot, entries: Sequence[SegmentEntry]) -> None:
@@ -93,17 +105,17 @@ def _require_sound(old: Snapshot, entries: Sequence[SegmentEntry]) -> None:
     missing = [file for e, _ in found for file in e.files if not _is_present(storage, file)]
     if missing:
         raise CommitError(
-            "PROJSEG_SEGMENT_MISSING", f"{where}: its files {_listed(missing)} are gone; {advice}"
+            "PROJSEG_SEGMENT_MISSING", f"{where}: its files {_shown(missing)} are gone; {advice}"
         )
     if found:
-        names = _listed([entry.file for entry, _ in found])
+        names = _shown([entry.file for entry, _ in found])
         raise CorruptTableError(
             "PROJSEG_SEGMENT_DIFFERS",
             f"{where}: its files {names} are damaged ({found[0][1].message}); {advice}",
         )
 
 
-def _listed(files: Sequence[str]) -> str:
+def _shown(files: Sequence[str]) -> str:
     more = f" and {len(files) - _NAMED_MAX} more" if len(files) > _NAMED_MAX else ""
     return ", ".join(files[:_NAMED_MAX]) + more
 

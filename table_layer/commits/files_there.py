@@ -1,0 +1,95 @@
+"""Look whether the files of a version are there, just before it is published and after it.
+
+A vacuum whose clocks are wrong may take the files of a write that runs. And a manifest that is gone
+makes a table unreadable: rows that follow it could not be read, so they are not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from projseg.errors import CommitError, CorruptTableError
+from projseg.memory.forks import side_by_side
+from projseg.table_layer.metadata.change import Change, Restore, added_entries, masked_entries
+from projseg.table_layer.metadata.segment_entry import written_files
+from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile
+from projseg.table_layer.storage.storage_contract import Storage
+
+_MANIFESTS_ASKED_MAX: Final = 8
+"""Of a store, so many of the newest manifests are asked for, each by a request."""
+
+
+def require_manifests(storage: Storage, file: SnapshotFile) -> None:
+    """Refuse to publish a version of which a manifest is gone.
+
+    Raises
+    ------
+    CorruptTableError
+        PROJSEG_CORRUPT_TABLE.
+    """
+    names = [reference.name for reference in file.manifests]
+    for name in _missing(storage, names[-_MANIFESTS_ASKED_MAX:] if storage.is_remote else names):
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{storage.location}/{name} is missing, so the table's newest version cannot be read "
+            "and nothing was committed; restore the file from a copy, or an earlier version of the "
+            "table by restore",
+        )
+
+
+def require_written(storage: Storage, change: Change, versions: Sequence[Snapshot]) -> None:
+    """Refuse to publish, or take back, a change whose files are gone.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    change : Change
+        What adds the files.
+    versions : sequence of Snapshot
+        Those since the change was begun. Of a store, nothing is asked unless a vacuum is among
+        them: it commits before it removes a file.
+
+    Raises
+    ------
+    CommitError
+        PROJSEG_SEGMENT_MISSING.
+    """
+    if storage.is_remote and all(one.operation != "vacuum" for one in versions):
+        return
+    files = written_files(added_entries(change))
+    files += [name for entry in masked_entries(change) for name in entry.files]
+    for name in _missing(storage, files):
+        raise CommitError(
+            "PROJSEG_SEGMENT_MISSING",
+            f"{storage.location}/{name} was written for this commit and is gone: a vacuum took it "
+            "whose clock is wrong, or that kept too little; nothing was committed: write it again",
+        )
+
+
+def restoring(version: Snapshot) -> Restore:
+    """Return the change that takes back what followed a version."""
+    return Restore(
+        version.version,
+        version.properties,
+        version.definitions,
+        version.file.manifests,
+        version.bloom_files,
+    )
+
+
+def _missing(storage: Storage, names: Iterable[str]) -> Iterator[str]:
+    wanted = list(dict.fromkeys(names))
+    is_there = partial(_is_there, storage)
+    each = side_by_side if storage.is_remote and len(wanted) > 1 else map
+    return (name for name, found in zip(wanted, each(is_there, wanted), strict=True) if not found)
+
+
+def _is_there(storage: Storage, name: str) -> bool:
+    try:
+        storage.size(name)
+    except FileNotFoundError:
+        return False
+    return True
