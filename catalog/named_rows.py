@@ -376,8 +376,13 @@ class NamedRows(Table):
 
         Segments are counted `now`, `sometimes` (after a minute), or `never`.
         """
-        text, known = "version %d of %s is there; the catalog could not be told", self._named
-        with only_logged(LOGGER, text, self.version, known.full_name):
+        known = self._named
+
+        def told() -> str:
+            name = known.full_name
+            return f"version {self.version} of {name} is there; the catalog could not be told"
+
+        with only_logged(LOGGER, told):
             seen = seen_of(definition, self.properties)
             if self.is_unwritten:
                 return

@@ -40,9 +40,13 @@ def after_commit(
     runner : TaskRunner or None
         As of `compact`.
     """
-    version, location = snapshot.version, without_secrets(snapshot.storage.location)
-    text = "version %d of %s was committed; what follows a commit failed"
-    with only_logged(LOGGER, text, version, location):
+    landed = snapshot
+
+    def told() -> str:
+        where = without_secrets(landed.storage.location)
+        return f"version {landed.version} of {where} was committed; what follows a commit failed"
+
+    with only_logged(LOGGER, told):
         snapshot = _with_gathered_indexes(snapshot)
         if entries and is_auto_compacted(snapshot.properties.properties):
             # Imported here: most tables do not ask for it, and each task of a write would pay.

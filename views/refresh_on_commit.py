@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final
 
 from msgspec import UNSET
@@ -67,9 +68,12 @@ def refresh_after_commit(
 
 def keep_views(snapshot: Snapshot, note: CommitNote) -> Snapshot:
     """Return a table that was restored from before its first view, with its views."""
-    text = "version %d of %s was restored; its views are not used, which could not be set"
-    where = without_secrets(snapshot.storage.location)
-    with only_logged(LOGGER, text, snapshot.version, where):
+
+    def told() -> str:
+        where = without_secrets(snapshot.storage.location)
+        return f"version {snapshot.version} of {where} was restored, and views not set as used"
+
+    with only_logged(LOGGER, told):
         return with_store(snapshot, note)[0]
     return snapshot
 
@@ -134,12 +138,15 @@ def _newest(snapshot: Snapshot, store: StoreVersion) -> StoreVersion:
 
 def _only_logged(snapshot: Snapshot, what: str) -> AbstractContextManager[None]:
     """Return a context in which the refresh of something may fail: it is logged."""
-    text = (
-        "version %d of %s was committed; the refresh of %s failed, and answers come from segments "
-        "until View.refresh, or the next commit, has done it"
-    )
-    where = without_secrets(snapshot.storage.location)
-    return only_logged(LOGGER, text, snapshot.version, where, what)
+
+    def told() -> str:
+        where = without_secrets(snapshot.storage.location)
+        return (
+            f"version {snapshot.version} of {where} was committed; the refresh of {what} failed, "
+            "and answers come from segments until View.refresh, or the next commit, has done it"
+        )
+
+    return only_logged(LOGGER, told)
 
 
 def mark_dimensions(fact: Snapshot, view: ViewEntry, note: CommitNote, *, is_gone: bool) -> None:
@@ -172,8 +179,13 @@ def mark_dimensions(fact: Snapshot, view: ViewEntry, note: CommitNote, *, is_gon
 
 def _telling(view: ViewEntry) -> AbstractContextManager[None]:
     """Return a context in which a dimension of a view may fail to be told of it: it is logged."""
-    text = "a dimension of view '%s' cannot be told of it, so that its commits do not refresh it"
-    return only_logged(LOGGER, text, view.name)
+    return only_logged(
+        LOGGER,
+        lambda: (
+            f"a dimension of view '{view.name}' cannot be told of it, so that its commits do not "
+            "refresh it"
+        ),
+    )
 
 
 def facts_of(snapshot: Snapshot) -> dict[str, list[str]]:
@@ -186,6 +198,11 @@ def facts_of(snapshot: Snapshot) -> dict[str, list[str]]:
     return found
 
 
+def linked_fact(snapshot: Snapshot, location: str) -> Snapshot:
+    """Return a table whose views read another, which names it; errors as of `linked_storage`."""
+    return open_snapshot(linked_storage(snapshot.storage, location, f"a property {VIEW_OF}…"))
+
+
 def _linked_views(snapshot: Snapshot) -> Iterator[tuple[Snapshot, ViewEntry]]:
     """Yield the views of other tables that read a table, with these tables.
 
@@ -193,19 +210,17 @@ def _linked_views(snapshot: Snapshot) -> Iterator[tuple[Snapshot, ViewEntry]]:
     """
     for location, ids in facts_of(snapshot).items():
         views: dict[str, ViewEntry] = {}
-        text, where = (
-            "views of %s cannot be read, which this table is in",
-            without_secrets(location),
-        )
-        with only_logged(LOGGER, text, where):
-            fact = open_snapshot(
-                linked_storage(snapshot.storage, location, f"property {VIEW_OF}{ids[0]}")
-            )
+        with only_logged(LOGGER, partial(_unread, location)):
+            fact = linked_fact(snapshot, location)
             store = open_store(fact)
             views = {} if store is None else store.views
         for view in (views[one] for one in ids if one in views):
             if any(one.table_id == snapshot.properties.table_id for one in view.dimensions):
                 yield fact, view
+
+
+def _unread(location: str) -> str:
+    return f"views of {without_secrets(location)} cannot be read, which this table is in"
 
 
 def check_unused(snapshot: Snapshot, names: tuple[str, ...]) -> None:

@@ -133,7 +133,12 @@ class Refresher:
                 state_columns=states,
                 manifests=(),
             )
-        self._before = store.parts(store.views[view.view_id]) if self._is_known() else ()
+        try:
+            self._before = store.parts(store.views[view.view_id]) if self._is_known() else ()
+        except CorruptionError:
+            # Its parts cannot be known any more, and are built anew.
+            work = Work(True, None, work.on_progress)
+            self._before, self._view = (), replace(view, manifests=())
         spec = stored_groups_spec(view, properties, self._dimensions)
         check_keys(view.name, spec, view.dimensions)
         self._schema = stored_schema(properties)
@@ -223,8 +228,15 @@ class Refresher:
         if not stale:
             return 0, 0
         listed = listed_segments(self._snapshot)
-        gone = sum(listed.isdisjoint(self._store.cover(part)) for part in stale)
+        gone = sum(listed.isdisjoint(self._cover(part)) for part in stale)
         return gone, len(stale) - gone
+
+    def _cover(self, part: ViewPart) -> tuple[str, ...]:
+        """Return what a part stood for; nothing if that cannot be read any more."""
+        try:
+            return self._store.cover(part)
+        except CorruptionError:
+            return ()
 
     def run(self, note: CommitNote) -> tuple[StoreVersion, Refresh]:
         """Fold, write and commit what is to be done."""

@@ -15,6 +15,7 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.storage.paths import VIEWS, new_write_id
 from projseg.table_layer.storage.storage_contract import ViewsFolder
+from projseg.views.damaged_store import mended_store
 from projseg.views.definitions.definition import Definition, mentioned
 from projseg.views.definitions.view_checks import (
     bad_view,
@@ -164,6 +165,8 @@ def create_view(
         store = newest_store(storage) or no_store(storage)
         _check_free(store, view, new)
         return snapshot, store, None, refresher_of(snapshot, store, view, work).planned()
+    if new.replaces:
+        mended_store(snapshot, note)
     snapshot, store = with_store(snapshot, note)
     _check_free(store, view, new)
     with store_write(store) as write:

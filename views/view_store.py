@@ -93,7 +93,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
 
     def lists(self) -> list[tuple[ViewEntry, ...]]:
         """Return the views of each list."""
-        return _load_lists(self.storage, self.file.lists)
+        return load_lists(self.storage, self.file.lists)
 
     def view(self, name: str) -> ViewEntry:
         """Return a view by its name, in any case.
@@ -274,7 +274,7 @@ def encode_store(file: ViewsFile) -> bytes:
     return payload
 
 
-def _load_lists(
+def load_lists(
     storage: Storage, references: Sequence[FileReference]
 ) -> list[tuple[ViewEntry, ...]]:
     """Return the views of several lists."""

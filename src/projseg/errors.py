@@ -91,7 +91,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_HIDDEN_COLUMN": "A column to be written is hidden by the table's definition.",
     "PROJSEG_UNKNOWN_PARAMETER": "An argument is no parameter of an external definition.",
     "PROJSEG_MISSING_PARAMETER": "A template was read without what it leaves open.",
-    "PROJSEG_OUTSIDE_ROOTS": "A definition names a place below none of the allowed folders.",
+    "PROJSEG_OUTSIDE_ROOTS": "A definition or a view names a place that is not followed.",
     "PROJSEG_HOST_NOT_ALLOWED": "A definition names a host, or an address, that is not allowed.",
     "PROJSEG_TABLE_REPLACED": "A definition's folder holds another table than it did.",
     "PROJSEG_UNKNOWN_VERSION": "A table version does not exist, or is no longer kept.",

@@ -7,32 +7,25 @@ errors of projseg: memory that is short, a value that no code expected.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def only_logged(logger: logging.Logger, text: str, *arguments: object) -> Iterator[None]:
+def only_logged(logger: logging.Logger, told: Callable[[], str]) -> Iterator[None]:
     """Log whatever is raised inside as a warning; an interruption by the user is raised as well.
 
     Parameters
     ----------
     logger : logging.Logger
         Who warns.
-    text : str
-        What was committed and what failed; the error follows after a colon.
-    *arguments : object
-        Of the text's places.
+    told : callable
+        Returns what was committed and what failed, in a sentence that the error follows.
     """
     try:
         yield
     except Exception as error:  # noqa: BLE001
-        logger.warning(f"{text}: %s", *arguments, described(error))
+        logger.warning("%s: %s", told(), str(error) or type(error).__name__)
     except BaseException as error:
-        logger.warning(f"{text}: %s", *arguments, described(error))
+        logger.warning("%s: %s", told(), str(error) or type(error).__name__)
         raise
-
-
-def described(error: BaseException) -> str:
-    """Return an error in words: some have none of their own."""
-    return str(error) or type(error).__name__

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from projseg.errors import CorruptTableError, StorageError
+from projseg.table_layer.storage.paths import is_own_name
 from projseg.table_layer.storage.storage_contract import (
     PutNotDurableError,
     PutOutcomeUnknownError,
@@ -167,6 +168,21 @@ def cut_short(root: str, name: str, wanted: int, found: int) -> CorruptTableErro
     """Return the error of a file that has fewer bytes than it should."""
     problem = f"{root}/{name} should have at least {wanted} bytes and has {found}"
     return CorruptTableError("PROJSEG_FILE_CUT_SHORT", f"{problem}; restore it from a copy")
+
+
+def foreign_files(storage: Storage) -> Iterator[str]:
+    """Yield files in a table's folder whose names projseg did not give; none of a store is told.
+
+    Links are told and not followed.
+    """
+    if storage.is_remote or not os.path.isdir(storage.location):
+        return
+    for folder, folders, files in os.walk(storage.location):
+        links = [one for one in folders if os.path.islink(os.path.join(folder, one))]
+        for base in (*files, *links):
+            name = os.path.relpath(os.path.join(folder, base), storage.location)
+            if not is_own_name(name):
+                yield name
 
 
 def entry_status(entry: os.DirEntry[str]) -> os.stat_result | None:

@@ -29,14 +29,13 @@ from projseg.table_layer.storage.local_files import (
     take_turn,
 )
 from projseg.table_layer.storage.paths import (
-    COVER_PREFIX,
     DATA_PREFIX,
     MANIFEST_PREFIX,
     METADATA_PREFIX,
     RESULTS,
-    VIEWS,
     check_name,
     check_prefix,
+    is_listed_inside,
     is_own_name,
     temporary_name,
 )
@@ -392,8 +391,7 @@ def _list_folder(folder: int, inside: str, prefix: str) -> Iterator[StoredFile]:
     with os.scandir(folder) as entries:
         for entry in entries:
             name = f"{inside}/{entry.name}"
-            is_metadata = prefix.removeprefix(VIEWS) == METADATA_PREFIX
-            if is_metadata and f"{name}/".removeprefix(VIEWS) in (MANIFEST_PREFIX, COVER_PREFIX):
+            if f"{name}/".startswith(prefix) and is_listed_inside(f"{name}/"):
                 inner = os.open(entry.name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
                 try:
                     yield from _list_folder(inner, name, f"{name}/")

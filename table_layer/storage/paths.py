@@ -25,8 +25,14 @@ VIEWS: Final = "views/"
 """The folder of a table's views: files in it have the names of a table's, after this."""
 RESULTS: Final = f"{VIEWS}results/"
 """In it are the tables of stored results, each in a folder with the id of its cover."""
+PLACES: Final = (
+    *(METADATA_PREFIX, DATA_PREFIX),
+    *(f"{VIEWS}{METADATA_PREFIX}", f"{VIEWS}{DATA_PREFIX}", RESULTS),
+)
+"""Every place below a table where rows of it, or values of them, are stored: no other is one."""
 _PREFIXES: Final = frozenset(
     {DATA_PREFIX, METADATA_PREFIX, SNAPSHOT_PREFIX, MANIFEST_PREFIX, COVER_PREFIX}
+    | {RESULTS.removeprefix(VIEWS)}
 )
 
 _ID: Final = "[0-9a-f]{32}"
@@ -41,6 +47,10 @@ _COVER: Final = re.compile(rf"_projseg/covers/{_ID}\.json")
 _KEPT: Final = re.compile(r"_projseg/kept-(0[0-9]{19})\.json")
 _PROBE: Final = re.compile(rf"_projseg/probe-{_ID}")
 _RESULT: Final = re.compile(rf"{RESULTS}{_ID}/")
+_LISTED_INSIDE: Final = re.compile(
+    rf"(?:{VIEWS})?{METADATA_PREFIX}(?:manifests|covers)/"
+    rf"|{RESULTS}{_ID}/(?:{DATA_PREFIX}|{METADATA_PREFIX}(?:manifests/)?)?"
+)
 _TEMPORARY: Final = re.compile(r"(.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _NUMBER_MAX: Final = 2**63 - 1
 
@@ -234,6 +244,11 @@ def check_name(name: str) -> str:
             "named itself are read, listed or deleted",
         )
     return name
+
+
+def is_listed_inside(folder: str) -> bool:
+    """Whether a folder is listed with the one that it lies in; a name with its last slash."""
+    return _LISTED_INSIDE.fullmatch(folder) is not None
 
 
 def check_prefix(prefix: str) -> str:

@@ -65,7 +65,10 @@ class PlainSegment:
         self.footer = msgspec.msgpack.decode(content[offset : offset + size])
         of_rows = any("orderBy" in table["definition"] for table in self.footer["tables"])
         of_zones = any('"timeZones":{' in table["definition"] for table in self.footer["tables"])
-        assert required == of_rows + 2 * of_zones  # of rows, not of groups: bit 0
+        base, *others = self.footer["tables"]
+        of_groups = bool(others) and not base["columns"]
+        # Bit 0: a projection of rows; 1: rules of zones; 2: a view's part, which has groups alone.
+        assert required == of_rows + 2 * of_zones + 4 * of_groups
         self.file_id = self.footer["file_id"]
         assert content[:32] == MAGIC + struct.pack("<II", 1, 0) + self.file_id
         self.dictionaries = [

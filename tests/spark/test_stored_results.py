@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
+from forged_views import forge_views
 from pyspark.errors import IllegalArgumentException
 from spark_sql import assert_same, using
 
@@ -317,3 +319,21 @@ def test_a_refresh_whose_job_fails_keeps_the_rows_of_before(spark, sql, tmp_path
         one for one in (tmp_path / "sales/views/results").iterdir() if any(one.rglob("*.pseg"))
     ]
     assert len(folders) == 1, "no row of the failed job stays"
+
+
+def test_a_select_that_a_stranger_changed_reads_no_table_but_those_listed(spark, sql, tmp_path):
+    secret = tmp_path / "hr" / "salaries"
+    projseg.write(spark.sql("SELECT 'salary-of-the-boss' AS word"), secret)
+    sql(f"CREATE MATERIALIZED VIEW top AS {TOP}")
+
+    def read_another(view):
+        definition = json.loads(view["definition"])
+        definition["select"] = f"SELECT word FROM projseg.`{secret}` ORDER BY word LIMIT 5"
+        view["definition"] = json.dumps(definition, separators=(",", ":"))
+
+    forge_views(tmp_path / "sales", read_another)
+    sql("INSERT INTO sales SELECT TIMESTAMP'2024-01-05', 'c1', 1, 500L")
+    with pytest.raises(Exception, match="PROJSEG_VIEW_TABLE"):
+        sql("REFRESH MATERIALIZED VIEW top")
+    files = [path for path in (tmp_path / "sales").rglob("*") if path.is_file()]
+    assert not any(b"salary-of-the-boss" in path.read_bytes() for path in files)

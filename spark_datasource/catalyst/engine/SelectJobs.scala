@@ -21,7 +21,7 @@ class SelectJobs(user: ClassicSession) {
     session.withActive {
       try {
         val plan = ResultPlan.analysed(session, job.get("select").asText, job.get("tables"))
-        check(plan)
+        check(plan, job.get("tables").asScala.map(_.get("table_id").asText).toSet)
         Option(job.get("target")).filterNot(_.isNull).foreach(target => write(session, plan, target.asText))
         Engine.json.createObjectNode().set[JsonNode]("selected", Engine.json.valueToTree[JsonNode](told(session, plan, job.get("tables")).asJava))
       } catch { case Refused(code, message) =>
@@ -37,7 +37,7 @@ class SelectJobs(user: ClassicSession) {
     if (settings != null && !settings.isNull) {
       val conf = session.sessionState.conf
       conf.getAllConfs.keys.filter(ResultPlan.isRule).foreach(conf.unsetConf)
-      settings.properties().asScala.foreach(one => conf.setConfString(one.getKey, one.getValue.asText))
+      settings.properties().asScala.filter(one => ResultPlan.isRule(one.getKey)).foreach(one => conf.setConfString(one.getKey, one.getValue.asText))
     }
     session
   }
@@ -67,9 +67,11 @@ class SelectJobs(user: ClassicSession) {
     case _ => false
   }
 
-  private def check(plan: LogicalPlan): Unit = {
+  /** Refuses a SELECT that is none of a view, or that reads a table beside those of these ids: a store's text is a stranger's. */
+  private def check(plan: LogicalPlan, listed: Set[String]): Unit = {
     plan.collectWithSubqueries { case node => node }.foreach {
-      case Table(table) if table.id.isDefined =>
+      case Table(table) if table.id.exists(listed.contains) =>
+      case Table(table) if table.id.isDefined => throw Refused("PROJSEG_VIEW_TABLE", "its SELECT names a table by another way than its view lists: make the view anew")
       case Table(_) => throw Refused("PROJSEG_BAD_VIEW", "a view follows the newest versions of its tables: leave VERSION and TIMESTAMP out")
       case _: LocalRelation | _: OneRowRelation | _: Range | _: CTERelationRef =>
       case leaf: LeafNode => throw Refused("PROJSEG_VIEW_TABLE", s"${leaf.simpleString(3)} is not a projseg table, and views are of these")

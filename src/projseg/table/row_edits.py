@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET
 
 from projseg.table.writable_table import WritableTable
 
@@ -246,12 +249,18 @@ class TableRows(WritableTable):
                 "PROJSEG_BAD_QUERY", "an erasure needs a filter, which says whose rows go"
             )
         condition = condition_of(filter, interval, timezone, args, self._declared)
-        self._snapshot, done = erase(
-            self._snapshot, condition, self._note, retention_hours=retention_hours
-        )
-        if self._has_views:
+        # Groups of the rows may be in views, also in those that do not follow commits.
+        leave = None
+        if self._snapshot.properties.is_in_views:
             from projseg.views.store_vacuum import leave_views
 
-            # Groups of the rows may be in views, also in those that do not follow commits.
-            self._store = leave_views(self._snapshot, retention_hours, self._note)
+            leave = partial(leave_views, retention_hours=retention_hours, note=self._note)
+        self._snapshot, done = erase(
+            self._snapshot,
+            condition,
+            self._note,
+            retention_hours=retention_hours,
+            leave_views=leave,
+        )
+        self._store = UNSET
         return done

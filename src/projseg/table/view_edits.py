@@ -124,7 +124,9 @@ class TableViews(WritableTable):
             if any(view.name.casefold() == name.casefold() for view in known):
                 return self.view(name)
         try:
-            definition = self._definition(sql, tables, dimensions, metrics, granularity, derived)
+            definition = self._definition(
+                sql, tables, dimensions, metrics, granularity, derived, may_be_damaged=replace
+            )
         except UnsupportedFeatureError as error:
             raise as_required(error, properties or {}) from None
         options = {"refresh": refresh, "chunk": chunk, "retain": retain, "interval": interval}
@@ -191,16 +193,20 @@ class TableViews(WritableTable):
         ------
         InvalidInputError
             PROJSEG_UNKNOWN_VIEW.
-        StorageError, CorruptTableError
-            If the store of views cannot be read.
+        StorageError
+            If the store of views cannot be read. Of a damaged one, a view can only be dropped.
         """
+        from projseg.errors import CorruptionError
         from projseg.table.view_object import View
         from projseg.views.view_store import unknown_view
 
-        store = self._view_store()
-        if store is None:
-            raise unknown_view(name, (), self.location)
-        return View(self, store.view(name))
+        try:
+            store = self._view_store()
+            if store is None:
+                raise unknown_view(name, (), self.location)
+            return View(self, store.view(name))
+        except CorruptionError:
+            return View.damaged(self, name)
 
     def _definition(
         self,
@@ -210,12 +216,14 @@ class TableViews(WritableTable):
         metrics: Sequence[str | Mapping[str, Any]],
         granularity: str | None,
         derived: str | Mapping[str, Any] | Sequence[str] | None,
+        *,
+        may_be_damaged: bool = False,
     ) -> Definition:
         from projseg.views.definitions.definition import define
         from projseg.views.definitions.rollup_definition import define_rollup, derived_form
         from projseg.views.definitions.view_checks import bad_view
 
-        self._check_reads_no_view(sql, tables or {})
+        self._check_reads_no_view(sql, tables or {}, may_be_damaged=may_be_damaged)
         given = {"sql": sql, "dimensions": dimensions, "derived": derived}
         said = [key for key, value in given.items() if value is not None]
         if len(said) != 1 or ("sql" in said and (metrics or granularity is not None)):
@@ -235,16 +243,25 @@ class TableViews(WritableTable):
             )
         return define_rollup(dimensions or (), metrics, granularity, self.properties)
 
-    def _check_reads_no_view(self, sql: str | None, tables: Mapping[str, TableVersion]) -> None:
+    def _check_reads_no_view(
+        self, sql: str | None, tables: Mapping[str, TableVersion], *, may_be_damaged: bool
+    ) -> None:
         """Refuse a SELECT over a view of this table, whose rows are groups and not rows."""
+        from projseg.errors import CorruptionError
         from projseg.views.definitions.view_checks import bad_view, checked_statement
 
-        store = self._view_store()
-        if store is None or sql is None:
+        if sql is None:
             return
+        try:
+            store = self._view_store()
+            views = () if store is None else tuple(store.views.values())
+        except CorruptionError:
+            if not may_be_damaged:
+                raise
+            views = ()
         statement = checked_statement(sql, with_joins=True)
         own = {self.location.rstrip("/").rpartition("/")[2], *tables}
-        known = {one.name.casefold() for one in store.views.values()} - {*map(str.casefold, own)}
+        known = {one.name.casefold() for one in views} - {*map(str.casefold, own)}
         for one in (statement.table, *(join.table for join in statement.joins)):
             if one.written.casefold() in known:
                 raise bad_view(

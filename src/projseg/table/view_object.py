@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 from msgspec.structs import replace
 
+from projseg.errors import CorruptionError
 from projseg.table.projection_edits import OnProgress, interval_of
 from projseg.table.queries import TableVersion
 from projseg.table.writable_table import WritableTable
+from projseg.views.damaged_store import mended_store
 from projseg.views.definitions.definition import text_problem
 from projseg.views.definitions.view_checks import (
     bad_view,
@@ -49,6 +51,13 @@ class View:
         self._table = table
         self._id = view.view_id
         self._name = view.name
+
+    @classmethod
+    def damaged(cls, table: WritableTable, name: str) -> Self:
+        """Return a view of a store that cannot be read: all but `drop` says so."""
+        view = cls.__new__(cls)
+        view._table, view._id, view._name = table, "", name
+        return view
 
     def __repr__(self) -> str:
         return f"<View '{self._name}' of {self._table!r}>"
@@ -239,13 +248,26 @@ class View:
     def drop(self) -> None:
         """Drop the view; a vacuum of the table removes its files.
 
+        If the store of views is damaged, what cannot be read of it is dropped as well.
+
         Raises
         ------
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
         table = self._writable()
-        table._store = drop_view(table.snapshot, self._known_store(), self._id, table._note)
+        try:
+            store, view_id = self._known_store(), self._id
+        except CorruptionError:
+            mended = mended_store(table.snapshot, table._note)
+            views = {} if mended is None else mended.views
+            named = (one.view_id for one in views.values() if one.name == self._name)
+            view_id = next(named, "")
+            if mended is None or not view_id:
+                table._store = mended  # the view went with what could not be read
+                return
+            store = mended
+        table._store = drop_view(table.snapshot, store, view_id, table._note)
 
     def query(self, context: Mapping[str, Any] | None = None) -> pa.Table:
         """Return the rows of its SELECT now, from its parts as far as they go.

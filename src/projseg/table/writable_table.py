@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from msgspec import UNSET
 
 from projseg.errors import InvalidInputError
 from projseg.table.queries import TableVersion
+from projseg.table_layer.commits.follow_up import only_logged
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.storage_contract import Storage
 
 if TYPE_CHECKING:
     from projseg.views.written_rows import WrittenRows
+
+
+LOGGER: Final = logging.getLogger("projseg.table")
 
 
 class WritableTable(TableVersion):
@@ -143,11 +148,12 @@ class WritableTable(TableVersion):
 
     def _refresh_views(self, written: WrittenRows | None = None) -> None:
         """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
-        if self._snapshot.properties.is_in_views:
-            # Imported here: most tables have no views, and each write would pay.
-            from projseg.views.refresh_on_commit import refresh_after_commit
+        with only_logged(LOGGER, lambda: f"the refresh of views of {self.location} failed"):
+            if self._snapshot.properties.is_in_views:
+                # Imported here: most tables have no views, and each write would pay.
+                from projseg.views.refresh_on_commit import refresh_after_commit
 
-            self._store = refresh_after_commit(self._snapshot, self._note, written) or UNSET
+                self._store = refresh_after_commit(self._snapshot, self._note, written) or UNSET
 
     def _check_newest(self) -> None:
         if self._is_pinned:
