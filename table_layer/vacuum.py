@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.errors import CommitError, InvalidInputError
+from projseg.errors import CommitError, InvalidInputError, StorageError
 from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import CommitNote, Expire, now_us
@@ -28,13 +28,14 @@ from projseg.table_layer.still_stored import (
     in_earlier_versions,
     in_own_segments,
 )
-from projseg.table_layer.storage.local_files import storage_error
+from projseg.table_layer.storage.local_files import create_unique, storage_error
 from projseg.table_layer.storage.paths import (
     DATA_PREFIX,
     MANIFEST_PREFIX,
     METADATA_PREFIX,
     SNAPSHOT_PREFIX,
     kept_name,
+    new_probe_name,
     new_write_id,
     parse_kept_name,
     parse_segment_name,
@@ -42,12 +43,13 @@ from projseg.table_layer.storage.paths import (
     snapshot_name,
 )
 from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage, StoredFile
-from projseg.table_layer.storage_clock import earlier_now_us
 
 SAFE_RETENTION_HOURS: Final = 24
 """A day: longer than a write from its first file to its commit, and than a query, should take."""
 
 _HOUR_US: Final = 3_600_000_000
+_SECOND_US: Final = 1_000_000
+"""The tick of stores that tell no parts of a second."""
 _NEVER_US: Final = 2**63 - 1
 _FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64()), ("modified", TIMESTAMP)])
 
@@ -176,6 +178,24 @@ def vacuum(
     return done, _report(plan, done.version, _still_stored(done, plan, why), is_dry_run=False)
 
 
+def _earlier_now_us(storage: Storage) -> int:
+    """Return the earlier one of this machine's and the storage's time, microseconds UTC.
+
+    A machine whose clock is ahead would take files of running writes for old ones. Where no file
+    can be written, the storage's time is that of its newest file: it is no earlier.
+    """
+    name = new_probe_name()
+    try:
+        create_unique(storage, name, b"what time is it")
+        found = [file for file in storage.list_names(METADATA_PREFIX) if file.name == name]
+        storage.delete(name)
+    except StorageError:
+        found = list(storage.list_names(METADATA_PREFIX))
+    # What was written within the same tick of its clock was written before.
+    times = [one.modified_us + (1 if one.modified_us % _SECOND_US else _SECOND_US) for one in found]
+    return min(now_us(), max(times, default=now_us()))
+
+
 def cutoff_us(storage: Storage, retention: int, is_alone: bool) -> int:
     """Return the time before which a file is old, microseconds UTC.
 
@@ -189,7 +209,7 @@ def cutoff_us(storage: Storage, retention: int, is_alone: bool) -> int:
         Whether nothing else reads or writes: without retention, files that a clock dated ahead of
         its time go as well.
     """
-    return _NEVER_US if is_alone and not retention else earlier_now_us(storage) - retention
+    return _NEVER_US if is_alone and not retention else _earlier_now_us(storage) - retention
 
 
 def retention_us(hours: float, *, force: bool) -> int:

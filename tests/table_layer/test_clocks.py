@@ -11,7 +11,7 @@ from scale import IS_NIGHTLY
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.table_layer import storage_clock, vacuum
+from projseg.table_layer import vacuum
 from projseg.table_layer.commits import commit, publish
 
 HOUR_US = 3_600_000_000
@@ -22,7 +22,7 @@ COMMITS = st.lists(st.tuples(st.sampled_from([0, 1, 12, 30]), WRONG_HOURS), min_
 
 
 def set_clock(patch, now_us):
-    for module in (publish, commit, vacuum, storage_clock):
+    for module in (publish, commit, vacuum):
         patch.setattr(module, "now_us", lambda: now_us)
 
 

@@ -20,12 +20,12 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 VACUUM = """
 import sys, time
 import projseg
-from projseg.table_layer import storage_clock, vacuum
+from projseg.table_layer import vacuum
 from projseg.table_layer.commits import commit, publish
 from projseg.views import store_vacuum, view_commits
 
 ahead = lambda: time.time_ns() // 1000 + 8 * 86_400_000_000
-for module in (vacuum, storage_clock, commit, publish, store_vacuum, view_commits):
+for module in (vacuum, commit, publish, store_vacuum, view_commits):
     module.now_us = ahead
 projseg.Table(sys.argv[1]).vacuum(dry_run=False)
 """
