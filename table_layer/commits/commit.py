@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic
 
@@ -333,12 +334,18 @@ class _TableCommit(PendingCommit[Snapshot]):
         require_manifests(self.storage, file)
         require_written(self.storage, self.change, versions)
         made = publish(self.storage, file)
-        if made is not None and made.file.write_id == self.label.write_id:
+        if made is None or made.file.write_id != self.label.write_id:
+            return made
+        lost: CommitError | None = None
+        # Only a file that is certainly gone undoes a version; a question without answer does not.
+        with suppress(OSError):
             try:
                 require_written(self.storage, self.change, versions)
-            except CommitError:
+            except CommitError as error:
                 self._take_back(made)
-                raise
+                lost = error
+        if lost is not None:
+            raise lost
         return made
 
     def _take_back(self, made: Snapshot) -> None:

@@ -18,7 +18,7 @@ from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile
 from projseg.table_layer.storage.storage_contract import Storage
 
 _MANIFESTS_ASKED_MAX: Final = 8
-"""Of a store, so many of the newest manifests are asked for, each by a request."""
+"""So many of the newest manifests are asked for; each is a call, and of a store a request."""
 
 
 def require_manifests(storage: Storage, file: SnapshotFile) -> None:
@@ -29,8 +29,8 @@ def require_manifests(storage: Storage, file: SnapshotFile) -> None:
     CorruptTableError
         PROJSEG_CORRUPT_TABLE.
     """
-    names = [reference.name for reference in file.manifests]
-    for name in _missing(storage, names[-_MANIFESTS_ASKED_MAX:] if storage.is_remote else names):
+    newest = [reference.name for reference in file.manifests[-_MANIFESTS_ASKED_MAX:]]
+    for name in _missing(storage, newest):
         raise CorruptTableError(
             "PROJSEG_CORRUPT_TABLE",
             f"{storage.location}/{name} is missing, so the table's newest version cannot be read "
