@@ -201,11 +201,15 @@ def test_a_column_that_stands_twice_is_named(tmp_path, verb, library, column):
     if library == "arrow":
         rows = pa.table([[1], [2], [3]], names=rows.columns)
     table = projseg.Table.create(tmp_path / "t", {"a": "int", "c": "int"})
-    write = getattr(table, verb, None) or partial(projseg.Table.create, tmp_path / "new")
-    given = {"append": {}, "overwrite": {}, "merge": {"on": ["a"]}}.get(verb)
+    write = {
+        "append": table.append,
+        "overwrite": table.overwrite,
+        "merge": partial(table.merge, on=["a"]),
+        "create": lambda rows: projseg.Table.create(tmp_path / "new", data=rows),
+    }[verb]
     words = f"column '{column}' (stands|was declared) twice"
     with pytest.raises(InvalidInputError, match=words):
-        write(data=rows) if given is None else write(rows, **given)
+        write(rows)
     assert table.refresh().version == 0
     assert not (tmp_path / "new").exists()
 
