@@ -10,6 +10,20 @@ from projseg.errors import CODES, ProjsegError, error_class
 _LAST_LINE: Final = re.compile(r"projseg\.errors\.(\w+): \[(PROJSEG_\w+)\] (.*)")
 
 
+def error_of(error: BaseException) -> ProjsegError | None:
+    """Return the projseg error that one of Spark's stands for, or None if it is another.
+
+    The extension shows it in one line, and keeps its class among the parameters of the message.
+
+    Parameters
+    ----------
+    error : BaseException
+        What a call of Spark raised.
+    """
+    parameters = getattr(error, "getMessageParameters", dict)() or {}
+    return error_in("\n".join([str(error), *map(str, parameters.values())]))
+
+
 def error_in(text: str) -> ProjsegError | None:
     """Return the projseg error that a traceback ends with, or None if it ends otherwise.
 

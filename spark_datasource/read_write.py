@@ -24,7 +24,7 @@ from projseg.algebra.query.query_parts import QueryParts, query_of, with_query_p
 from projseg.algebra.query.request import Expressions, Query, arguments_of, with_named_parameters
 from projseg.declarations import Index, Projection, ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
-from projseg.maintenance.spark_errors import error_in
+from projseg.maintenance.spark_errors import error_of
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.option_table import OPTIONS
 from projseg.spark_datasource.options import STORAGE_PREFIX
@@ -168,7 +168,7 @@ def write(
     try:
         writer.save(os.fspath(location))
     except Exception as error:
-        found = error_in(str(error))
+        found = error_of(error)
         if found is None:
             raise
         raise found from error

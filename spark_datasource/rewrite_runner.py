@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from projseg.errors import InvalidInputError, without_secrets
 from projseg.maintenance.rewrite_tasks import WorkOrder, Written
-from projseg.maintenance.spark_errors import error_in
+from projseg.maintenance.spark_errors import error_of
 from projseg.maintenance.task_messages import ShippedWork, abandon, collected, pieces_of
 from projseg.spark_datasource.option_table import WORK_OPTION
 from projseg.spark_datasource.options import Options, read_location
@@ -79,7 +79,7 @@ class SparkRunner:
         except BaseException as error:
             abandon(order)
             LOGGER.warning("write %s to %s failed", order.write_id, without_secrets(location))
-            known = error_in(str(error))
+            known = error_of(error)
             if known is None:
                 raise
             raise known from error

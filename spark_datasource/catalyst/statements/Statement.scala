@@ -101,7 +101,7 @@ case class Statement(
 
 object Statement {
   /** An error that every client of Spark shows with its message. */
-  def failed(message: String): Exception = new ProjsegError(message)
+  def failed(message: String): Exception = new ProjsegError(message, message)
   def failed(code: String, message: String): Exception = failed(s"[$code] $message")
   /** An error about a statement that Spark has and projseg has not. */
   def unsupported(message: String): Exception = failed("PROJSEG_UNSUPPORTED_STATEMENT", message)

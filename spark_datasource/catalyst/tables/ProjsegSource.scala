@@ -58,25 +58,29 @@ private[projseg] class SourceTable(source: ProjsegSource, declared: StructType)
       LogicalWriteInfoImpl(info.queryId, DeclaredColumns.inEntry(info.schema), info.options)).asInstanceOf[WriteBuilder with SupportsTruncate])
 }
 
-/** An error of projseg as one line. Spark shows one with a condition as it is, from tasks too. */
-class ProjsegError(line: String) extends IllegalArgumentException(line) with SparkThrowable {
+/**
+ * An error of projseg as one line. Spark shows one with a condition as it is, from tasks too.
+ *
+ * @param whole the line as Python has it, with the error's class, from which `projseg.write` raises that again
+ */
+class ProjsegError(line: String, whole: String) extends IllegalArgumentException(line) with SparkThrowable {
   override def getErrorClass: String = getCondition
   override def getCondition: String = "PYTHON_DATA_SOURCE_ERROR"
   override def getSqlState: String = "38000"
   override def getMessageParameters: util.Map[String, String] =
-    util.Map.of("action", "use", "type", ProjsegSource.Name, "msg", line)
+    util.Map.of("action", "use", "type", ProjsegSource.Name, "msg", whole)
 }
 
 private[projseg] object OwnWords {
-  private val deliberate = """(?s).*projseg\.errors\.\w+: (\[(PROJSEG_\w+)\] [^\n]*).*""".r
+  private val deliberate = """(?s).*(projseg\.errors\.\w+: (\[(PROJSEG_\w+)\] [^\n]*)).*""".r
 
   /** What `work` returns; an error that projseg raised in Python becomes one of its own words. */
   def of[T](work: => T): T = try work catch { case NonFatal(error) => throw in(error).getOrElse(error) }
 
   private def in(error: Throwable): Option[Throwable] = error.getMessage match {
-    case deliberate(_, "PROJSEG_INTERNAL") | null => None
-    case deliberate(line, _) =>
-      val told = new ProjsegError(line.trim)
+    case deliberate(_, _, "PROJSEG_INTERNAL") | null => None
+    case deliberate(whole, line, _) =>
+      val told = new ProjsegError(line.trim, whole.trim)
       told.initCause(error)
       Some(told)
     case _ => None
