@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression,
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.functions.expr
 
 /**
@@ -238,18 +238,18 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       : Either[Refusal, LogicalPlan] = {
     val merging = reply.content.get("merging")
     if (merging.isNull) return Left(Refusal("too much to read while planning, and Spark cannot merge an aggregate's states"))
-    reads.load(table, query.deepCopy().put("aggregation", "partial")).flatMap(merged(_, wanted, keyCount, reply))
+    reads.scan(table, query.deepCopy().put("aggregation", "partial"), PlanSummary.of(reply.content).and(noResult))
+      .flatMap(states => merged(Dataset.ofRows(session.asInstanceOf[ClassicSession], states), wanted, keyCount, merging))
   }
 
   private def merged(
-      states: DataFrame, wanted: Seq[Expression], keyCount: Int, reply: Reply): Either[Refusal, LogicalPlan] = {
-    val merging = reply.content.get("merging")
+      states: DataFrame, wanted: Seq[Expression], keyCount: Int, merging: JsonNode): Either[Refusal, LogicalPlan] = {
     val keys = (0 until keyCount).map(index => states.col(s"g$index"))
     val values = merging.elements().asScala.map(one => expr(one.get("value").asText).as(one.get("name").asText)).toSeq
     val groups =
       if (values.isEmpty) states.select(keys: _*).distinct()
       else states.groupBy(keys: _*).agg(values.head, values.tail: _*)
-    val plan = reads.planned(groups, PlanSummary.of(reply.content).and(noResult))
+    val plan = groups.queryExecution.optimizedPlan
     val isSame = plan.output.map(_.dataType) == wanted.map(_.dataType)
     if (isSame) Right(plan) else Left(Refusal("projseg's types are not Spark's"))
   }

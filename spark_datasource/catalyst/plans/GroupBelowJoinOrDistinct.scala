@@ -76,7 +76,7 @@ class GroupBelowJoinOrDistinct(
       names = keys.attributes.map(_.name) ++ listed(reply, "states").map(_.asText)
       plan <-
         if (isAnswered) Some(planted(names, types, reply, if (isJoined) "below a join, " else "below DISTINCT, ", note))
-        else reads.load(table, query).toOption.map(reads.planned(_, PlanSummary.of(reply.content).and(note)))
+        else reads.scan(table, query, PlanSummary.of(reply.content).and(note)).toOption
       if plan.output.map(_.dataType) == types
       values <- merging(plan, reply)
     } yield {

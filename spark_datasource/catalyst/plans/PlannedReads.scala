@@ -1,5 +1,6 @@
 package org.apache.spark.sql.projseg
 
+import java.util
 import java.util.OptionalLong
 
 import scala.jdk.CollectionConverters._
@@ -8,15 +9,17 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.{AnalysisException, SparkSession, classic}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
-import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Table => CatalogTable, TableCapability}
 import org.apache.spark.sql.connector.read.{Batch, Scan, Statistics, SupportsReportStatistics}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.internal.connector.SupportsMetadata
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * Why Spark answers by itself. `detail` may hold literals of the query, and `views`, reasons against each, values of
@@ -85,50 +88,65 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
     made
   }
 
-  /** A query's answer, unless the source refuses: then Spark reads as it would, or says why not. */
-  def load(table: Table, query: JsonNode): Either[Refusal, DataFrame] = {
-    val reader = session.read.format("projseg").option("query", Engine.json.writeValueAsString(query))
-    table.version.foreach(version => reader.option("versionAsOf", version))
-    reader.option("parallelism", table.parallelism.getOrElse(parallelism))
-    if (table.isNumbered) reader.option(ChangedTable.Numbered, "true")
-    table.storage.foreach { case (key, value) => reader.option(Table.Storage + key, value) }
-    try Right(reader.load(table.location).asInstanceOf[DataFrame])
-    catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }
+  /** What Spark's tasks read of a table for a query, unless the source refuses: then Spark reads as it would, or says why not. */
+  def scan(table: Table, query: JsonNode, summary: PlanSummary, rows: Option[ReadRows] = None): Either[Refusal, LogicalPlan] = {
+    val options = table.storage.map { case (key, value) => Table.Storage + key -> value } ++
+      table.version.map("versionAsOf" -> _.toString) ++ Option.when(table.isNumbered)(ChangedTable.Numbered -> "true") ++
+      Map("path" -> table.location, "query" -> Engine.json.writeValueAsString(query),
+        "parallelism" -> table.parallelism.getOrElse(parallelism))
+    try {
+      val source = PythonSource.of(session.asInstanceOf[classic.SparkSession], options, table.options.get(Table.Pinned))
+      val relation = DataSourceV2Relation.create(new PlannedTable(source), None, None, new CaseInsensitiveStringMap(options.asJava))
+      Right(DataSourceV2ScanRelation(relation, new PlannedScan(source, summary, rows), relation.output))
+    } catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }
   }
-
-  /** The plan of a frame that `load` returned, whose scan tells what it reads, and of which rows. */
-  def planned(frame: DataFrame, summary: PlanSummary, rows: Option[ReadRows] = None): LogicalPlan =
-    frame.queryExecution.optimizedPlan.transform {
-      case scan: DataSourceV2ScanRelation => scan.copy(scan = new SummarizedScan(scan.scan, scan.output, summary, rows))
-    }
 }
 
 /** The rows of a table for which conditions over its columns are true: what a scan of them stands for. */
 case class ReadRows(table: Table, conditions: Seq[Expression])
 
-/** A scan as it is, that tells in EXPLAIN and in the SQL tab what it reads, and how much at most. */
-class SummarizedScan(scan: Scan, output: Seq[Attribute], summary: PlanSummary, val rows: Option[ReadRows] = None) extends SupportsReportStatistics with SupportsMetadata {
+/** What is read by a scan that is planned; it is never read in another way. */
+class PlannedTable(val source: PythonSource) extends CatalogTable {
+  override def name(): String = "projseg"
+  override def schema(): StructType = source.schema
+  override def columns(): Array[Column] = CatalogV2Util.structTypeToV2Columns(source.schema)
+  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
+  override def equals(other: Any): Boolean = other match {
+    case table: PlannedTable => table.source == source
+    case _ => false
+  }
+  override def hashCode(): Int = source.hashCode
+}
+
+/** A scan that tells in EXPLAIN and in the SQL tab what it reads, and how much at most. */
+class PlannedScan(val source: PythonSource, summary: PlanSummary, val rows: Option[ReadRows])
+    extends SupportsReportStatistics with SupportsMetadata {
   override def description(): String = summary.line
   override def getMetaData(): Map[String, String] = Map("Projseg" -> summary.line)
   override def estimateStatistics(): Statistics = new Statistics {
     override def sizeInBytes(): OptionalLong = summary.most.map { case (rows, bytes) =>
-      OptionalLong.of((EstimationUtils.getSizePerRow(output) * rows).max(bytes).max(1).min(Long.MaxValue).toLong)
+      OptionalLong.of((EstimationUtils.getSizePerRow(toAttributes(source.schema)) * rows).max(bytes).max(1).min(Long.MaxValue).toLong)
     }.getOrElse(OptionalLong.empty())
     override def numRows(): OptionalLong =
       summary.most.map { case (rows, _) => OptionalLong.of(rows) }.getOrElse(OptionalLong.empty())
   }
-  override def readSchema(): StructType = scan.readSchema()
-  override def toBatch: Batch = scan.toBatch
-  override def columnarSupportMode(): Scan.ColumnarSupportMode = scan.columnarSupportMode()
+  override def readSchema(): StructType = source.schema
+  override lazy val toBatch: Batch = new ColumnarBatches(source)
+  override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.SUPPORTED
   override def supportedCustomMetrics(): Array[CustomMetric] =
-    scan.supportedCustomMetrics() ++ PlanSummary.descriptions.map { case (name, words) => new Figure(name, words) }
+    source.metrics ++ PlanSummary.descriptions.map { case (name, words) => new Figure(name, words) }
   override def reportDriverMetrics(): Array[CustomTaskMetric] =
-    scan.reportDriverMetrics() ++ summary.figures.filter { case (name, _) => PlanSummary.descriptions.contains(name) }.map {
+    summary.figures.filter { case (name, _) => PlanSummary.descriptions.contains(name) }.map {
       case (figure, count) => new CustomTaskMetric {
         override def name(): String = figure
         override def value(): Long = count
       }
-    }
+    }.toArray
+  override def equals(other: Any): Boolean = other match {
+    case scan: PlannedScan => scan.source == source
+    case _ => false
+  }
+  override def hashCode(): Int = source.hashCode
 }
 
 /** A figure of a scan. Spark's UI makes one without a name, to add values up. */

@@ -22,13 +22,10 @@ class Scans(settings: Settings, reads: PlannedReads, requests: Requests, texts: 
     val passed = reply.toOption.map(_.get("accepted").elements().asScala.map(one => conditions(one.asInt)._1).toSeq).getOrElse(Nil)
     val left = filters.filterNot(filter => passed.exists(_ eq filter))
     val columns = needed(table, projects ++ left)
-    // The source's own reader keeps a version of its own: the one that the analysis named is read.
-    if (passed.isEmpty && columns.size == table.relation.output.size && !table.isPinned)
-      return Left(Refusal("all columns and rows are read"))
     for {
-      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(table), stored(table, columns))))
-      summary = reply.fold(refusal => PlanSummary(refusal.toString, None), PlanSummary.of).and(note)
-      source = reads.planned(loaded, summary, Some(ReadRows(table, passed)))
+      source <- reads.scan(
+        table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(table), stored(table, columns))),
+        reply.fold(refusal => PlanSummary(refusal.toString, None), PlanSummary.of).and(note), Some(ReadRows(table, passed)))
       found = columns.flatMap(column => source.output.find(_.name == column.name))
       _ <- Either.cond(found.map(_.dataType) == columns.map(_.dataType), found, Refusal.ofTypes)
     } yield {

@@ -128,7 +128,7 @@ object StarTree extends PredicateHelper {
     case Table(table) => Some(StarTree(Vector(table), Vector.empty, Vector.empty, AttributeMap.empty[Expression]))
     // Subqueries are optimized first, and their tables are read already.
     case read: DataSourceV2ScanRelation => read.scan match {
-      case scan: SummarizedScan => scan.rows.map { case ReadRows(table, conditions) =>
+      case scan: PlannedScan => scan.rows.map { case ReadRows(table, conditions) =>
         val columns = read.output.flatMap(one => table.relation.output.find(_.name == one.name).map(one -> _))
         StarTree(Vector(table), Vector.empty, conditions.toVector, AttributeMap(columns))
       }
