@@ -96,7 +96,7 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
         "parallelism" -> table.parallelism.getOrElse(parallelism))
     try {
       val source = PythonSource.of(session.asInstanceOf[classic.SparkSession], options, table.options.get(Table.Pinned))
-      val relation = DataSourceV2Relation.create(new PlannedTable(source), None, None, new CaseInsensitiveStringMap(options.asJava))
+      val relation = DataSourceV2Relation.create(new ReadTable(source), None, None, new CaseInsensitiveStringMap(options.asJava))
       Right(DataSourceV2ScanRelation(relation, new PlannedScan(source, summary, rows), relation.output))
     } catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }
   }
@@ -106,13 +106,13 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
 case class ReadRows(table: Table, conditions: Seq[Expression])
 
 /** What is read by a scan that is planned; it is never read in another way. */
-class PlannedTable(val source: PythonSource) extends CatalogTable {
+class ReadTable(val source: PythonSource) extends CatalogTable {
   override def name(): String = "projseg"
   override def schema(): StructType = source.schema
   override def columns(): Array[Column] = CatalogV2Util.structTypeToV2Columns(source.schema)
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
   override def equals(other: Any): Boolean = other match {
-    case table: PlannedTable => table.source == source
+    case table: ReadTable => table.source == source
     case _ => false
   }
   override def hashCode(): Int = source.hashCode
