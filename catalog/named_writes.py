@@ -25,7 +25,11 @@ from projseg.table_layer.commits.commit import not_committed
 from projseg.table_layer.commits.rebase_declarations import may_adopt, with_layout
 from projseg.table_layer.metadata.change import AdoptLayout
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
+from projseg.table_layer.metadata.table_properties import (
+    TableProperties,
+    check_properties,
+    in_own_spelling,
+)
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.writer.checked_rows import convert_column
 from projseg.writer.table_writer import write_segments
@@ -99,7 +103,7 @@ def write_chosen(
     ProjsegError
         As of `write_segments`; nothing is committed.
     """
-    chosen = replace(properties, **options)
+    chosen = replace(properties, **in_own_spelling(options, properties.schema.names))
     check_properties(chosen)
     try:
         storage.check_writable()

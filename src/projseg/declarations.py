@@ -38,6 +38,7 @@ from projseg.table_layer.metadata.table_properties import (
     TableProperties,
     check_options,
     kept_when_replaced,
+    spelled,
 )
 from projseg.table_layer.metadata.table_schema import stored_by_name
 from projseg.table_layer.renamed_columns import stored_declaration, stored_spec
@@ -272,6 +273,7 @@ def declare_properties(
 ) -> TableProperties:
     """Return the checked properties of a table to be created; see `Table.create`."""
     normal = pa.schema([(field.name, normal_type_of(field)) for field in schema])
+    time_column = spelled(time_column, normal.names)
     specs = [
         parse_projection(
             declaration_of(declaration),

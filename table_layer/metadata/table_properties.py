@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -32,6 +32,9 @@ VIEW_OF: Final = "viewOf."
 """Begins the properties of a dimension that name the facts whose views read it, by view id."""
 TARGET_SEGMENT_ROWS: Final = 3_000_000
 _TARGET_SEGMENT_ROWS_MAX: Final = 2**32 - 1
+
+
+_Given = TypeVar("_Given")
 
 
 class ProjectionDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,11 +118,11 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         check_set(properties or {})
         for projection in projections:
             check_new_name("projection", projection.name)
-        order = _checked_order(cluster_by)
+        order = _checked_order(cluster_by, schema.names)
         declared = cls(
             table_id=uuid.uuid4().hex,
             columns=columns_of(schema),
-            time_column=time_column,
+            time_column=spelled(time_column, schema.names),
             segment_granularity=segment_granularity,
             cluster_by=order,
             target_segment_rows=target_segment_rows,
@@ -248,7 +251,7 @@ def check_options(properties: TableProperties, /, **given: Any) -> None:
         `target_segment_rows`, `properties`; None means not given.
     """
     fixed = ("time_column", "segment_granularity", "cluster_by", "target_segment_rows")
-    for option, value in given.items():
+    for option, value in in_own_spelling(given, properties.schema.names).items():
         _require(
             option in (*fixed, "properties"),
             "PROJSEG_UNKNOWN_OPTION",
@@ -277,13 +280,31 @@ def _shown(value: Any) -> str:
     return repr(list(value)) if isinstance(value, tuple) else repr(value)
 
 
-def _checked_order(cluster_by: Iterable[str]) -> tuple[str, ...]:
+def spelled(given: _Given, names: Sequence[str]) -> _Given | str:
+    """Return a column's own spelling of a name in any case; what is none of the names, as given."""
+    if given in names or not isinstance(given, str):
+        return given
+    return next((name for name in names if name.casefold() == given.casefold()), given)
+
+
+def in_own_spelling(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return options of a table in which columns are spelled as among `names`."""
+    found = dict(options)
+    found["time_column"] = spelled(options.get("time_column"), names)
+    order = options.get("cluster_by")
+    if isinstance(order, list | tuple):
+        found["cluster_by"] = tuple(spelled(name, names) for name in order)
+    return {option: found[option] for option in options}
+
+
+def _checked_order(cluster_by: Iterable[str], columns: Sequence[str]) -> tuple[str, ...]:
     _require(
         not isinstance(cluster_by, str),
         "PROJSEG_BAD_OPTION",
         f"clusterBy is the text {cluster_by!r}; give a list of columns, such as ['{cluster_by}']",
     )
-    names = listed("clusterBy", cluster_by, "PROJSEG_BAD_OPTION")
+    given = listed("clusterBy", cluster_by, "PROJSEG_BAD_OPTION")
+    names = [spelled(name, columns) for name in given]
     for place, name in enumerate(names):
         _require(
             name not in names[:place],

@@ -1,5 +1,6 @@
 """What a table may be declared as, and what later options may say."""
 
+import datetime
 import pickle
 
 import msgspec
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pytest
 from small_tables import HOURLY, SCHEMA, small_properties
 
+import projseg
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.table_layer.metadata.metadata_limits import (
     COLUMNS_MAX,
@@ -145,3 +147,30 @@ def test_a_stored_table_may_declare_more_than_can_be_declared_now():
     with pytest.raises(InvalidInputError, match="PROJSEG_TOO_MANY_NAMES"):
         small_properties(projections=many)
     check_properties(msgspec.structs.replace(small_properties(), projections=tuple(many)))
+
+
+@pytest.mark.parametrize("respelled", [str.upper, str.lower, str.swapcase, str])
+def test_columns_of_options_are_named_in_any_case(tmp_path, respelled):
+    time, page = respelled("Time"), respelled("Page")
+    declaration = {"name": "p", "group_by": [page], "aggregators": [f"max({time}) AS last"]}
+    given = {"time_column": time, "segment_granularity": "day", "cluster_by": [page]}
+    table = projseg.Table.create(
+        tmp_path / "t",
+        {"Page": "string", "Time": "timestamp_ntz"},
+        projections=[declaration],
+        indexes=[projseg.Index("i", page)],
+        **given,
+    )
+    properties = table.properties
+    assert (properties.time_column, properties.cluster_by) == ("Time", ("Page",))
+    check_options(properties, **given)
+    noon = datetime.datetime(2024, 5, 1, 12)
+    table.append({"Time": [noon, noon], "page": ["b", "a"]})
+    assert table.query(interval="2024-05-01/2024-05-02")["Page"].to_pylist() == ["a", "b"]
+    assert table.query(columns="TIME", limit=1)["Time"].to_pylist() == [noon]
+    assert table.verify() == []
+
+
+def test_an_order_that_names_a_column_in_two_cases_is_refused(tmp_path):
+    with pytest.raises(InvalidInputError, match="PROJSEG_DUPLICATE_NAME"):
+        projseg.Table.create(tmp_path / "t", {"Page": "string"}, cluster_by=["page", "PAGE"])

@@ -166,11 +166,12 @@ class Table(
             limit of length, a collation and NOT NULL are refused: only a catalog of Spark has them.
             None: the columns of `data`.
         time_column : str or None
-            The column that intervals, `first`/`last` and segment granularity use.
+            The column that intervals, `first`/`last` and segment granularity use, in any case.
         segment_granularity : str
             The chunk of time that a segment lies within: Druid's name or an ISO period.
         cluster_by : sequence of str
-            Sort order of a segment's rows; time is last unless it is named.
+            Columns, in any case, that a segment's rows are sorted by; time is last unless it is
+            named.
         projections : sequence
             `Projection`, mapping or JSON text, in any of the three forms.
         target_segment_rows : int
