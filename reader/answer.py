@@ -30,6 +30,7 @@ from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, all_rows
 from projseg.memory.deadline import answered_within, check_deadline
+from projseg.reader.declared_values import declared_columns_named
 from projseg.reader.order_ranks import (
     Positions,
     Ranks,
@@ -74,7 +75,7 @@ def answer(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.
         If a file cannot be read, or is damaged.
     """
     query = plan.query
-    with answered_within(query.context.time_limit):
+    with answered_within(query.context.time_limit), declared_columns_named(storage, query):
         if query.is_row_scan:
             return scan_table(storage, plan, threads)
         groups = run_partial(storage, plan, plan.segments, threads)

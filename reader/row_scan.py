@@ -24,6 +24,7 @@ from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows, rows_held
 from projseg.kernels.sorting import distinct
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, each_under
+from projseg.reader.declared_values import declared_columns_named
 from projseg.reader.first_rows import FirstRows, column_names
 from projseg.reader.open_sources import (
     BATCH_BYTES,
@@ -115,7 +116,7 @@ def scan(
 def _scanned(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], threads: int | None
 ) -> Generator[pa.RecordBatch]:
-    with rows_held(plan.query.joins):
+    with rows_held(plan.query.joins), declared_columns_named(storage, plan.query):
         yield from _scanned_with_joins(storage, plan, segments, threads)
 
 

@@ -31,6 +31,7 @@ from projseg.algebra.query.request import IntervalLike, Query, require_text, tex
 from projseg.algebra.time.interval import Interval
 from projseg.errors import EvaluationError, InvalidInputError
 from projseg.evaluation.rows import RowIds, RowRange, Rows
+from projseg.reader.declared_values import declared_columns_named
 from projseg.reader.open_sources import cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
 from projseg.reader.row_scan import Part, batches_of
@@ -227,14 +228,15 @@ def matching_rows_of(
     for source_plan in segment.choice.plans:
         for row_range in _ranges(plan, storage, segment, source_plan):
             source = open_source(storage, segment.entry, source_plan, plan.schema)
-            rows = select_rows(
-                source,
-                row_range,
-                condition=source_plan.filter,
-                interval=source_plan.interval,
-                time_column=source_plan.time_column,
-                uses_postings=plan.query.context.uses_postings,
-            ).compact()
+            with declared_columns_named(storage, plan.query):
+                rows = select_rows(
+                    source,
+                    row_range,
+                    condition=source_plan.filter,
+                    interval=source_plan.interval,
+                    time_column=source_plan.time_column,
+                    uses_postings=plan.query.context.uses_postings,
+                ).compact()
             yield source, row_ids_of(rows)
 
 

@@ -330,6 +330,9 @@ class MissingPackageError(ProjsegError, ImportError):
 class EvaluationError(ProjsegError, ArithmeticError):
     """An expression met a value for which Spark's ANSI mode raises: overflow, bad cast, x / 0."""
 
+    column: str | None = None
+    """The table's column of which a value could not be cast, where that is known."""
+
 
 class QueryTimeoutError(ProjsegError, TimeoutError):
     """A query had no answer in the time that was given; its worker was ended."""

@@ -625,3 +625,48 @@ def test_projections_are_in_the_definition_and_in_the_table(edits):
         table.drop_projection("sums")
     table.append(rows(first=48))
     assert "sums" not in edits.table("edits").projections()["name"].to_pylist()
+
+
+ASKED = {
+    "rows": lambda table: table.query(),
+    "stream": lambda table: table.scan().read_all(),
+    "condition": lambda table: table.query(columns="good", filter="bad IS NOT NULL"),
+    "sum": lambda table: table.query(aggregators="max(bad) AS m"),
+    "groups": lambda table: table.query(group_by="bad", aggregators="count(*) AS n"),
+    "order": lambda table: table.query(columns="good, bad", order_by="bad", limit=1),
+    "delete": lambda table: table.delete("bad IS NOT NULL"),
+    "dataset": lambda table: table.dataset().to_table(),
+}
+VALUES = [
+    ("int", "string", ["1", "x"]),
+    ("date", "string", ["2024-05-01", "2024-05-32"]),
+    ("decimal(4,2)", "string", ["1.5", "123456"]),
+    ("tinyint", "bigint", [1, 1000]),
+    ("boolean", "string", ["true", "perhaps"]),
+]
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize(("declared", "stored", "values"), VALUES, ids=[one[0] for one in VALUES])
+def test_a_value_that_is_not_of_its_declared_type_is_named(tmp_path, declared, stored, values, ask):
+    place = tmp_path / "t"
+    data = {"good": ["1", "2"], "bad": values}
+    projseg.Table.create(place, {"good": "string", "bad": stored}, data=data)
+    columns = [{"name": "good", "sqlType": "int"}, {"name": "bad", "sqlType": declared}]
+    catalog = projseg.Catalog(tmp_path / "c.db")
+    catalog.register("t", place, {"columns": columns})
+    with pytest.raises(EvaluationError) as refused:
+        ask(catalog.table("t"))
+    words = f"column 'bad' of the table at {place} is declared as {declared}"
+    assert words in refused.value.message
+    assert refused.value.__cause__.code == refused.value.code
+
+
+def test_a_cast_of_a_query_is_not_said_to_be_declared(tmp_path):
+    place = tmp_path / "t"
+    projseg.Table.create(place, {"good": "string", "other": "string"}, data={"other": ["x"]})
+    catalog = projseg.Catalog(tmp_path / "c.db")
+    catalog.register("t", place, {"columns": [{"name": "good", "sqlType": "int"}]})
+    with pytest.raises(EvaluationError, match="'x' is no int") as refused:
+        catalog.table("t").query(columns="CAST(other AS INT) AS n")
+    assert "declared" not in refused.value.message

@@ -53,9 +53,10 @@ from projseg.algebra.expressions.functions.text_casts import (
 from projseg.algebra.expressions.functions.time.time_floor import without_implied_floor
 from projseg.algebra.expressions.inverses import inverse_of_cast
 from projseg.algebra.expressions.sql_words import sql_type
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.time.duration import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
+from projseg.errors import EvaluationError
 from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.logical_types import (
     TIMESTAMP,
@@ -73,8 +74,16 @@ _LONG_DIGITS_MAX: Final = 18
 
 def _evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return the argument's values in the call's type."""
-    array, wanted = as_array(arguments[0], row_count), call.type
     zone = str(call.parameters[0]) if call.parameters else "UTC"
+    try:
+        return _in_type(as_array(arguments[0], row_count), call.type, zone)
+    except EvaluationError as error:
+        if isinstance(call.arguments[0], Column):
+            error.column = call.arguments[0].name
+        raise
+
+
+def _in_type(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
     if array.type == pa.string():
         return parse_text(array, wanted, zone)
     if wanted in (pa.string(), pa.binary()):
