@@ -20,7 +20,7 @@ def error_of(error: BaseException) -> ProjsegError | None:
     error : BaseException
         What a call of Spark raised.
     """
-    parameters = getattr(error, "getMessageParameters", dict)() or {}
+    parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
     return error_in("\n".join([str(error), *map(str, parameters.values())]))
 
 
