@@ -24,7 +24,7 @@ QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_p
 # Warnings of old or new releases of others are not ours to heed.
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
-.PHONY: demo demo-spark test check lint lines nightly bench clean
+.PHONY: demo demo-spark test check lint lines nightly nightly-files bench clean
 .PHONY: test-by-path test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
 # An editable build compiles nothing, so it needs none of the packages that a wheel's does, and
@@ -52,10 +52,40 @@ lint: $(VENV)/installed-dev
 lines:
 	@$(PYTHON) tests/house_style/lines.py
 
-nightly: $(VENV)/installed-dev $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed
-	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200
+# The night in parts, each for a machine of its own; tests/house_style finds a file that is in none.
+NIGHT_1 := tests/spark/test_[a-d]*.py
+NIGHT_2 := tests/spark/test_[e-q]*.py
+NIGHT_3 := tests/spark/test_[r-s]*.py
+NIGHT_4 := tests/spark/test_[t-z]*.py
+NIGHT_5 := tests/query/test_[a-i]*.py
+NIGHT_6 := tests/query/test_[j-z]*.py
+NIGHT_7 := tests/matching tests/algebra tests/aggregation tests/states
+NIGHT_8 := tests/catalog tests/views
+NIGHT_9 := tests/table_layer tests/crash tests/object_stores
+NIGHT_10 := tests/maintenance tests/writer tests/segment_format tests/independent tests/golden \
+	tests/kernels tests/memory tests/query_pool tests/benchmarks
+NIGHT_11 := tests/cli tests/docs tests/errors tests/house_style tests/install tests/launchers
+NIGHTS := 1 2 3 4 5 6 7 8 9 10 11
+
+nightly: $(NIGHTS:%=nightly-%) nightly-12 nightly-13 nightly-14 nightly-15
+
+$(NIGHTS:%=nightly-%): nightly-%: $(VENV)/installed-dev $(OTHERS)/connect/installed \
+		$(OTHERS)/neighbours/installed
+	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200 $(NIGHT_$*)
+
+nightly-12: $(VENV)/installed-dev
 	$(BIN)/python -m tests.mutants
-	$(MAKE) test-by-path test-minimums test-pythons test-spark-matrix
+
+nightly-13: test-by-path
+
+nightly-14: test-minimums test-pythons
+
+nightly-15: test-spark-matrix
+
+# The files of the parts that run pytest.
+nightly-files:
+	@for place in $(foreach night,$(NIGHTS),$(NIGHT_$(night))); do \
+		find $$place -name 'test_*.py'; done
 
 # The suite by path, where no process can import a catalog's packages and no database answers.
 test-by-path: $(VENV)/installed-dev
