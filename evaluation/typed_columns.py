@@ -304,9 +304,10 @@ class Casts:
 def _exact_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array | None:
     """Return decimals; None where a text is none, or Arrow would drop digits of it.
 
-    It does so for exponents, and does not check the precision by itself.
+    It does so for exponents and for more than 38 digits, and does not check the precision by itself.
     """
-    if pc.any(pc.match_substring_regex(texts, "[eE]")).as_py():
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest > DECIMAL_DIGITS_MAX or pc.any(pc.match_substring_regex(texts, "[eE]")).as_py():
         return None
     try:
         found = texts.cast(target)

@@ -37,7 +37,7 @@ from projseg.segment_format.logical_types import DOUBLE_DIGITS, TIMESTAMP, TIMES
 _DECODER: Final = msgspec.json.Decoder(float_hook=Number)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LARGE: Final = re.compile(rb"[0-9]{16}")
-_EXPONENT: Final = re.compile(rb"[0-9][eE][-+0-9]")
+_NO_DECIMAL: Final = re.compile(rb"[0-9](?:[eE][-+0-9]|[0-9.]{38})")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SLICE_LINES: Final = 4096
 _READ_ERRORS: Final = (pa.ArrowException, ValueError)
@@ -116,8 +116,8 @@ class JsonRows:
         """Return the rows as Arrow reads them by the declared types; None if it does not."""
         if not _is_plain(block.data):
             return None
-        if _has_decimal(exact.types) and _EXPONENT.search(block.data) is not None:
-            return None  # Arrow drops the upper digits of such a decimal
+        if _has_decimal(exact.types) and _NO_DECIMAL.search(block.data) is not None:
+            return None  # Arrow drops digits of a decimal with an exponent, or with 39 of them
         form = self._form
         try:
             is_open = form.leaves_others or form.excluded

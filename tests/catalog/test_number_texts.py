@@ -86,6 +86,13 @@ def test_formats_agree_with_decimal(kind):
         assert repr(swapped[::-1]) == repr(found)
 
 
+@pytest.mark.parametrize("kind", ["decimal(38,0)", "decimal(38,10)", "decimal(5,2)"])
+def test_a_decimal_of_more_digits_than_fit_is_refused(kind):
+    for text in ("-972143236745265491513317590011239835982", "9" * 39, "1" + "0" * 40 + ".5"):
+        assert read(kind, "json", f'{{"a":{text}}}') == REFUSED
+        assert read(kind, "csv", text) == REFUSED
+
+
 def test_a_value_that_is_refused_is_named_by_line_and_column():
     draw = random.Random(5)
     for _ in range(tries(60)):
