@@ -121,7 +121,9 @@ class Casts:
             swapped = pc.replace_substring(texts, ".", "?")  # a point is no part of such a number
             texts = pc.replace_substring(swapped, form.decimal_point, ".")
         found = self._by_arrow(texts, target)
-        values = self._cast(texts, target) if found is None else found
+        if found is not None:
+            return Converted(found)
+        values = self._evaluated(texts, target, "TRY_CAST")
         bad = _lost(texts, values)
         if target in TIMES:
             bad = self._checked_times(texts, target, bad)
@@ -245,12 +247,14 @@ class Casts:
         return _column(array, _either(bad, _above(_either(keys.bad, items.bad), lengths)))
 
     def _by_arrow(self, texts: pa.Array, target: pa.DataType) -> pa.Array | None:
-        """Return texts as Arrow converts them, where that is what Spark says; else None."""
+        """Return texts as Arrow converts them, where that is what Spark says; else None.
+
+        It takes no time finer than a microsecond, and no zone in a time that has none.
+        """
         if pa.types.is_decimal(target):
             return _exact_decimals(texts, target)
-        odd = "[xX]" if pa.types.is_integer(target) else None  # Arrow takes 0x1F for a number
-        is_odd = odd is not None and pc.any(pc.match_substring_regex(texts, odd)).as_py()
-        if is_odd or pa.types.is_binary(target) or pa.types.is_boolean(target):
+        is_hex = pa.types.is_integer(target) and _holds(texts, b"xX")  # 0x1F is a number to Arrow
+        if is_hex or pa.types.is_binary(target):
             return None
         try:
             return texts.cast(target)
@@ -261,9 +265,6 @@ class Casts:
             return texts.cast(TIMESTAMP_NTZ).cast(TIMESTAMP)
         except _ARROW_ERRORS:
             return None
-
-    def _cast(self, texts: pa.Array, target: pa.DataType) -> pa.Array:
-        return self._evaluated(texts, target, "TRY_CAST")
 
     def _evaluated(self, texts: pa.Array, target: pa.DataType, verb: str) -> pa.Array:
         key = (verb, target)
@@ -304,10 +305,10 @@ class Casts:
 def _exact_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array | None:
     """Return decimals; None where a text is none, or Arrow would drop digits of it.
 
-    It does so for exponents and for more than 38 digits, and does not check the precision by itself.
+    It does so for exponents and for more than 38 digits, and does not check the precision.
     """
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
-    if longest > DECIMAL_DIGITS_MAX or pc.any(pc.match_substring_regex(texts, "[eE]")).as_py():
+    if longest > DECIMAL_DIGITS_MAX or _holds(texts, b"eE"):
         return None
     try:
         found = texts.cast(target)
@@ -315,6 +316,15 @@ def _exact_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array | None:
     except _ARROW_ERRORS:
         return None
     return found
+
+
+def _holds(texts: pa.Array, signs: bytes) -> bool:
+    """Whether some of the texts holds one of some signs."""
+    stored = texts.buffers()[2]
+    data = b"" if stored is None else stored.to_pybytes()  # also that of nulls and of other slices
+    if not any(sign in data for sign in signs):
+        return False
+    return bool(pc.any(pc.match_substring_regex(texts, f"[{signs.decode()}]")).as_py())
 
 
 def exact_type(texts: Sequence[str]) -> pa.DataType:

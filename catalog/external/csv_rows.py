@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+from numpy.typing import NDArray
 
 from projseg.catalog.external.readings import Broken, Reading, TextForm, check_names, not_utf8
 from projseg.catalog.external.text_blocks import (
@@ -34,13 +35,13 @@ class _Part(NamedTuple):
     """Some records: their text, where they end, which are no rows, and the line of the first."""
 
     data: bytes
-    ends: list[int]
+    ends: NDArray[np.int64]
     bad: list[int]
     first: int
 
     def spans(self) -> list[tuple[int, int]]:
         """Return where each record begins and ends."""
-        return list(pairwise([0, *self.ends]))
+        return list(pairwise([0, *self.ends.tolist()]))
 
     def lines(self) -> list[tuple[int, bytes]]:
         """Return the line that each record begins on, and its text."""
@@ -99,6 +100,7 @@ class CsvRows:
         self._own = {name: place for place, name in named if name is not None}
         check_names(path, [name for _, name in named if name is not None])
         self.notes: list[str] = []
+        self._read_texts: tuple[pa.Table, dict[int, str]] | None = None
         self.schema = pa.schema([(name, pa.null()) for name in self._own])
         self.is_empty = self._first is None and not self._names
         if self._first is not None and form.declared is None:
@@ -116,7 +118,8 @@ class CsvRows:
     def _reading(
         self, part: _Part, target: pa.Schema, places: Sequence[int | None], casts: Casts
     ) -> Reading:
-        texts, reasons = self._texts(part)
+        texts, reasons = self._read_texts or self._texts(part)
+        self._read_texts = None
         columns = []
         for field, own in zip(target, places, strict=True):
             if own is None:
@@ -124,9 +127,7 @@ class CsvRows:
                 continue
             column = texts.column(own).combine_chunks()
             if not pa.types.is_string(field.type):
-                column = pc.replace_with_mask(
-                    column, pc.equal(column, ""), pa.scalar(None, pa.string())
-                )
+                column = _without_empty(column)
             read = casts.numbers if self._is_number(field) else casts.texts
             try:
                 columns.append(read(column, field.type))
@@ -158,7 +159,7 @@ class CsvRows:
 
     def _guessed(self, part: _Part) -> pa.Schema:
         """Return the columns of the first records, in types that lose nothing of them."""
-        texts, reasons = self._texts(part)
+        texts, reasons = self._read_texts = self._texts(part)
         data = part.without(reasons) if reasons else part.data
         names = [str(place) for place in range(len(self._names))]
         found = self._parsed(data, names, None, lambda _: "skip").schema
@@ -291,7 +292,7 @@ class CsvRows:
                 check_length(self._path, number, len(rest) - len(whole))
                 found = records(whole, self._delimiter, quote, count, is_last=True)
             if found.rest:
-                yield _Part(rest[: found.rest], found.ends.tolist(), found.bad, number)
+                yield _Part(rest[: found.rest], found.ends, found.bad, number)
                 number, rest = number + line_count(rest[: found.rest]), rest[found.rest :]
 
     def _name_columns(self, record: bytes, number: int) -> None:
@@ -319,6 +320,13 @@ class CsvRows:
         found = pyarrow.csv.read_csv(io.BytesIO(text + b"\n"), parse_options=options).column_names
         is_named = self._form.has_header
         self._names = found if is_named else [f"f{place}" for place in range(len(found))]
+
+
+def _without_empty(texts: pa.Array) -> pa.Array:
+    """Return texts, of which empty ones are null."""
+    if pc.min(pc.binary_length(texts)).as_py() != 0:
+        return texts
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _first_line(text: bytes) -> int:

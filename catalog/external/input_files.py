@@ -60,6 +60,9 @@ class Sources:
         self._kinds = [kind_of(path, kind) for path in self._paths]
         self.byte_count = sum(stored) if len(stored) == len(self._paths) else None
         self.notes: list[str] = []
+        self._stored: list[int] = []
+        self._advance: Callable[[int], None] = self._stored.append
+        self._is_unread = True
 
     @property
     def schema(self) -> pa.Schema:
@@ -78,7 +81,7 @@ class Sources:
     @cached_property
     def _first(self) -> tuple[int, TextFile | pa.RecordBatchReader]:
         for place in range(len(self._paths)):
-            file = self._opened(place, _ignore)
+            file = self._opened(place, lambda stored: self._advance(stored))
             if not _is_empty(file):
                 return place, file
         raise InvalidInputError(
@@ -90,9 +93,13 @@ class Sources:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all files in a table's columns; standard input can be read once."""
         start, first = self._first
+        is_unread, self._is_unread = self._is_unread, False
+        self._advance = advance
+        if is_unread:
+            advance(sum(self._stored))
         for place in range(start, len(self._paths)):
             path = self._paths[place]
-            is_open = path == STDIN and place == start
+            is_open = place == start and (is_unread or path == STDIN)
             file = first if is_open else self._opened(place, advance)
             if isinstance(file, TextFile):
                 self.notes += [f"{path}: {note}" for note in file.notes]

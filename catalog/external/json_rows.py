@@ -40,6 +40,7 @@ _LARGE: Final = re.compile(rb"[0-9]{16}")
 _NO_DECIMAL: Final = re.compile(rb"[0-9](?:[eE][-+0-9]|[0-9.]{38})")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SLICE_LINES: Final = 4096
+_START_BYTES: Final = 2**18
 _READ_ERRORS: Final = (pa.ArrowException, ValueError)
 
 
@@ -72,13 +73,16 @@ class JsonRows:
         if self._first is None:
             return
         good = self._first.data
-        if not _is_plain(good):
-            good = b"".join(x for x in self._first.lines() if isinstance(_object(x), dict))
-        self._keys = self._names(_keys(good))
+        found = _same_types(good)
+        if found is None:
+            _, lines, broken = _parted(self._first)
+            good = lines.data
+            found = _same_types(good) if broken else None
+        self._keys = self._names(_keys(good) if found is None else found)
         if not self._keys and form.declared is None:
             raise self._no_object()
         if form.declared is None:
-            self.schema = self._guessed(good)
+            self.schema = self._guessed(good, found)
 
     def readings(self, target: pa.Schema, casts: Casts) -> Iterator[Reading]:
         """Yield the rows in a table's columns, once."""
@@ -97,9 +101,15 @@ class JsonRows:
     def _reading(
         self, block: Block, target: pa.Schema, exact: pa.Schema | None, casts: Casts
     ) -> Reading:
-        rows = None if exact is None else self._by_arrow(block, target, exact)
-        if exact is None or rows is None:
-            return self._by_lines(block, target, casts)
+        rows = self._by_arrow(block, target, exact)
+        good = block
+        broken: list[Broken] = []
+        if rows is None:
+            objects, good, broken = _parted(block)
+            rows = self._by_arrow(good, target, exact) if broken else None
+            if rows is None:
+                return self._by_lines(objects, good, broken, target, casts)
+        assert exact is not None, "Arrow has read the rows by it"
         arrays = [rows.column(field.name).combine_chunks() for field in exact]
         columns = [
             casts.texts(array, field.type) if array.type != field.type else Converted(array)
@@ -107,14 +117,16 @@ class JsonRows:
         ]
 
         def where(places: Sequence[int]) -> list[tuple[int, bytes]]:
-            kept = [(block.number(n), line) for n, line in enumerate(block.lines()) if line.strip()]
+            kept = [(good.number(n), line) for n, line in enumerate(good.lines()) if line.strip()]
             return [kept[place] for place in places]
 
-        return Reading(columns, len(rows), where, lambda row, n: str(arrays[n][row]), [])
+        return Reading(columns, len(rows), where, lambda row, n: str(arrays[n][row]), broken)
 
-    def _by_arrow(self, block: Block, target: pa.Schema, exact: pa.Schema) -> pa.Table | None:
+    def _by_arrow(
+        self, block: Block, target: pa.Schema, exact: pa.Schema | None
+    ) -> pa.Table | None:
         """Return the rows as Arrow reads them by the declared types; None if it does not."""
-        if not _is_plain(block.data):
+        if exact is None or not _is_plain(block.data):
             return None
         if _has_decimal(exact.types) and _NO_DECIMAL.search(block.data) is not None:
             return None  # Arrow drops digits of a decimal with an exponent, or with 39 of them
@@ -135,19 +147,14 @@ class JsonRows:
         )
         return rows if is_one_each else None
 
-    def _by_lines(self, block: Block, target: pa.Schema, casts: Casts) -> Reading:
-        rows: list[dict[str, Any]] = []
-        places: list[tuple[int, bytes]] = []
-        broken: list[Broken] = []
-        for place, line in enumerate(block.lines()):
-            if not line.strip():
-                continue
-            found = _object(line)
-            if isinstance(found, dict):
-                rows.append(found)
-                places.append((block.number(place), line))
-            else:
-                broken.append(Broken(block.number(place), line, found))
+    def _by_lines(
+        self,
+        rows: list[dict[str, Any]],
+        good: Block,
+        broken: list[Broken],
+        target: pa.Schema,
+        casts: Casts,
+    ) -> Reading:
         keys = self._names(dict.fromkeys(chain.from_iterable(rows)), within=True)
         spelled: dict[str, list[str]] = {}
         for key, name in keys.items():
@@ -157,14 +164,15 @@ class JsonRows:
             for key, name in keys.items():
                 if name.lower() not in known:
                     at = next(n for n, row in enumerate(rows) if key in row)
-                    raise unknown_column(f"{self._path}, line {places[at][0]}", name, target)
+                    raise unknown_column(f"{self._path}, line {good.number(at)}", name, target)
         values = [_values(rows, spelled.get(field.name.lower(), ())) for field in target]
         columns = [
             self._column(one, field, casts) for one, field in zip(values, target, strict=True)
         ]
 
         def where(wanted: Sequence[int]) -> list[tuple[int, bytes]]:
-            return [places[place] for place in wanted]
+            lines = good.lines()
+            return [(good.number(place), lines[place]) for place in wanted]
 
         def cell(row: int, place: int) -> str:
             value = values[place][row]
@@ -206,10 +214,10 @@ class JsonRows:
             "line, or one array of objects",
         )
 
-    def _guessed(self, data: bytes) -> pa.Schema:
+    def _guessed(self, data: bytes, same: dict[str, pa.DataType] | None) -> pa.Schema:
         """Return the columns of some lines, in types that lose nothing of them."""
         try:
-            found = _arrow_types(data)
+            found = _arrow_types(data) if same is None else _with_times(data, same)
         except _READ_ERRORS:
             found = _python_types(data)
         if _LARGE.search(data) is not None:
@@ -310,7 +318,7 @@ def _object(line: bytes) -> dict[str, Any] | str:
 def _problem(text: str, error: Exception) -> str:
     """Return what is wrong with a line that msgspec does not decode."""
     try:
-        json.loads(text, parse_constant=_refuse, parse_int=str)
+        _SYNTAX.decode(text)
     except json.JSONDecodeError as said:
         return f"{said.msg} at its place {said.colno}"
     except (ValueError, RecursionError) as said:
@@ -322,6 +330,9 @@ def _problem(text: str, error: Exception) -> str:
 
 def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON")
+
+
+_SYNTAX: Final = json.JSONDecoder(parse_constant=_refuse, parse_int=str)
 
 
 def _values(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Any]:
@@ -366,12 +377,54 @@ def _arrow_types(data: bytes) -> dict[str, pa.DataType]:
 
     It reads a text of whole seconds as a time without a zone, whether it names one or not.
     """
-    types = {field.name: field.type for field in _read(data).schema}
+    return _with_times(data, {field.name: field.type for field in _read(data).schema})
+
+
+def _with_times(data: bytes, types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """Return types of keys, those of times with or without a zone, as the texts have it."""
     times = [name for name, found in types.items() if pa.types.is_timestamp(found)]
     if times:
         texts = _read(data, pa.schema([(name, pa.string()) for name in times]), "ignore")
-        types |= {name: _time_type(texts[name]) for name in times}
+        return types | {name: _time_type(texts[name]) for name in times}
     return types
+
+
+def _same_types(data: bytes) -> dict[str, pa.DataType] | None:
+    """Return the types of keys, where the first lines have all of them, and all lines are alike.
+
+    A whole block is then read once, in types that no line widens, and of no other keys.
+    """
+    if not _is_plain(data):
+        return None
+    start = data[: data.find(b"\n", _START_BYTES) + 1 or None]
+    try:
+        keys = _keys(start)
+        schema = _read(start).schema if 0 < len(keys) <= COLUMNS_MAX else None
+        if schema is None or schema.names != keys:
+            return None
+        _read(data, schema, "error")
+    except _READ_ERRORS:
+        return None
+    return dict(zip(keys, schema.types, strict=True))
+
+
+def _parted(block: Block) -> tuple[list[dict[str, Any]], Block, list[Broken]]:
+    """Return the objects of a block, the lines they are on, and lines that are no objects."""
+    rows: list[dict[str, Any]] = []
+    lines: list[bytes] = []
+    numbers: list[int] = []
+    broken: list[Broken] = []
+    for place, line in enumerate(block.lines()):
+        if not line.strip():
+            continue
+        found = _object(line)
+        if isinstance(found, dict):
+            rows.append(found)
+            lines.append(line)
+            numbers.append(block.number(place))
+        else:
+            broken.append(Broken(block.number(place), line, found))
+    return rows, Block(b"".join(lines), block.first, numbers), broken
 
 
 def _python_types(data: bytes) -> dict[str, pa.DataType]:

@@ -93,6 +93,24 @@ def test_a_decimal_of_more_digits_than_fit_is_refused(kind):
         assert read(kind, "csv", text) == REFUSED
 
 
+def test_types_are_the_same_wherever_the_odd_line_is():
+    """Those of a block are guessed from its first lines, where the rest says nothing else."""
+    draw = random.Random(7)
+    kinds = ["7", "1.5", "true", '"x"', "null", '"2024-01-01 00:00:00"', "[1]", '{"c":1}', "1e3",
+             "12345678901234567890"]  # fmt: skip
+    for _ in range(tries(80)):
+        usual, odd = draw.sample(kinds, 2)
+        lines = [f'{{"a":{usual},"b":"{"x" * 4000}"}}'] * 80
+        line = draw.choice([f'{{"a":{odd},"b":"y"}}', f'{{"a":{odd},"b":"y","z":1}}', "{}"])
+        spec = {"source": "inline", "format": "json"}
+
+        def types(lines, spec=spec):
+            found = read_source(given_spec({**spec, "data": [*lines, ""]}), AllowedPlaces()).schema
+            return {field.name: field.type for field in found}
+
+        assert types([*lines, line]) == types([line, *lines]), (usual, odd, line)
+
+
 def test_a_value_that_is_refused_is_named_by_line_and_column():
     draw = random.Random(5)
     for _ in range(tries(60)):

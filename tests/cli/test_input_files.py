@@ -56,6 +56,7 @@ def test_every_kind_of_file_gives_the_same_rows(tmp_path, name):
     assert rows.column("s").to_pylist() == ["x", None]
     assert rows.column("time")[0].as_py().isoformat() == "2015-09-12T00:47:08.770000+00:00"
     assert 0 < sum(read_bytes) <= stored_bytes(path)
+    assert rows_of(source, schema).equals(rows)
 
 
 def test_an_unknown_ending_is_refused(tmp_path):
