@@ -432,8 +432,12 @@ def _python_types(data: bytes) -> dict[str, pa.DataType]:
     rows = _objects(data)
     types = {}
     for key in dict.fromkeys(chain.from_iterable(rows)):
+        values = [_plain(row.get(key)) for row in rows]
+        if len({type(value) is bool for value in values if value is not None}) > 1:
+            types[key] = pa.string()  # Arrow takes true behind 1.5 for 1.0
+            continue
         try:
-            found = pa.array([_plain(row.get(key)) for row in rows])
+            found = pa.array(values)
         except (pa.ArrowException, OverflowError):
             types[key] = pa.string()
             continue
