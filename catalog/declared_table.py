@@ -15,6 +15,7 @@ from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.store.table_metadata import TableMetadata
 from projseg.declarations import declaration_of, declare_properties
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import normal_type, parse_type_name, type_name
 from projseg.segment_format.page_directory import may_widen
 from projseg.table_layer.column_changes import ColumnChanges, with_changes
@@ -57,7 +58,7 @@ def declared_columns(definition: TableMetadata, properties: TableProperties) -> 
     )
     own = {column.name: column.type for column in properties.columns}
     for column in spec.columns:
-        folded = column.name.casefold()
+        folded = name_key(column.name)
         name = stored[folded]
         if folded in hidden:
             continue
@@ -69,7 +70,7 @@ def declared_columns(definition: TableMetadata, properties: TableProperties) -> 
     taken = {name for name in stored.values() if name is not None}
     for name, type_text in own.items():
         # What others gave the name of a declared column is another column, and has no name here.
-        if name not in taken and name.casefold() not in hidden | stored.keys():
+        if name not in taken and name_key(name) not in hidden | stored.keys():
             found.append(DeclaredColumn(name, type_text, name))
     return DeclaredColumns(tuple(found))
 
@@ -78,11 +79,11 @@ def stored_columns(definition: TableMetadata, properties: TableProperties) -> di
     """Return the table's column of each declared one, by its name without case; None for none."""
     of_form = _columns_of_forms(properties)
     claimed = {of_form.get(bound) for bound in definition.bindings.values()}
-    by_name = {column.name.casefold(): column.name for column in properties.columns}
+    by_name = {name_key(column.name): column.name for column in properties.columns}
     earlier = _unknown_bindings(definition, properties)
     found: dict[str, str | None] = {}
     for column in definition.spec.columns:
-        folded = column.name.casefold()
+        folded = name_key(column.name)
         bound = definition.bindings.get(folded)
         name = by_name.get(folded)
         if folded in earlier:
@@ -108,7 +109,7 @@ def bindings_of(definition: TableMetadata, properties: TableProperties) -> dict[
         for folded, name in stored_columns(definition, properties).items()
         if name is not None
     }
-    declared = {column.name.casefold() for column in definition.spec.columns}
+    declared = {name_key(column.name) for column in definition.spec.columns}
     kept = {name: form for name, form in definition.bindings.items() if name in declared}
     return {**seen, **kept}
 
@@ -134,9 +135,9 @@ def column_changes(definition: TableMetadata, properties: TableProperties) -> Co
     stored = stored_columns(definition, properties)
     add, widen = [], []
     for column in definition.spec.columns:
-        folded = column.name.casefold()
+        folded = name_key(column.name)
         declared, name = types.get(folded), stored[folded]
-        if name is None and any(other.casefold() == folded for other in own):
+        if name is None and any(name_key(other) == folded for other in own):
             raise InvalidInputError(
                 "PROJSEG_COLUMN_EXISTS",
                 f"column '{column.name}' of '{definition.full_name}' was dropped from the table, "
@@ -170,7 +171,7 @@ def layout_of(
         PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_SPEC and what is wrong with a projection.
     """
     layout = definition.spec.layout
-    names = {column.name.casefold(): column.name for column in properties.columns}
+    names = {name_key(column.name): column.name for column in properties.columns}
     stored = stored_columns(definition, properties)
     names |= {folded: name for folded, name in stored.items() if name is not None}
     _check_time_column(layout.time_column or None, names, properties)
@@ -196,17 +197,17 @@ def layout_of(
 
 def _renames(stored: Mapping[str, str | None], properties: TableProperties) -> ColumnChanges:
     """Return the renames by which a table's columns have the names that are declared."""
-    taken = {column.name.casefold() for column in properties.columns}
+    taken = {name_key(column.name) for column in properties.columns}
     found = [
         (name, folded)
         for folded, name in stored.items()
-        if name is not None and name.casefold() != folded and folded not in taken
+        if name is not None and name_key(name) != folded and folded not in taken
     ]
     return ColumnChanges(rename=tuple(found))
 
 
 def _known(name: str, names: Mapping[str, str]) -> str:
-    found = names.get(name.casefold())
+    found = names.get(name_key(name))
     if found is None:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_COLUMN",
@@ -219,7 +220,7 @@ def _known(name: str, names: Mapping[str, str]) -> str:
 def _check_time_column(
     wanted: str | None, names: Mapping[str, str], properties: TableProperties
 ) -> None:
-    if wanted is not None and names.get(wanted.casefold()) != properties.time_column:
+    if wanted is not None and names.get(name_key(wanted)) != properties.time_column:
         raise InvalidInputError(
             "PROJSEG_OPTION_CONTRADICTS_TABLE",
             f"the definition's timeColumn '{wanted}' is not the table's, which is "
@@ -258,16 +259,16 @@ def new_properties(definition: TableMetadata, data: pa.Schema | None) -> TablePr
     """
     spec, layout = definition.spec, definition.spec.layout
     types = column_types(spec)
-    given = {field.name.casefold(): field for field in data or ()}
+    given = {name_key(field.name): field for field in data or ()}
     fields: list[tuple[str, pa.DataType]] = []
     for column in spec.columns:
-        found = types.get(column.name.casefold())
-        field = given.pop(column.name.casefold(), None)
+        found = types.get(name_key(column.name))
+        field = given.pop(name_key(column.name), None)
         if found is None:
             found = pa.string() if field is None else normal_type(field.type)
         fields.append((column.name, pa.string() if pa.types.is_null(found) else found))
     fields += [(field.name, normal_type(field.type)) for field in given.values()]
-    names = {name.casefold(): name for name, _ in fields}
+    names = {name_key(name): name for name, _ in fields}
     time = layout.time_column or None
     properties = declare_properties(
         pa.schema(fields),
@@ -293,11 +294,11 @@ def unwritten(definition: TableMetadata, storage: Storage) -> Snapshot:
     """
     spec, layout, types = definition.spec, definition.spec.layout, column_types(definition.spec)
     columns = tuple(
-        ColumnDeclaration(column.name, type_name(types.get(column.name.casefold(), pa.string())))
+        ColumnDeclaration(column.name, type_name(types.get(name_key(column.name), pa.string())))
         for column in spec.columns
     )
     time = next(
-        (one.name for one in columns if one.name.casefold() == str(layout.time_column).casefold()),
+        (one.name for one in columns if name_key(one.name) == name_key(str(layout.time_column))),
         None,
     )
     properties = TableProperties(table_id="", columns=columns, time_column=time)

@@ -27,6 +27,7 @@ from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE, TableMetada
 from projseg.catalog.table_verbs import TableVerbs, innermost_select, table_of
 from projseg.declarations import declare_properties
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.table import Table
 from projseg.table_layer.commits.commit import create_table
@@ -279,10 +280,10 @@ def _table_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
 
 def _column_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
     types, hidden = column_types(found.spec), found.spec.hidden
-    stored = {name.casefold(): (name, text) for name, text in found.stored_schema.items()}
+    stored = {name_key(name): (name, text) for name, text in found.stored_schema.items()}
     shown: list[tuple[str, str, str | None, bool, str | None]] = []
     for column in found.spec.columns:
-        folded = column.name.casefold()
+        folded = name_key(column.name)
         _, own = stored.pop(folded, (None, None))
         declared = types.get(folded)
         text = own or UNTYPED if declared is None else type_name(declared)
@@ -322,15 +323,15 @@ def _of_type(text: str) -> dict[str, Any]:
 def _projection_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
     """Yield the definition's projections, then those that only its table has."""
     status = found.stored_status
-    counted = {} if status is None else {one.name.casefold(): one for one in status.projections}
+    counted = {} if status is None else {name_key(one.name): one for one in status.projections}
     declared = {
         str(one.get("name")): json.dumps(one, ensure_ascii=False)
         for one in found.spec.layout.projections or ()
     }
-    own = {name.casefold() for name in declared}
+    own = {name_key(name) for name in declared}
     others = (one.name for key, one in counted.items() if key not in own)
     for name in (*declared, *others):
-        one = counted.get(name.casefold())
+        one = counted.get(name_key(name))
         yield {
             "projection_name": name,
             "definition": declared.get(name),

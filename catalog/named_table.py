@@ -22,6 +22,7 @@ from projseg.catalog.spec.spec_edits import (
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError
 from projseg.input_rows import RowsLike
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import type_name
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ class CatalogTable(NamedRows):
         rows = self._rows(data)
         keys = [on] if isinstance(on, str) else list(on)
         declared = self._declared_of(self.properties).columns
-        by_name, stored = {one.name.casefold(): one for one in declared}, []
+        by_name, stored = {name_key(one.name): one for one in declared}, []
         for key in keys:
-            column = by_name.get(str(key).casefold())
+            column = by_name.get(name_key(str(key)))
             own = None if column is None else self._own_type(column)
             if column is not None and own is not None and type_name(own) != column.type:
                 raise InvalidInputError(
@@ -112,8 +113,8 @@ class CatalogTable(NamedRows):
         self._begin()
         self._require_written()
         declared = self._declared_of(self.properties).columns
-        unstored = {one.name.casefold() for one in declared if one.stored is None}
-        if isinstance(values, Mapping) and unstored & {str(name).casefold() for name in values}:
+        unstored = {name_key(one.name) for one in declared if one.stored is None}
+        if isinstance(values, Mapping) and unstored & {name_key(str(name)) for name in values}:
             self.adopt()
         return super().update(
             values, filter, interval, args=args, timezone=timezone, dry_run=dry_run
@@ -127,7 +128,7 @@ class CatalogTable(NamedRows):
         InvalidInputError
             PROJSEG_COLUMN_EXISTS, PROJSEG_BAD_SPEC.
         """
-        if any(known.casefold() == str(name).casefold() for known in self.schema.names):
+        if any(name_key(known) == name_key(str(name)) for known in self.schema.names):
             raise InvalidInputError(
                 "PROJSEG_COLUMN_EXISTS", f"'{self._named.full_name}' has column '{name}'"
             )
@@ -280,13 +281,13 @@ class CatalogTable(NamedRows):
         self._begin()
         definition = self._named
         is_declared = any(
-            one.name.casefold() == str(name).casefold() for one in definition.spec.columns
+            name_key(one.name) == name_key(str(name)) for one in definition.spec.columns
         )
         if is_declared:
             edit.apply(definition.spec)  # refused before the table is changed
         declared = self._declared_of(self.properties)
         column = next(
-            (one for one in declared.columns if one.name.casefold() == str(name).casefold()), None
+            (one for one in declared.columns if name_key(one.name) == name_key(str(name))), None
         )
         stored = str(name) if column is None else column.stored
         if stored is not None and not self.is_unwritten:

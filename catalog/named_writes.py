@@ -18,6 +18,7 @@ from projseg.algebra.query.declared_columns import DeclaredColumn, DeclaredColum
 from projseg.catalog.declared_table import bindings_of, column_changes, layout_of
 from projseg.catalog.store.table_metadata import ProjectionStatus, TableMetadata, TableStatus
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 from projseg.table.writes import OnSegment
 from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges, with_changes
@@ -76,7 +77,7 @@ def prepared(
     """
     changes = column_changes(definition, properties)
     changed = with_changes(properties, changes)
-    added = {column.name.casefold() for column in changes.add}
+    added = {name_key(column.name) for column in changes.add}
     kept = {name: form for name, form in definition.bindings.items() if name not in added}
     definition = replace(definition, bindings=kept)
     definition = replace(definition, bindings=bindings_of(definition, changed))
@@ -172,10 +173,10 @@ def status_of(definition: TableMetadata, snapshot: Snapshot) -> TableStatus:
     for row in projection_stats(snapshot).to_pylist():
         counts = (row[key] for key in ("built", "missing", "failed", "rows", "bytes"))
         found.append(_status(row["projection"], *counts))
-    known, segment_count = {one.name.casefold() for one in found}, len(snapshot.segments)
+    known, segment_count = {name_key(one.name) for one in found}, len(snapshot.segments)
     names = (str(one.get("name")) for one in definition.spec.layout.projections or ())
     found += [
-        _status(name, 0, segment_count, 0, 0, 0) for name in names if name.casefold() not in known
+        _status(name, 0, segment_count, 0, 0, 0) for name in names if name_key(name) not in known
     ]
     return TableStatus(
         snapshot.version,
@@ -202,10 +203,10 @@ def check_names(found: pa.Schema, declared: DeclaredColumns, definition: TableMe
         PROJSEG_HIDDEN_COLUMN, PROJSEG_SEALED_TABLE, PROJSEG_SCHEMA_MISMATCH.
     """
     spec = definition.spec
-    visible = {one.name.casefold() for one in declared.columns}
-    own = {column.name.casefold() for column in spec.columns}
+    visible = {name_key(one.name) for one in declared.columns}
+    own = {name_key(column.name) for column in spec.columns}
     for name in found.names:
-        folded = name.casefold()
+        folded = name_key(name)
         if folded in spec.hidden:
             raise InvalidInputError(
                 "PROJSEG_HIDDEN_COLUMN",
@@ -255,12 +256,12 @@ def cast_rows(
     EvaluationError
         If a value is not one of the type.
     """
-    by_name, schema = {one.name.casefold(): one for one in declared.columns}, properties.schema
+    by_name, schema = {name_key(one.name): one for one in declared.columns}, properties.schema
     for batch in rows:
         check_names(batch.schema, declared, definition)
         columns, names = [], []
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            column = by_name[name.casefold()]
+            column = by_name[name_key(name)]
             assert column.stored is not None, "declared columns are added before rows are written"
             columns.append(_column(array, column, declared, schema.field(column.stored).type))
             names.append(column.stored)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import (
     DECIMAL_DIGITS_MAX,
     INTEGER_DIGITS,
@@ -69,7 +70,7 @@ def field_of(struct: pa.DataType, name: str) -> pa.Field | None:
     """Return the field of a name, in any case where none is spelled so."""
     if struct.get_field_index(name) >= 0:
         return struct.field(name)
-    return next((field for field in struct if field.name.casefold() == name.casefold()), None)
+    return next((field for field in struct if name_key(field.name) == name_key(name)), None)
 
 
 def _is_bool8(arrow_type: pa.DataType) -> bool:

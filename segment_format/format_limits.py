@@ -73,6 +73,14 @@ def check_new_name(what: str, name: object) -> None:
         raise InvalidInputError("PROJSEG_BAD_NAME", f"{what} name {str(name)[:80]!r} {problem}")
 
 
+def name_key(name: str) -> str:
+    """Return what two names of columns or fields share if they are the same one, as in Spark.
+
+    Lower case alone decides, so `straße` and `strasse` are two names.
+    """
+    return name.lower()
+
+
 def name_problem(name: str) -> str | None:
     """Return why a name may not be stored, or None if it may."""
     if not name:

@@ -18,6 +18,7 @@ from projseg.algebra.time.duration import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.forks import cached_property
 from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_query
+from projseg.segment_format.format_limits import name_key
 from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import depends_on_zone, spark_schema, zone_missing
@@ -132,8 +133,8 @@ class Scan:
         """
         query = self.query
         if query.is_row_scan:
-            folded = {name.casefold() for name in wanted}
-            known = tuple(c for c in query.columns if c.name.casefold() in folded)
+            folded = {name_key(name) for name in wanted}
+            known = tuple(c for c in query.columns if name_key(c.name) in folded)
             query = replace(query, columns=known or query.columns[:1])
         return plan_query(self.snapshot, query, entries, wider=self._views())
 

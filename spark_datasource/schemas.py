@@ -17,6 +17,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import (
     DOUBLE_DIGITS,
     INTEGER_DIGITS,
@@ -172,9 +173,9 @@ def _holds(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _positions(names: list[str], known: list[str]) -> list[int | None]:
     """Return where each name stands among `known`: as it is spelt, else without regard to case."""
-    folded = {name.casefold(): index for index, name in reversed(list(enumerate(known)))}
+    folded = {name_key(name): index for index, name in reversed(list(enumerate(known)))}
     exact = {name: index for index, name in enumerate(known)}
-    return [exact.get(name, folded.get(name.casefold())) for name in names]
+    return [exact.get(name, folded.get(name_key(name))) for name in names]
 
 
 def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.spark_datasource.options import parse_list
 from projseg.spark_datasource.write_plan import StatementLayout, WritePlan
@@ -85,7 +86,7 @@ def _table(table: CatalogTable) -> dict[str, Any]:
     from projseg.catalog.declared_table import declared_columns
 
     definition, properties = table.definition, table.properties
-    comments = {one.name.casefold(): one.comment for one in definition.spec.columns}
+    comments = {name_key(one.name): one.comment for one in definition.spec.columns}
     own = {} if table.is_unwritten else {one.name: one.type for one in properties.columns}
     columns = [
         {
@@ -93,7 +94,7 @@ def _table(table: CatalogTable) -> dict[str, Any]:
             "type": one.type,
             "stored": one.stored if one.stored in own else None,
             "storedType": own.get(one.stored or ""),
-            "comment": comments.get(one.name.casefold()) or None,
+            "comment": comments.get(name_key(one.name)) or None,
         }
         for one in declared_columns(definition, properties).columns
     ]
@@ -112,7 +113,7 @@ def _away(definition: TableMetadata) -> dict[str, Any]:
     columns = [
         {
             "name": one.name,
-            "type": type_name(types.get(one.name.casefold(), pa.string())),
+            "type": type_name(types.get(name_key(one.name), pa.string())),
             "stored": None,
             "storedType": definition.stored_schema.get(one.name),
             "comment": one.comment or None,
@@ -258,10 +259,10 @@ def _plan(catalog: Catalog, request: Request) -> dict[str, Any]:
         )
     declared = declared_columns(definition, properties)
     check_names(schema, declared, definition)
-    by_name = {one.name.casefold(): one for one in declared.columns}
+    by_name = {name_key(one.name): one for one in declared.columns}
     columns = []
     for name, _ in given:
-        column = by_name[name.casefold()]
+        column = by_name[name_key(name)]
         own, wanted = properties.schema.field(column.stored).type, parse_type_name(column.type)
         if not may_assign(wanted, own):
             raise InvalidInputError(
@@ -364,7 +365,7 @@ def _drop_projection(catalog: Catalog, request: Request) -> int:
 
 def _declares(table: CatalogTable, name: str) -> bool:
     declared = table.definition.spec.layout.projections or ()
-    return any(str(one.get("name")).casefold() == name.casefold() for one in declared)
+    return any(name_key(str(one.get("name"))) == name_key(name) for one in declared)
 
 
 def _hide(catalog: Catalog, request: Request) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from projseg.errors import InvalidInputError
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
 from projseg.spark_datasource.options import parse_list
@@ -163,7 +164,7 @@ def alter(catalog: Catalog, name: tuple[str, str], changes: list[Request]) -> No
 
 def _has_column(catalog: Catalog, name: tuple[str, str], column: str) -> bool:
     known = catalog.table(name).schema.names
-    return column.casefold() in {one.casefold() for one in known}
+    return name_key(column) in {name_key(one) for one in known}
 
 
 def _add(catalog: Catalog, name: tuple[str, str], change: Request) -> None:
@@ -198,7 +199,7 @@ def _retype(catalog: Catalog, name: tuple[str, str], change: Request) -> None:
     table = catalog.table(name)
     wanted = parse_type_name(text)
     stored = None if table.is_unwritten else stored_columns(table.definition, table.properties)
-    name_there = (stored or {}).get(column.casefold(), column)
+    name_there = (stored or {}).get(name_key(column), column)
     if stored is not None and name_there in table.properties.schema.names:
         own = table.properties.schema.field(name_there).type
         if own != wanted and may_widen(own, wanted):

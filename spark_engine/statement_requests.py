@@ -15,6 +15,7 @@ import pyarrow as pa
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.maintenance.auto_compaction import after_commit
+from projseg.segment_format.format_limits import name_key
 from projseg.spark_engine.replies import (
     PROPERTIES,
     VERSION,
@@ -299,16 +300,16 @@ def apply_column_changes(table: Table, changes: Sequence[Mapping[str, Any]]) -> 
         whether it may be missing}` or `{"widen": name, "type": type}`.
     """
     properties = table.properties
-    known = {name.casefold() for name in table.schema.names}
+    known = {name_key(name) for name in table.schema.names}
     dropped = [
         one["drop"]
         for one in changes
-        if "drop" in one and not (one["lenient"] and one["drop"].casefold() not in known)
+        if "drop" in one and not (one["lenient"] and name_key(one["drop"]) not in known)
     ]
     if not dropped and all("drop" in one for one in changes):
         return
     added = [one["add"] for one in changes if "add" in one]
-    if len({name.casefold() for name in added}) < len(added):
+    if len({name_key(name) for name in added}) < len(added):
         raise InvalidInputError(
             "PROJSEG_DUPLICATE_NAME", f"a column is added twice by one statement: {added}"
         )

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.projection.renamed_projection import mentioned_columns, renamed
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
 from projseg.table_layer.indexed_columns import indexes_reading
@@ -82,7 +83,7 @@ def find_column(properties: TableProperties, given: str) -> str:
     """
     names = [column.name for column in properties.columns]
     for name in (given, *names):
-        if name in names and name.casefold() == str(given).casefold():
+        if name in names and name_key(name) == name_key(str(given)):
             return name
     raise InvalidInputError(
         "PROJSEG_UNKNOWN_COLUMN",
@@ -125,10 +126,10 @@ def merged_columns(properties: TableProperties, schema: pa.Schema) -> ColumnChan
     Columns are matched by name, as Spark does regardless of case. What does not fit is left to the
     check of the rows.
     """
-    known = {column.name.casefold(): column for column in properties.columns}
+    known = {name_key(column.name): column for column in properties.columns}
     widen, add = [], []
     for column in columns_of(schema):
-        present = known.get(column.name.casefold())
+        present = known.get(name_key(column.name))
         if present is None:
             add.append(column)
         elif may_widen(parse_type_name(present.type), parse_type_name(column.type)):
@@ -251,7 +252,7 @@ class _Columns:
         if not isinstance(name, str):
             raise InvalidInputError("PROJSEG_BAD_NAME", f"a column's name is {name!r}; give a text")
         for column in self.properties.columns:
-            if column.name.casefold() == name.casefold() and column.name != besides:
+            if name_key(column.name) == name_key(name) and column.name != besides:
                 if column == kept:
                     continue
                 raise InvalidInputError(

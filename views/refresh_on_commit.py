@@ -17,6 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.errors import CommitConflictError, InvalidInputError, ProjsegError, without_secrets
+from projseg.segment_format.format_limits import name_key
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.follow_up import only_logged
 from projseg.table_layer.metadata.change import NO_NOTE, CommitNote, SetProperties, now_us
@@ -234,9 +235,9 @@ def check_unused(snapshot: Snapshot, names: tuple[str, ...]) -> None:
     properties = snapshot.properties
     stored = properties.stored_columns
     several = [(c,) for c in properties.columns] if stored is UNSET else stored.columns
-    folded = {name.casefold() for name in names}
+    folded = {name_key(name) for name in names}
     pairs = zip(properties.columns, several, strict=True)
-    gone = {f.name for column, forms in pairs if column.name.casefold() in folded for f in forms}
+    gone = {f.name for column, forms in pairs if name_key(column.name) in folded for f in forms}
     readers = [view.name for view in _own_views(snapshot) if gone & _fact_columns(view)]
     for _, view in _linked_views(snapshot):
         own = (one for one in view.dimensions if one.table_id == properties.table_id)

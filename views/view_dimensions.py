@@ -16,6 +16,7 @@ from projseg.algebra.query.join import key_not_unique
 from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
 from projseg.reader.dimensions import TableDimension
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.change_feed import effect_of
 from projseg.table_layer.metadata.manifest import MANIFESTS
@@ -92,8 +93,8 @@ def stored_columns(properties: TableProperties) -> pa.Schema:
 
 def stored_type_of(name: str, properties: TableProperties) -> tuple[str, str]:
     """Return the name under which new segments store a table's column, and its type."""
-    names = [column.name.casefold() for column in properties.columns]
-    field = stored_columns(properties).field(names.index(name.casefold()))
+    names = [name_key(column.name) for column in properties.columns]
+    field = stored_columns(properties).field(names.index(name_key(name)))
     return field.name, type_name(field.type)
 
 

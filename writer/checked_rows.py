@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.cast_arrays import cast_array, field_of
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import (
     DOUBLE_DIGITS,
     INTEGER_DIGITS,
@@ -120,7 +121,7 @@ def _match(name: str, schema: pa.Schema) -> str:
     if schema.get_field_index(name) >= 0:
         return name
     for known in schema.names:
-        if known.casefold() == name.casefold():
+        if name_key(known) == name_key(name):
             return str(known)
     raise InvalidInputError(
         "PROJSEG_SCHEMA_MISMATCH",

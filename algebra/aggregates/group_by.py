@@ -39,6 +39,7 @@ from projseg.algebra.expressions.dialect import split_list
 from projseg.algebra.expressions.expression_limits import room_to_recurse
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import InvalidInputError
+from projseg.segment_format.format_limits import name_key
 
 GROUPING_ID: Final = "spark_grouping_id"
 """The column of groups that tells their grouping sets: a bit for each grouping column, the first
@@ -228,13 +229,13 @@ def _visible(
 ) -> dict[str, Expression]:
     """Return meanings by name, those of `others` only under names that do not occur before."""
     found = dict(first)
-    folded = {name.casefold() for name in found}
-    return found | {name: meaning for name, meaning in others if name.casefold() not in folded}
+    folded = {name_key(name) for name in found}
+    return found | {name: meaning for name, meaning in others if name_key(name) not in folded}
 
 
 def _free_name(name: str, taken: Mapping[str, object]) -> str:
-    folded = {one.casefold() for one in taken}
-    while name.casefold() in folded:
+    folded = {name_key(one) for one in taken}
+    while name_key(name) in folded:
         name += "'"
     return name
 

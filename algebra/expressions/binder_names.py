@@ -25,6 +25,7 @@ from projseg.algebra.expressions.sql_parameters import argument_of, bad_argument
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.time.duration import Span, parse_interval, parse_interval_range
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
 
 _SCOPES_KEPT: Final = 256
@@ -87,7 +88,7 @@ class ColumnScope:
         self.schema = schema
         self._by_fold: dict[str, list[str]] = {}
         for name in schema.names:
-            self._by_fold.setdefault(name.casefold(), []).append(name)
+            self._by_fold.setdefault(name_key(name), []).append(name)
 
     @staticmethod
     def of(schema: pa.Schema) -> ColumnScope:
@@ -106,7 +107,7 @@ class ColumnScope:
 
     def has(self, name: str) -> bool:
         """Whether a column has the name, in any case of letters."""
-        return name.casefold() in self._by_fold
+        return name_key(name) in self._by_fold
 
     def resolve(self, tree: exp.Column) -> Expression:
         """Return the column, or the field of a struct column, that a dotted name refers to.
@@ -118,7 +119,7 @@ class ColumnScope:
         """
         parts = [part.name for part in tree.parts]
         whole = ".".join(parts)
-        if len(parts) > 1 and parts[0].casefold() not in self._by_fold and self._find(whole):
+        if len(parts) > 1 and name_key(parts[0]) not in self._by_fold and self._find(whole):
             return self._column(self._find(whole)[0])
         found = self._find(parts[0])
         if not found:
@@ -147,7 +148,7 @@ class ColumnScope:
             raise bad_expression(f"'.{name}': a {type_name(arrow_type)} has no fields")
         names = [field.name for field in arrow_type]
         found = [n for n in names if n == name] or [
-            n for n in names if n.casefold() == name.casefold()
+            n for n in names if name_key(n) == name_key(name)
         ]
         if len(found) != 1:
             raise InvalidInputError(
@@ -158,7 +159,7 @@ class ColumnScope:
         return Call(arrow_type.field(found[0]).type, "field", (expression,), (found[0],))
 
     def _find(self, name: str) -> list[str]:
-        found = self._by_fold.get(name.casefold(), [])
+        found = self._by_fold.get(name_key(name), [])
         return [name] if name in found else found
 
     def _column(self, name: str) -> Column:

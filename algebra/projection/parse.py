@@ -22,6 +22,7 @@ from projseg.algebra.projection.druid_projection import ProjectionTexts, transla
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.sql import translate_sql
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import is_nested, type_name
 
 _TERM: Final = re.compile(
@@ -71,11 +72,11 @@ def _bind_order(text: str, schema: pa.Schema, columns: Iterable[NamedExpression]
         _refuse_rows("rows ascend, with nulls first: leave the direction out")
     term = parts["term"]
     aliases = {
-        alias.casefold(): named.expression
+        name_key(alias): named.expression
         for named in columns
         for alias in (named.name, backquoted(named.name))
     }
-    found = aliases.get(term.casefold()) or bind(term, schema)
+    found = aliases.get(name_key(term)) or bind(term, schema)
     if found not in aliases.values():
         _refuse_rows(
             "rows are sorted by what is none of the projection's columns; put it out as well"

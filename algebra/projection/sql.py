@@ -18,6 +18,7 @@ from projseg.algebra.expressions.dialect import parse_sql, parse_tokens, sql_of,
 from projseg.algebra.expressions.expression_limits import room_to_recurse
 from projseg.algebra.projection.druid_projection import ProjectionTexts
 from projseg.errors import InvalidInputError
+from projseg.segment_format.format_limits import name_key
 
 _PARTS: Final = frozenset(("expressions", "distinct", "where", "group", "order"))
 _REFUSED: Final = {"from": "FROM (a projection's rows are its table's)", "joins": "JOIN"}
@@ -129,5 +130,5 @@ def _keys(text: str) -> tuple[str, str | None]:
     tree = parse_sql(text)
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     with room_to_recurse():
-        spelled = inner.sql(dialect="spark").casefold()
-    return spelled, tree.alias.casefold() or None
+        spelled = name_key(inner.sql(dialect="spark"))
+    return spelled, name_key(tree.alias) or None

@@ -13,6 +13,7 @@ from projseg.algebra.query.join import not_a_star
 from projseg.algebra.query.select_table import WrittenJoin
 from projseg.algebra.query.star_names import NamedTable, StarScope
 from projseg.errors import InvalidInputError, ProjsegError
+from projseg.segment_format.format_limits import name_key
 
 
 class Term(NamedTuple):
@@ -160,7 +161,7 @@ def _joined(
             terms.append(_using(scope, number, column))
             owner = scope.named((column,))
             assert owner is not None
-            merged[column.casefold()] = number if join.kind == "right" else owner.table
+            merged[name_key(column)] = number if join.kind == "right" else owner.table
         terms += [_member(scope, every, number, *member) for member in join.members]
         own = StarScope(every, (number,))
         terms += [_term(text, own) for text in join.where]

@@ -27,6 +27,7 @@ from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 
 _OVER_COLUMNS: Final = frozenset((*ALIASES, "filter", "grouping", "grouping_id"))
 """What else than an aggregate has arguments over columns of the table, wherever it stands."""
@@ -34,9 +35,9 @@ _OVER_COLUMNS: Final = frozenset((*ALIASES, "filter", "grouping", "grouping_id")
 
 def warn_of_names(quoted: tuple[str, ...], *schemas: pa.Schema, callers: int = 2) -> None:
     """Warn the caller so many calls above of texts in double quotes that are names of columns."""
-    names = {name.casefold(): name for schema in schemas for name in schema.names}
+    names = {name_key(name): name for schema in schemas for name in schema.names}
     for text in quoted:
-        if name := names.get(text.casefold()):
+        if name := names.get(name_key(text)):
             warnings.warn(
                 f'"{text}" is a text in Spark\'s SQL, not the column of that name; write `{name}` '
                 f"for the column, or '{text}' for the text",
@@ -66,7 +67,7 @@ class SelectGroups(msgspec.Struct, frozen=True):
         output = self.outputs.get(name)
         column = None if output is None else plain_name(output)
         return output is not None and (
-            column is None or [part.casefold() for part in column.parts] != [name]
+            column is None or [name_key(part) for part in column.parts] != [name]
         )
 
 
@@ -87,7 +88,7 @@ class SelectNames:
         self, schema: pa.Schema, table: SelectedTable, scope: StarScope | None = None
     ) -> None:
         self._names = list(schema.names)
-        self._folded = {name.casefold() for name in schema.names}
+        self._folded = {name_key(name) for name in schema.names}
         self._table = table
         self._scope = scope
 
@@ -105,8 +106,8 @@ class SelectNames:
             return self._expanded_star(item, self._scope)
         if item.qualifier and not self._table.is_named(item.qualifier):
             raise bad_sql(f"{'.'.join(item.qualifier)}.* names no table of FROM; write *")
-        left_out = {name.casefold() for name in item.excepted}
-        if unknown := [name for name in item.excepted if name.casefold() not in self._folded]:
+        left_out = {name_key(name) for name in item.excepted}
+        if unknown := [name for name in item.excepted if name_key(name) not in self._folded]:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_COLUMN",
                 f"* EXCEPT names '{unknown[0]}', which is no column"
@@ -115,7 +116,7 @@ class SelectNames:
         return [
             SelectItem(quoted_name(name), name)
             for name in self._names
-            if name.casefold() not in left_out
+            if name_key(name) not in left_out
         ]
 
     def condition(self, text: str | None) -> str | None:
@@ -136,7 +137,7 @@ class SelectNames:
         def meaning(one: Reference) -> exp.Expression | None:
             if self._scope is not None and (named := self._scope.named(one.parts)) is not None:
                 return self._scope.rewritten(one, named)
-            if one.parts[0].casefold() in self._folded:
+            if name_key(one.parts[0]) in self._folded:
                 return None
             return _meaning(one, aliases)
 
@@ -174,7 +175,7 @@ class SelectNames:
             if is_inner:
                 return plain
             place = len(one.parts) - 1 if plain is not None else 0
-            name = one.parts[place].casefold()
+            name = name_key(one.parts[place])
             if name in groups.keys and (groups_first or plain is not None):
                 return one.renamed(groups.keys[name], taken=place + 1)
             is_unclear = plain is not None or (groups_first and one.within and name in groups.parts)
@@ -195,15 +196,15 @@ class SelectNames:
             if len(numbers) != 1:
                 raise bad_sql(f"{'.'.join(parts)}.* names no table of FROM, or several; write *")
         found = scope.star(numbers)
-        left_out = {name.casefold() for name in item.excepted}
-        names = {name.casefold() for _, name in found}
-        if unknown := [name for name in item.excepted if name.casefold() not in names]:
+        left_out = {name_key(name) for name in item.excepted}
+        names = {name_key(name) for _, name in found}
+        if unknown := [name for name in item.excepted if name_key(name) not in names]:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_COLUMN",
                 f"* EXCEPT names '{unknown[0]}', which is no column"
                 f"{did_you_mean(unknown[0], names)}",
             )
-        return [SelectItem(text, name) for text, name in found if name.casefold() not in left_out]
+        return [SelectItem(text, name) for text, name in found if name_key(name) not in left_out]
 
     def _joined(self, one: Reference, aliases: Mapping[str, str]) -> exp.Expression | None:
         """Return what a name of ORDER BY over rows of several tables means."""
@@ -219,7 +220,7 @@ class SelectNames:
     ) -> exp.Expression | None:
         """Return what a name of HAVING or ORDER BY over several tables means."""
         assert self._scope is not None
-        is_output = len(one.parts) == 1 and one.parts[0].casefold() in groups.outputs
+        is_output = len(one.parts) == 1 and name_key(one.parts[0]) in groups.outputs
         if is_output and not is_inner and not groups_first:
             return None
         try:
@@ -233,7 +234,7 @@ class SelectNames:
         written = self._scope.rewritten(one, named)
         if is_inner:
             return written
-        column = ".".join(self._scope.parts(named)).casefold()
+        column = name_key(".".join(self._scope.parts(named)))
         if column in groups.keys:
             return one.renamed(groups.keys[column], taken=named.taken)
         return None if is_output else written
@@ -243,8 +244,8 @@ class SelectNames:
         if self._scope is not None:
             return None
         for count in range(len(one.parts) - 1, 0, -1):
-            is_column = one.parts[count].casefold() in self._folded
-            is_other = one.parts[0].casefold() in self._folded
+            is_column = name_key(one.parts[count]) in self._folded
+            is_other = name_key(one.parts[0]) in self._folded
             if self._table.is_named(one.parts[:count]) and (is_column or not is_other):
                 return one.renamed(taken=count)
         return None
@@ -252,7 +253,7 @@ class SelectNames:
 
 def _meaning(one: Reference, aliases: Mapping[str, str]) -> exp.Expression | None:
     """Return what an alias stands for, and the fields that are taken of it."""
-    output = aliases.get(one.parts[0].casefold())
+    output = aliases.get(name_key(one.parts[0]))
     return None if output is None else one.instead(output)
 
 

@@ -34,6 +34,7 @@ from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import UnsupportedFeatureError
+from projseg.segment_format.format_limits import name_key
 
 _STEERING: Final = (
     frozenset({"useProjection", "forceProjections", "noProjections"}),
@@ -220,7 +221,7 @@ class _Translation:
         column = self._column_name(title)
         self._outputs.append(_Output(text, alias, column, title, expression))
         if alias is not None:
-            self._texts.setdefault(alias.casefold(), text)
+            self._texts.setdefault(name_key(alias), text)
 
     def _scanned(self) -> dict[str, Any]:
         """Return the parts of a row scan; columns that only ORDER BY has come after the others."""
@@ -256,13 +257,13 @@ class _Translation:
                 output.text if is_default else f"{output.text} AS {quoted_name(output.name)}"
             )
         groups = SelectGroups(
-            outputs={o.title.casefold(): o.text for o in reversed(self._outputs)},
+            outputs={name_key(o.title): o.text for o in reversed(self._outputs)},
             keys={
-                key.expression.name.casefold(): key.name
+                name_key(key.expression.name): key.name
                 for _, key in keys
                 if isinstance(key.expression, Column)
             },
-            parts=frozenset(name.casefold() for _, key in keys for name in key.expression.columns),
+            parts=frozenset(name_key(name) for _, key in keys for name in key.expression.columns),
         )
         having = self._statement.having
         if having is not None:
@@ -390,13 +391,13 @@ class _Translation:
     def _check_clear(self, text: str) -> None:
         """Refuse a name that two different outputs have."""
         for one in references(text):
-            name = one.parts[0].casefold()
-            outputs = {o.text for o in self._outputs if o.title.casefold() == name}
+            name = name_key(one.parts[0])
+            outputs = {o.text for o in self._outputs if name_key(o.title) == name}
             if len(one.parts) == 1 and not one.within and len(outputs) > 1:
                 raise bad_sql(f"'{text}' may mean any of the outputs named '{one.parts[0]}'")
 
     def _free_name(self, stem: str, taken: Any) -> str:
-        folded = {name.casefold() for name in (*self._schema.names, *taken, *self._texts)}
+        folded = {name_key(name) for name in (*self._schema.names, *taken, *self._texts)}
         return next(name for n in count(1) if (name := f"_{stem}_{n}") not in folded)
 
 

@@ -34,6 +34,7 @@ from projseg.algebra.query.request import (
     texts_of,
 )
 from projseg.errors import InvalidInputError
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import type_name
 
 _JOINS_MAX: Final = 16
@@ -88,14 +89,14 @@ def joined_schema(schema: pa.Schema, tables: Iterable[JoinedTable]) -> pa.Schema
     InvalidInputError
         PROJSEG_BAD_QUERY if two joins have one name, or a join that of a column.
     """
-    fields, names = list(schema), {name.casefold(): "a column" for name in schema.names}
+    fields, names = list(schema), {name_key(name): "a column" for name in schema.names}
     for table in tables:
-        if (other := names.get(table.name.casefold())) is not None:
+        if (other := names.get(name_key(table.name))) is not None:
             raise InvalidInputError(
                 "PROJSEG_BAD_QUERY",
                 f"a join is named '{table.name}', as is {other}; give it another name",
             )
-        names[table.name.casefold()] = "another join"
+        names[name_key(table.name)] = "another join"
         fields += table.fields
     return pa.schema(fields)
 
@@ -155,7 +156,7 @@ def _titled(text: str, wide: pa.Schema) -> str:
     name = plain_name(text)
     if name is None or len(name.parts) != 2:
         return text
-    is_joined = ".".join(name.parts).casefold() in {one.casefold() for one in wide.names}
+    is_joined = name_key(".".join(name.parts)) in {name_key(one) for one in wide.names}
     return f"{text} AS {quoted_name(name.parts[1])}" if is_joined else text
 
 

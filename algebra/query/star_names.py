@@ -13,6 +13,7 @@ from projseg.algebra.expressions.sql_words import Reference, quoted_name, refere
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 
 
 class NamedTable(msgspec.Struct, frozen=True):
@@ -34,7 +35,7 @@ class NamedTable(msgspec.Struct, frozen=True):
 
     def column(self, name: str) -> str | None:
         """Return a column by its name in any case."""
-        return next((one for one in self.columns if one.casefold() == name.casefold()), None)
+        return next((one for one in self.columns if name_key(one) == name_key(name)), None)
 
     def is_named(self, parts: tuple[str, ...]) -> bool:
         """Whether a name before a dot is the table's."""
@@ -86,7 +87,7 @@ class StarScope(msgspec.Struct, frozen=True):
                 return self._of_table(named[0], parts, count)
         found = [(n, column) for n in self.visible if (column := self.tables[n].column(parts[0]))]
         if len(found) > 1:
-            owner = dict(self.merged).get(parts[0].casefold())
+            owner = dict(self.merged).get(name_key(parts[0]))
             found = [(n, column) for n, column in found if n == owner]
             if not found:
                 raise bad_sql(f"'{parts[0]}' is a column of several tables; name one before it")
@@ -130,7 +131,7 @@ class StarScope(msgspec.Struct, frozen=True):
     def _known(self, one: Reference) -> NamedColumn | None:
         """Return the column that a name of a condition means; None of the present time."""
         named = self.named(one.parts)
-        if named is None and one.parts[0].casefold() not in BARE_INSTANT_NAMES:
+        if named is None and name_key(one.parts[0]) not in BARE_INSTANT_NAMES:
             names = [name for n in self.visible for name in self.tables[n].columns]
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_COLUMN",
@@ -162,7 +163,7 @@ class StarScope(msgspec.Struct, frozen=True):
         for number in numbers:
             before = self.tables[number].selected.names
             for column in self.tables[number].columns:
-                owner = merged.get(column.casefold(), number)
+                owner = merged.get(name_key(column), number)
                 if owner == number:
                     found.append((".".join(map(quoted_name, (*before, column))), column))
         return found
@@ -172,14 +173,14 @@ def named_tables(
     selected: Sequence[SelectedTable], columns: Sequence[Sequence[str]], titles: Sequence[str]
 ) -> list[NamedTable]:
     """Return the tables with names for their joined columns, which nothing else has."""
-    taken = {name.casefold() for names in columns for name in names}
+    taken = {name_key(name) for names in columns for name in names}
     found = []
     for table, names, title in zip(selected, columns, titles, strict=True):
         stem = title.replace(".", "_").replace("`", "_")
         alias, number = stem, 1
-        while alias.casefold() in taken:
+        while name_key(alias) in taken:
             number += 1
             alias = f"{stem}_{number}"
-        taken.add(alias.casefold())
+        taken.add(name_key(alias))
         found.append(NamedTable(table, alias, tuple(names)))
     return found

@@ -29,6 +29,7 @@ from projseg.catalog.spec.table_spec import FilesSpec, HttpSpec, InlineSpec, Spa
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.evaluation.typed_columns import ValueForm
 from projseg.segment_format.cast_arrays import cast_array
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 
 _TABS: Final = {"tsv": "\t"}
@@ -193,7 +194,7 @@ class _Source:
         self._places, self._timezone = places, timezone
         types = column_types(spec)
         names = [column.name for column in spec.columns]
-        self._declared = pa.schema([(n, types.get(n.casefold(), pa.string())) for n in names])
+        self._declared = pa.schema([(n, types.get(name_key(n), pa.string())) for n in names])
         self._casts: dict[tuple[pa.DataType, pa.DataType], Expression] = {}
         form = str(properties.format)
         self._is_null_where_bad = properties.on_error == "null"

@@ -16,6 +16,7 @@ from msgspec import UNSET, structs
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import ColumnSpec, SpecLike, TableSpec, bad_spec, spec_bytes
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.format_limits import name_key
 
 PLACES: Final = ("first", "last", "before", "after")
 
@@ -96,8 +97,8 @@ def drop_projection_of(name: str) -> SpecEdit:
 def _projections(spec: TableSpec, name: str) -> tuple[list[Any], list[Any]]:
     """Return the projections of a layout, and those of other names."""
     present = list(spec.to_dict()["properties"].get("projections", ()))
-    folded = name.casefold()
-    return present, [one for one in present if str(one.get("name")).casefold() != folded]
+    folded = name_key(name)
+    return present, [one for one in present if name_key(str(one.get("name"))) != folded]
 
 
 def merged(spec: TableSpec, part: SpecLike) -> TableSpec:
@@ -161,21 +162,21 @@ def _object(value: object, path: str) -> dict[str, Any]:
 
 
 def _together(present: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-    folded = {str(name).casefold() for name in present}
-    return [*present, *(name for name in given if str(name).casefold() not in folded)]
+    folded = {name_key(str(name)) for name in present}
+    return [*present, *(name for name in given if name_key(str(name)) not in folded)]
 
 
 def _merged_columns(present: list[dict[str, Any]], given: list[Any]) -> list[dict[str, Any]]:
-    places = {column["name"].casefold(): place for place, column in enumerate(present)}
+    places = {name_key(column["name"]): place for place, column in enumerate(present)}
     found = [dict(column) for column in present]
     for number, column in enumerate(given):
         path = f"$.columns[{number}]"
         name = _object(column, path).get("name")
         if not isinstance(name, str):
             raise bad_spec(f"{path}.name", "Expected `str`")
-        place = places.get(name.casefold())
+        place = places.get(name_key(name))
         if place is None:
-            places[name.casefold()] = len(found)
+            places[name_key(name)] = len(found)
             found.append({key: value for key, value in column.items() if value is not None})
             continue
         both = {**found[place], **column, "name": found[place]["name"]}
@@ -230,19 +231,19 @@ def without_columns(spec: TableSpec, names: Iterable[str]) -> TableSpec:
 
 def with_hidden(spec: TableSpec, hide: Iterable[str] = (), unhide: Iterable[str] = ()) -> TableSpec:
     """Return a spec that hides some columns more, and others no longer; they need not exist."""
-    shown = {name.casefold() for name in _listed(unhide)}
+    shown = {name_key(name) for name in _listed(unhide)}
     present = spec.layout.hidden_columns or ()
-    hidden = [name for name in _together(present, _listed(hide)) if name.casefold() not in shown]
+    hidden = [name for name in _together(present, _listed(hide)) if name_key(name) not in shown]
     layout = structs.replace(spec.layout, hidden_columns=tuple(hidden) or UNSET)
     return checked(structs.replace(spec, properties=layout))
 
 
 def with_renamed_column(spec: TableSpec, old: str, new: str) -> TableSpec:
     """Return a spec in which a column has another name, wherever a plain field names it."""
-    folded, layout = old.casefold(), spec.layout
+    folded, layout = name_key(old), spec.layout
 
     def other(name: str) -> str:
-        return new if name.casefold() == folded else name
+        return new if name_key(name) == folded else name
 
     time, keys, hidden = layout.time_column, layout.cluster_keys, layout.hidden_columns
     layout = structs.replace(
@@ -261,19 +262,19 @@ def with_renamed_column(spec: TableSpec, old: str, new: str) -> TableSpec:
 def _declared_column(spec: TableSpec, name: str) -> ColumnSpec:
     """Return a declared column, found in any case."""
     for column in spec.columns:
-        if column.name.casefold() == str(name).casefold():
+        if name_key(column.name) == name_key(str(name)):
             return column
     near = did_you_mean(str(name), (column.name for column in spec.columns))
     raise InvalidInputError("PROJSEG_UNKNOWN_COLUMN", f"'{name}' is not a declared column{near}")
 
 
 def _require_unused(spec: TableSpec, name: str) -> None:
-    layout, folded = spec.layout, name.casefold()
+    layout, folded = spec.layout, name_key(name)
     uses: list[tuple[str, Callable[[], bool]]] = [
-        ("timeColumn", lambda: str(layout.time_column or "").casefold() == folded),
+        ("timeColumn", lambda: name_key(str(layout.time_column or "")) == folded),
         (
             "clusterKeys",
-            lambda: any(key.column.casefold() == folded for key in layout.cluster_keys or ()),
+            lambda: any(name_key(key.column) == folded for key in layout.cluster_keys or ()),
         ),
         (
             "projections",

@@ -35,6 +35,7 @@ from projseg.segment_format.format_limits import (
     COLUMNS_MAX,
     PROJECTIONS_MAX,
     check_new_name,
+    name_key,
     name_problem,
 )
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
@@ -132,10 +133,10 @@ def _of_names(names: Iterable[str], paths: Iterable[str]) -> Iterator[tuple[str,
     for name, path in zip(names, paths, strict=False):
         if (problem := name_problem(name)) is not None:
             yield path, f"the name {name[:80]!r} {problem}"
-        other = seen.get(name.casefold())
+        other = seen.get(name_key(name))
         if other is not None:
             yield path, f"'{name}' stands twice (as '{other}'); names must differ in more than case"
-        seen[name.casefold()] = name
+        seen[name_key(name)] = name
 
 
 def _of_layout(spec: TableSpec, layout: LayoutSpec) -> Iterator[tuple[str, str]]:
@@ -143,13 +144,13 @@ def _of_layout(spec: TableSpec, layout: LayoutSpec) -> Iterator[tuple[str, str]]
     types = column_types(spec)
     time = layout.time_column
     if time is not UNSET:
-        known = types.get(time.casefold())
+        known = types.get(name_key(time))
         if known is not None and not (pa.types.is_timestamp(known) or pa.types.is_date(known)):
             yield (
                 f"{root}.timeColumn",
                 f"'{time}' is {type_name(known)}; it must be timestamp, timestamp_ntz or date",
             )
-        if time.casefold() in spec.hidden:
+        if name_key(time) in spec.hidden:
             yield f"{root}.hiddenColumns", f"'{time}' is the time column, which stays visible"
     yield from _of_times(layout, root)
     yield from _of_order(layout, types, root)
@@ -182,7 +183,7 @@ def _of_order(
         path = f"{root}.clusterKeys[{place}]"
         if key.desc is True:
             yield f"{path}.desc", "rows of a segment are sorted ascending; leave it out"
-        known = types.get(key.column.casefold())
+        known = types.get(name_key(key.column))
         if known is not None and is_nested(known):
             yield (
                 f"{path}.column",
@@ -218,9 +219,9 @@ def _of_projections(
         return
     names: dict[str, int] = {}
     is_typed = len(types) == len(spec.columns)
-    schema = pa.schema([(c.name, types[c.name.casefold()]) for c in spec.columns if is_typed])
+    schema = pa.schema([(c.name, types[name_key(c.name)]) for c in spec.columns if is_typed])
     for place, declaration in enumerate(layout.projections or ()):
-        path, name = f"{root}[{place}]", str(declaration.get("name", "")).casefold()
+        path, name = f"{root}[{place}]", name_key(str(declaration.get("name", "")))
         if name and name in names:
             yield f"{path}.name", f"'{name}' is the name of projection {names[name]} too"
         names[name] = place
@@ -238,7 +239,7 @@ def _of_projections(
 
 def _time_of(layout: LayoutSpec, types: Mapping[str, pa.DataType]) -> str | None:
     time = layout.time_column
-    return time if time is not UNSET and time.casefold() in types else None
+    return time if time is not UNSET and name_key(time) in types else None
 
 
 def _of_map(path: str, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -334,7 +335,7 @@ def column_types(spec: TableSpec) -> dict[str, pa.DataType]:
     for column in spec.columns:
         if column.sql_type is not UNSET:
             try:
-                found[column.name.casefold()] = _declared_type(column.sql_type)
+                found[name_key(column.name)] = _declared_type(column.sql_type)
             except ProjsegError:
                 continue
     return found

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from projseg.errors import InvalidInputError, did_you_mean, is_storable
+from projseg.segment_format.format_limits import name_key
 
 SPEC_BYTES_MAX: Final = 4 << 20
 
@@ -203,7 +204,7 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hidden(self) -> frozenset[str]:
         """The names of hidden columns, without case."""
-        return frozenset(name.casefold() for name in self.layout.hidden_columns or ())
+        return frozenset(name_key(name) for name in self.layout.hidden_columns or ())
 
     def to_json(self) -> str:
         """Return the spec as JSON text in its one form."""

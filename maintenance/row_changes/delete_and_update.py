@@ -22,6 +22,7 @@ from projseg.maintenance.row_changes.affected_segments import (
 )
 from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_batches, scanned
 from projseg.reader.plan.query_plan import QueryPlan
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges, with_changes
 from projseg.table_layer.commits.commit import commit
@@ -325,11 +326,11 @@ def _assignments(
 ) -> dict[str, str]:
     """Return an expression of each column's own type, by the table's names."""
     schema, declared = snapshot.properties.schema, condition.declared
-    names = {name.casefold(): name for name in schema.names}
+    names = {name_key(name): name for name in schema.names}
     seen = {field.name: field.type for field in schema}
     if declared is not None:
         visible = [(one, one.stored) for one in declared.columns if one.stored is not None]
-        names = {one.name.casefold(): stored for one, stored in visible}
+        names = {name_key(one.name): stored for one, stored in visible}
         seen |= {stored: declared.schema.field(one.name).type for one, stored in visible}
     if not values or not isinstance(values, Mapping):
         raise InvalidInputError(
@@ -337,7 +338,7 @@ def _assignments(
         )
     assigned: dict[str, str] = {}
     for given, text in values.items():
-        name = names.get(str(given).casefold())
+        name = names.get(name_key(str(given)))
         if name is None or name in assigned:
             problem = "twice set" if name else "not in the table"
             raise InvalidInputError(

@@ -31,7 +31,7 @@ from projseg.maintenance.row_changes.matching_rows import (
 from projseg.reader.open_sources import open_source
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.segment_source import SegmentSource
-from projseg.segment_format.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.format_limits import PAGE_ROWS_MAX, name_key
 from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -130,8 +130,8 @@ def _check_choice(name: str, given: str, allowed: Sequence[str]) -> None:
 
 
 def _rows_of(held: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    given = {name.casefold() for batch in held[:1] for name in batch.schema.names}
-    present = pa.schema([field for field in schema if field.name.casefold() in given])
+    given = {name_key(name) for batch in held[:1] for name in batch.schema.names}
+    present = pa.schema([field for field in schema if name_key(field.name) in given])
     return pa.Table.from_batches(normalise_batches(held, present, None), present)
 
 
@@ -142,10 +142,10 @@ def _key_columns(
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", f"on is {on!r}; give the names of one or more key columns"
         )
-    names = {name.casefold(): name for name in schema.names}
+    names = {name_key(name): name for name in schema.names}
     keys = []
     for given in map(str, listed("on", on)):
-        name = names.get(given.casefold())
+        name = names.get(name_key(given))
         if name is None or (name not in rows.column_names and has_rows):
             missing = "the table" if name is None else "the rows to merge; each needs its key"
             near = did_you_mean(given, schema.names) if name is None else ""

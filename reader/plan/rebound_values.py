@@ -28,6 +28,7 @@ from projseg.algebra.query.request import Query, output_texts
 from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import TIMESTAMP
 
 _ISO: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?")
@@ -91,7 +92,7 @@ def _plain_parameters(tree: exp.Expression) -> frozenset[str]:
 
     Only the text tells: binding may drop a comparison that the present values decide.
     """
-    columns = Counter(column.name.casefold() for column in tree.find_all(exp.Column))
+    columns = Counter(name_key(column.name) for column in tree.find_all(exp.Column))
     parameters = list(tree.find_all(exp.Placeholder))
     written = Counter(parameter.name for parameter in parameters)
     return frozenset(
@@ -105,7 +106,7 @@ def _is_plain_text(parameter: exp.Placeholder, columns: Counter[str]) -> bool:
         return False
     sides = [side for side in comparison.iter_expressions() if side is not parameter]
     is_with_column = len(sides) == 1 and isinstance(sides[0], exp.Column)
-    if not is_with_column or columns[sides[0].name.casefold()] > 1:
+    if not is_with_column or columns[name_key(sides[0].name)] > 1:
         return False
     outer: Any = comparison.parent
     while isinstance(outer, exp.And | exp.Paren):
@@ -236,8 +237,8 @@ class TimeSlots(NamedTuple):
         slots: list[_TimeSlot] = []
         has_others = False
         for part in _parts(tree):
-            named = (column.name.casefold() for column in part.find_all(exp.Column))
-            if bound.time_column.casefold() not in named:
+            named = (name_key(column.name) for column in part.find_all(exp.Column))
+            if name_key(bound.time_column) not in named:
                 continue
             if part.find(exp.Placeholder) is None:
                 has_others = True

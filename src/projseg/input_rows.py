@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.errors import InvalidInputError
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import normal_type_of, type_name
 
 RowsLike: TypeAlias = Any
@@ -182,7 +183,7 @@ def _from_columns(
     columns: Iterable[tuple[Any, Any]], schema: pa.Schema | None, row_count: int = 0
 ) -> pa.RecordBatch:
     """Return columns as a batch; without any, so many rows, whose columns are null."""
-    types = {field.name.casefold(): field.type for field in schema or ()}
+    types = {name_key(field.name): field.type for field in schema or ()}
     arrays: dict[str, pa.Array] = {}
     for name, values in columns:
         if (text := str(name)) in arrays:
@@ -190,7 +191,7 @@ def _from_columns(
                 "PROJSEG_SCHEMA_MISMATCH",
                 f"column '{text}' stands twice in the rows; rename one of the two, or leave it out",
             )
-        arrays[text] = _array(text, values, types.get(text.casefold()))
+        arrays[text] = _array(text, values, types.get(name_key(text)))
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         shortest, longest = (end(lengths, key=lengths.__getitem__) for end in (min, max))
@@ -271,8 +272,8 @@ def _columns_of_pandas(frame: Any, schema: pa.Schema | None) -> list[tuple[Any, 
     levels = [frame.index.get_level_values(number) for number in range(frame.index.nlevels)]
     named = [(level.name, level) for level in levels if level.name is not None]
     if schema is not None:
-        known = {name.casefold() for name in schema.names}
-        named = [(name, level) for name, level in named if str(name).casefold() in known]
+        known = {name_key(name) for name in schema.names}
+        named = [(name, level) for name, level in named if name_key(str(name)) in known]
     columns = list(frame.items())
     return [(name, level) for name, level in named if name not in frame.columns] + columns
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.errors import CommitConflictError, InvalidInputError
+from projseg.segment_format.format_limits import name_key
 from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges, NewColumns, with_changes
 from projseg.table_layer.metadata.change import AdoptLayout
 from projseg.table_layer.metadata.known_properties import scope_keys
@@ -193,7 +194,7 @@ def _meaning(properties: TableProperties, name: str) -> tuple[ColumnDeclaration,
     stored = properties.stored_columns
     forms = [(c,) for c in properties.columns] if stored is UNSET else stored.columns
     for column, names in zip(properties.columns, forms, strict=True):
-        if column.name.casefold() == name.casefold():
+        if name_key(column.name) == name_key(name):
             return column, names
     return None
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from projseg.segment_format.format_limits import NAME_BYTES_MAX
+from projseg.segment_format.format_limits import NAME_BYTES_MAX, name_key
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
 
@@ -69,14 +69,14 @@ def new_stored_name(wanted: str, taken: Iterable[str]) -> str:
     taken : iterable of str
         Every stored name that was ever given; names differ in more than case.
     """
-    known = {name.casefold() for name in taken}
-    if wanted.casefold() not in known:
+    known = {name_key(name) for name in taken}
+    if name_key(wanted) not in known:
         return wanted
     for number in count(2):
         suffix = f"#{number}"
         room = NAME_BYTES_MAX - len(suffix)
         name = wanted.encode()[:room].decode(errors="ignore") + suffix
-        if name.casefold() not in known:
+        if name_key(name) not in known:
             return name
     raise AssertionError("one of infinitely many names is free")
 

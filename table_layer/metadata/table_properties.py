@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.errors import InvalidInputError, did_you_mean, listed
-from projseg.segment_format.format_limits import check_new_name, name_problem
+from projseg.segment_format.format_limits import check_new_name, name_key, name_problem
 from projseg.segment_format.logical_types import is_nested, normal_type, parse_type_name, type_name
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, check_indexes
 from projseg.table_layer.metadata.known_properties import check_set
@@ -284,7 +284,7 @@ def spelled(given: _Given, names: Sequence[str]) -> _Given | str:
     """Return a column's own spelling of a name in any case; what is none of the names, as given."""
     if given in names or not isinstance(given, str):
         return given
-    return next((name for name in names if name.casefold() == given.casefold()), given)
+    return next((name for name in names if name_key(name) == name_key(given)), given)
 
 
 def in_own_spelling(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -324,14 +324,14 @@ def _check_names(what: str, names: Sequence[str]) -> None:
 def _check_distinct(what: str, names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.get(name.casefold())
+        other = seen.get(name_key(name))
         if other is not None:
             raise InvalidInputError(
                 "PROJSEG_DUPLICATE_NAME",
                 f"{what} '{name}' was declared twice (as '{other}'); names must differ in more "
                 "than case",
             )
-        seen[name.casefold()] = name
+        seen[name_key(name)] = name
 
 
 def _column_type(schema: pa.Schema, name: str, option: str) -> pa.DataType:

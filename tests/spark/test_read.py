@@ -357,3 +357,29 @@ def test_workers_log_what_they_planned_and_read(spark, location):
         assert events["read"]["rows"] == 8
     finally:
         spark.conf.unset("spark.sql.pyspark.worker.logging.enabled")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("straße", "strasse"), ("\u00b5", "\u03bc"), ("\u017fet", "set")]
+)
+def test_names_that_lower_case_tells_apart_are_two_columns(spark, tmp_path, one, other):
+    given = spark.range(20).selectExpr(f"id % 3 AS `{one}`", f"id AS `{other}`")
+    path = str(tmp_path / "t")
+    declared = json.dumps(
+        [{"name": "p", "sql": f"SELECT `{one}`, sum(`{other}`) GROUP BY `{one}`"}]
+    )
+    given.write.format("projseg").option("projections", declared).mode("append").save(path)
+    given.write.parquet(str(tmp_path / "parquet"))
+    load(spark, path).createOrReplaceTempView("folded")
+    spark.read.parquet(str(tmp_path / "parquet")).createOrReplaceTempView("folded_parquet")
+    for query in (
+        f"SELECT `{one}`, `{other}` FROM folded WHERE `{other}` > 7 AND `{one}` = 1",
+        f"SELECT `{one}`, sum(`{other}`) AS s FROM folded GROUP BY `{one}`",
+        f"SELECT max(`{one}`), min(`{other}`), count(DISTINCT `{other}`) FROM folded",
+    ):
+        expected = spark.sql(query.replace("folded", "folded_parquet")).collect()
+        assert sorted(spark.sql(query).collect()) == sorted(expected)
+    sums = projseg.read(spark, path, aggregators=[f"sum(`{one}`) AS a", f"sum(`{other}`) AS b"])
+    assert sums.first()[:] == (19, 190)
+    load(spark, path).filter(f"`{one}` = 0").write.format("projseg").mode("append").save(path)
+    assert load(spark, path).count() == 27

@@ -27,6 +27,7 @@ from projseg.algebra.query.select_query import select_query
 from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptTableError, InvalidInputError, ProjsegError
 from projseg.reader.dimensions import TableDimension
+from projseg.segment_format.format_limits import name_key
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import stored_schema
@@ -195,8 +196,8 @@ def clustered(
     """
     with tables_stated(stated(definition.dimensions)):
         spec = from_definition(definition.text, stored_schema(properties).columns)
-        places = {named.name.casefold(): named for named in spec.grouping}
-        first = [places.pop(str(name).casefold(), None) for name in columns]
+        places = {name_key(named.name): named for named in spec.grouping}
+        first = [places.pop(name_key(str(name)), None) for name in columns]
         if None in first:
             raise bad_view(
                 f"cluster_by names '{columns[first.index(None)]}', which is none of the grouping "

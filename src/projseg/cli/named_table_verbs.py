@@ -17,6 +17,7 @@ from projseg.catalog.external.readings import TextForm
 from projseg.cli.output import Found, previewed
 from projseg.cli.shared_arguments import Args, IsPreview, OptionGroup, content_of
 from projseg.errors import InvalidInputError
+from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import normal_type
 
 if TYPE_CHECKING:
@@ -290,10 +291,10 @@ def insert(
 
 def _schema_of(sources: Sources, own: pa.Schema) -> pa.Schema:
     """Return the columns of files in the types of a table; others as they are found."""
-    types = {field.name.casefold(): field.type for field in own}
+    types = {name_key(field.name): field.type for field in own}
     fields = []
     for field in sources.schema:
-        found = types.get(field.name.casefold(), normal_type(field.type))
+        found = types.get(name_key(field.name), normal_type(field.type))
         fields.append((field.name, pa.string() if pa.types.is_null(found) else found))
     return pa.schema(fields)
 

@@ -19,6 +19,7 @@ from projseg.declarations import (
     schema_of,
 )
 from projseg.errors import InvalidInputError, ProjsegError, one_line
+from projseg.segment_format.format_limits import name_key
 from projseg.table_layer.column_changes import ColumnChanges, find_column
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import Change, ChangeColumns, CommitNote, SetProperties
@@ -41,9 +42,9 @@ def adding(properties: TableProperties, columns: Mapping[str, str | pa.DataType]
     InvalidInputError
         PROJSEG_COLUMN_EXISTS, PROJSEG_BAD_TYPE_NAME.
     """
-    known = {column.name.casefold(): column for column in properties.columns}
+    known = {name_key(column.name): column for column in properties.columns}
     for name in columns:
-        if (there := known.get(str(name).casefold())) is not None:
+        if (there := known.get(name_key(str(name)))) is not None:
             raise InvalidInputError(
                 "PROJSEG_COLUMN_EXISTS",
                 f"the table has column '{there.name}' as {there.type} already; choose another name "
