@@ -378,11 +378,11 @@ class NamedRows(Table):
         """
         known = self._named
 
-        def told() -> str:
+        def failure() -> str:
             name = known.full_name
             return f"version {self.version} of {name} is there; the catalog could not be told"
 
-        with only_logged(LOGGER, told):
+        with only_logged(LOGGER, failure):
             seen = seen_of(definition, self.properties)
             if self.is_unwritten:
                 return

@@ -42,11 +42,11 @@ def after_commit(
     """
     landed = snapshot
 
-    def told() -> str:
+    def failure() -> str:
         where = without_secrets(landed.storage.location)
         return f"version {landed.version} of {where} was committed; what follows a commit failed"
 
-    with only_logged(LOGGER, told):
+    with only_logged(LOGGER, failure):
         snapshot = _with_gathered_indexes(snapshot)
         if entries and is_auto_compacted(snapshot.properties.properties):
             # Imported here: most tables do not ask for it, and each task of a write would pay.

@@ -70,11 +70,11 @@ def refresh_after_commit(
 def keep_views(snapshot: Snapshot, note: CommitNote) -> Snapshot:
     """Return a table that was restored from before its first view, with its views."""
 
-    def told() -> str:
+    def failure() -> str:
         where = without_secrets(snapshot.storage.location)
         return f"version {snapshot.version} of {where} was restored, and views not set as used"
 
-    with only_logged(LOGGER, told):
+    with only_logged(LOGGER, failure):
         return with_store(snapshot, note)[0]
     return snapshot
 
@@ -110,7 +110,7 @@ def _refreshed(
 
 def _record(snapshot: Snapshot, view: ViewEntry, error: Exception, note: CommitNote) -> None:
     """Keep in a view why its refresh failed, unless it is known."""
-    code, message = _told(error)
+    code, message = _code_and_message(error)
     known, view_id = view.last_error, view.view_id
     if known is not None and known.code == code:
         return
@@ -124,7 +124,7 @@ def _record(snapshot: Snapshot, view: ViewEntry, error: Exception, note: CommitN
             write.commit(change, "refresh failed", note)
 
 
-def _told(error: Exception) -> tuple[str, str]:
+def _code_and_message(error: Exception) -> tuple[str, str]:
     """Return the code and the words of an error of any kind."""
     if isinstance(error, ProjsegError):
         return error.code, error.message
@@ -140,14 +140,14 @@ def _newest(snapshot: Snapshot, store: StoreVersion) -> StoreVersion:
 def _only_logged(snapshot: Snapshot, what: str) -> AbstractContextManager[None]:
     """Return a context in which the refresh of something may fail: it is logged."""
 
-    def told() -> str:
+    def failure() -> str:
         where = without_secrets(snapshot.storage.location)
         return (
             f"version {snapshot.version} of {where} was committed; the refresh of {what} failed, "
             "and answers come from segments until View.refresh, or the next commit, has done it"
         )
 
-    return only_logged(LOGGER, told)
+    return only_logged(LOGGER, failure)
 
 
 def mark_dimensions(fact: Snapshot, view: ViewEntry, note: CommitNote, *, is_gone: bool) -> None:
@@ -179,7 +179,7 @@ def mark_dimensions(fact: Snapshot, view: ViewEntry, note: CommitNote, *, is_gon
 
 
 def _telling(view: ViewEntry) -> AbstractContextManager[None]:
-    """Return a context in which a dimension of a view may fail to be told of it: it is logged."""
+    """Return a context in which a dimension of a view may not be marked: that is logged."""
     return only_logged(
         LOGGER,
         lambda: (

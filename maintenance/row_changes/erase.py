@@ -3,7 +3,7 @@
 The search has four parts. The filter is asked of every earlier version that is kept. Every file in
 every place where values may be (`PLACES`) is read, and its texts are compared with those of the
 erased rows. Bloom files must not speak of segments that are gone. What no one can tell, such as a
-file of another program in the table's folder, is told. A text that rows of the newest version still
+file of another program in the folder, is named. A text that rows of the newest version still
 have is not looked for elsewhere, as it tells nothing of the erased ones.
 """
 

@@ -40,7 +40,7 @@ def require_manifests(storage: Storage, file: SnapshotFile) -> None:
 
 
 def require_written(storage: Storage, change: Change, versions: Sequence[Snapshot]) -> None:
-    """Refuse to publish, or take back, a change whose files are gone.
+    """Refuse to publish, or undo, a change whose files are gone.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def require_written(storage: Storage, change: Change, versions: Sequence[Snapsho
 
 
 def restoring(version: Snapshot) -> Restore:
-    """Return the change that takes back what followed a version."""
+    """Return the change that undoes what followed a version."""
     return Restore(
         version.version,
         version.properties,

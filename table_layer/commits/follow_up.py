@@ -12,20 +12,20 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def only_logged(logger: logging.Logger, told: Callable[[], str]) -> Iterator[None]:
+def only_logged(logger: logging.Logger, failure: Callable[[], str]) -> Iterator[None]:
     """Log whatever is raised inside as a warning; an interruption by the user is raised as well.
 
     Parameters
     ----------
     logger : logging.Logger
         Who warns.
-    told : callable
+    failure : callable
         Returns what was committed and what failed, in a sentence that the error follows.
     """
     try:
         yield
     except Exception as error:  # noqa: BLE001
-        logger.warning("%s: %s", told(), str(error) or type(error).__name__)
+        logger.warning("%s: %s", failure(), str(error) or type(error).__name__)
     except BaseException as error:
-        logger.warning("%s: %s", told(), str(error) or type(error).__name__)
+        logger.warning("%s: %s", failure(), str(error) or type(error).__name__)
         raise
