@@ -7,6 +7,7 @@ import pytest
 import projseg
 from projseg.errors import CommitConflictError, EvaluationError, InvalidInputError
 from projseg.maintenance.row_changes import delete_and_update
+from projseg.spark_engine.replacement_requests import REPLACEMENTS
 from projseg.spark_engine.statement_requests import apply_column_changes, options_of
 from projseg.spark_engine.warehouse import Warehouse, set_properties
 
@@ -37,28 +38,60 @@ def refused(code, act):
 def test_a_staged_table_is_not_listed_before_it_is_published(warehouse):
     place = staged(warehouse, 1)
     assert warehouse.tables("here") == []
-    warehouse.publish(place, "here", "T", replace=False)
+    warehouse.publish(place, "here", "T")
     assert warehouse.tables("here") == ["T"]
     assert value_of(warehouse, "t") == [1]
     again = staged(warehouse, 2)
-    refused("PROJSEG_TABLE_EXISTS", lambda: warehouse.publish(again, "here", "t", replace=False))
+    refused("PROJSEG_TABLE_EXISTS", lambda: warehouse.publish(again, "here", "t"))
     assert value_of(warehouse, "t") == [1]
-    warehouse.publish(again, "HERE", "t", replace=True)
-    assert value_of(warehouse, "T") == [2]
-    warehouse.discard(staged(warehouse, 3))
-    assert [path.name for path in warehouse.namespace("here").iterdir()] == ["T"]
+    assert warehouse.tables("here") == ["T"]
+    warehouse.publish(again, "HERE", "u")
+    assert value_of(warehouse, "U") == [2]
+    assert {path.name for path in warehouse.namespace("here").iterdir()} == {"T", "u"}
+
+
+def replacing(warehouse, name, columns):
+    """Plan the replacement of a table; return the request that finishes or discards it."""
+    table = projseg.Table(warehouse.table("here", name))
+    request = {
+        "location": table.location,
+        "columns": columns,
+        "options": {},
+        "properties": {},
+        "keeps_all": True,
+        "replaces": True,
+        "base_version": table.version,
+    }
+    planned, _ = REPLACEMENTS["plan_replacement"](request)
+    return {**request, "plan": planned["plan"], "had_folder": planned["had_folder"]}
+
+
+def test_a_table_is_replaced_in_one_commit_of_its_own_log(warehouse):
+    warehouse.publish(staged(warehouse, 1), "here", "t")
+    request = replacing(warehouse, "T", [["y", "string"]])
+    assert value_of(warehouse, "t") == [1]
+    REPLACEMENTS["finish_replacement"](request)
+    table = projseg.Table(warehouse.table("here", "t"))
+    assert (table.version, table.schema.names, table.query().num_rows) == (1, ["y"], 0)
+    assert projseg.Table(table.location, version=0).query()["x"].to_pylist() == [1]
 
 
 def test_a_replacement_that_fails_leaves_the_table(warehouse):
-    warehouse.publish(staged(warehouse, 1), "here", "t", replace=True)
+    warehouse.publish(staged(warehouse, 1), "here", "t")
     missing = str(warehouse.staged("here"))
     with pytest.raises(OSError, match="No such file"):
-        warehouse.publish(missing, "here", "t", replace=True)
-    assert value_of(warehouse, "t") == [1]
+        warehouse.publish(missing, "here", "u")
+    assert warehouse.tables("here") == ["t"]
+    request = replacing(warehouse, "t", [["y", "string"]])
+    projseg.Table(request["location"]).append({"x": [2]})
+    with pytest.raises(CommitConflictError):
+        REPLACEMENTS["finish_replacement"](request)
+    REPLACEMENTS["discard_replacement"](request)
+    assert value_of(warehouse, "t") == [1, 2]
 
 
 def test_a_table_gets_another_name_and_only_its_case(warehouse):
-    warehouse.publish(staged(warehouse, 1), "here", "t", replace=False)
+    warehouse.publish(staged(warehouse, 1), "here", "t")
     warehouse.rename("here", "t", "here", "T")
     assert warehouse.tables("here") == ["T"]
     warehouse.rename("here", "t", "default", "u")
@@ -68,7 +101,7 @@ def test_a_table_gets_another_name_and_only_its_case(warehouse):
 
 
 def test_a_namespace_that_holds_tables_stays_unless_told(warehouse):
-    warehouse.publish(staged(warehouse, 1), "here", "t", replace=False)
+    warehouse.publish(staged(warehouse, 1), "here", "t")
     refused("PROJSEG_NAMESPACE_NOT_EMPTY", lambda: warehouse.drop_namespace("here", cascade=False))
     warehouse.drop_namespace("HERE", cascade=True)
     assert warehouse.namespaces() == ["default"]
@@ -76,7 +109,7 @@ def test_a_namespace_that_holds_tables_stays_unless_told(warehouse):
 
 
 def test_a_property_is_set_and_removed(warehouse):
-    warehouse.publish(staged(warehouse, 1), "here", "t", replace=False)
+    warehouse.publish(staged(warehouse, 1), "here", "t")
     table = projseg.Table(warehouse.table("here", "t"))
     set_properties(table, {"a": "1", "b": "2"})
     set_properties(table.refresh(), {"a": None, "absent": None})
