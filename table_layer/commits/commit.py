@@ -14,11 +14,17 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic
+from typing import Final, Generic, NoReturn
 
 from msgspec import UNSET, structs
 
-from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
+from projseg.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitStateUnknownError,
+    InvalidInputError,
+    StorageError,
+)
 from projseg.table_layer.commits.files_there import require_manifests, require_written, restoring
 from projseg.table_layer.commits.publish import (
     CommitLabel,
@@ -342,17 +348,27 @@ class _TableCommit(PendingCommit[Snapshot]):
             try:
                 require_written(self.storage, self.change, versions)
             except CommitError as error:
-                self._take_back(made)
                 lost = error
         if lost is not None:
-            raise lost
+            self._undo(made, lost)
         return made
 
-    def _take_back(self, made: Snapshot) -> None:
-        """Publish what was before a version whose files are gone."""
+    def _undo(self, made: Snapshot, lost: CommitError) -> NoReturn:
+        """Publish what was before a version whose files are gone, and raise why."""
         draft = rebase(restoring(self.current), made, ())
         label = replace(self.label, write_id=new_write_id(), operation="restore", txn=None)
-        publish(self.storage, next_file(draft, made, made, label, NewManifests([])))
+        undone: Snapshot | None = None
+        with suppress(OSError):
+            undone = publish(self.storage, next_file(draft, made, made, label, NewManifests([])))
+        if undone is not None:
+            raise lost
+        raise CommitStateUnknownError(
+            "PROJSEG_COMMIT_STATE_UNKNOWN",
+            f"version {made.version} of {self.storage.location} was committed with write id "
+            f"{self.label.write_id}, files of it are gone, and it could not be undone: another "
+            "commit followed, which may have replaced its rows, or the storage failed; look for "
+            "the rows in the table before retrying",
+        ) from lost
 
     def find_landed(self) -> Snapshot | None:
         """Return the version that this very commit has made already, if it has."""

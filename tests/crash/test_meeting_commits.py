@@ -6,7 +6,7 @@ import pytest
 from fault_storage import FaultStorage
 from small_tables import HOUR_US, HOURLY, files_of, new_table, new_write_id, put_segment
 
-from projseg.errors import CommitConflictError
+from projseg.errors import CommitConflictError, CommitStateUnknownError
 from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commits.commit import append, commit
 from projseg.table_layer.metadata.change import (
@@ -142,3 +142,33 @@ def test_two_commits_meet(tmp_path, kind, other_kind):
         assert later != is_conflict(kind, other_kind, removed, other_removed)
     assert at >= 5
     assert was_later == ({False, True} if added_entries(change) else {False})
+
+
+def test_rows_that_were_compacted_and_vacuumed_at_once_are_not_written_again(tmp_path):
+    outcomes = set()
+    for at in count(1):
+        storage, base = new_table(tmp_path / f"t{at}")
+        ids = new_write_id(), new_write_id()
+        entry = put_segment(storage, ids[0])
+        compacted = put_segment(storage, ids[1])
+
+        def compact_and_vacuum(storage=storage, entry=entry, compacted=compacted, ids=ids):
+            newest = open_snapshot(storage)
+            if files_of(newest):
+                change = Replace(frozenset({entry.file}), (compacted,))
+                commit(storage, newest, change, write_id=ids[1], operation="compact")
+                storage.delete(entry.file)
+
+        meeting = MeetingStorage(storage, at, compact_and_vacuum)
+        try:
+            append(meeting, base, [entry], write_id=ids[0])
+            outcome = "landed"
+        except CommitStateUnknownError:
+            outcome = "unknown"
+        outcomes.add(outcome)
+        assert files_of(open_snapshot(storage)) == [
+            (compacted if outcome == "unknown" else entry).file
+        ]
+        if meeting.count < at:
+            break
+    assert outcomes == {"landed", "unknown"}
