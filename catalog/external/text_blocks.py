@@ -16,6 +16,7 @@ from projseg.errors import InvalidInputError
 
 STDIN: Final = "-"
 BLOCK_BYTES: Final = 16 * 2**20  # types of columns are guessed from the first block
+_BLOCK_ITEMS_MAX: Final = 1 << 17  # tiny items take far more memory as objects than as text
 LINE_BYTES_MAX: Final = 16 * 2**20
 LINE_DEPTH_MAX: Final = 100
 
@@ -206,7 +207,7 @@ def array_blocks(path: str, pieces: Iterator[bytes], first: int) -> Iterator[Blo
         items.append(item)
         numbers.append(number)
         size += len(item)
-        if size >= BLOCK_BYTES:
+        if size >= BLOCK_BYTES or len(items) >= _BLOCK_ITEMS_MAX:
             yield Block(b"".join(items), 0, numbers)
             items, numbers, size = [], [], 0
     if items:
