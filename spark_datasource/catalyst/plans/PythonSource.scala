@@ -34,7 +34,7 @@ class PythonSource private (
   val schema: StructType = created.schema
 
   /** What each task reads; it is planned when the statement runs, and once. */
-  lazy val planned: PythonDataSourceReadInfo = ArrowRunner.planned(python, created, schema)
+  lazy val planned: PythonDataSourceReadInfo = OwnWords.of(ArrowRunner.planned(python, created, schema))
 
   def metrics: Array[CustomMetric] = python.createPythonMetrics()
 
@@ -98,32 +98,36 @@ private class ColumnarReads(
     throw new UnsupportedOperationException("projseg reads columns")
 
   override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] =
-    new PartitionReader[ColumnarBatch] {
-      // Spark's own are shared by all tasks of a process.
-      private val counts = PythonCustomMetric.pythonMetrics.map { case (name, one) => name -> new SQLMetric(one.metricType, -1) }
-      private val structs = {
-        val function: PythonFunction = python.createPythonFunction(read)
-        val runner = ArrowRunner(
-          Seq(ChainedPythonFunctions(Seq(function)) -> NamedExpression.newExprId.id), counts, artifacts, loggedSession)
-        val request = InternalRow(InternalRow(partition.asInstanceOf[PythonInputPartition].pickedPartition))
-        val context = TaskContext.get()
-        runner.compute(Iterator(Iterator.single(request)), context.partitionId(), context)
-      }
+    new SourceReader(new ColumnarReader(
+      python, read, width, artifacts, loggedSession, partition.asInstanceOf[PythonInputPartition].pickedPartition))
+}
 
-      override def next(): Boolean = structs.hasNext
+private class ColumnarReader(
+    python: UserDefinedPythonDataSource, read: Array[Byte], width: Int, artifacts: Option[String],
+    loggedSession: Option[String], partition: Array[Byte]) extends PartitionReader[ColumnarBatch] {
+  // Spark's own are shared by all tasks of a process.
+  private val counts = PythonCustomMetric.pythonMetrics.map { case (name, one) => name -> new SQLMetric(one.metricType, -1) }
+  private val structs = {
+    val function: PythonFunction = python.createPythonFunction(read)
+    val runner = ArrowRunner(
+      Seq(ChainedPythonFunctions(Seq(function)) -> NamedExpression.newExprId.id), counts, artifacts, loggedSession)
+    val context = TaskContext.get()
+    runner.compute(Iterator(Iterator.single(InternalRow(InternalRow(partition)))), context.partitionId(), context)
+  }
 
-      override def get(): ColumnarBatch = {
-        val batch = structs.next()
-        val struct = batch.column(0).asInstanceOf[ArrowColumnVector].getValueVector.asInstanceOf[StructVector]
-        val columns = Array.tabulate[ColumnVector](width)(index => new BorrowedColumn(struct.getVectorById(index)))
-        new ColumnarBatch(columns, batch.numRows())
-      }
+  override def next(): Boolean = structs.hasNext
 
-      override def close(): Unit = ()
+  override def get(): ColumnarBatch = {
+    val batch = structs.next()
+    val struct = batch.column(0).asInstanceOf[ArrowColumnVector].getValueVector.asInstanceOf[StructVector]
+    val columns = Array.tabulate[ColumnVector](width)(index => new BorrowedColumn(struct.getVectorById(index)))
+    new ColumnarBatch(columns, batch.numRows())
+  }
 
-      override def currentMetricsValues(): Array[CustomTaskMetric] =
-        python.createPythonTaskMetrics(counts.map { case (name, one) => name -> one.value })
-    }
+  override def close(): Unit = ()
+
+  override def currentMetricsValues(): Array[CustomTaskMetric] =
+    python.createPythonTaskMetrics(counts.map { case (name, one) => name -> one.value })
 }
 
 /** A column of a batch whose memory is the runner's, which reads the next batch into it. */
