@@ -197,7 +197,7 @@ class TableViews(WritableTable):
             If the store of views cannot be read. Of a damaged one, a view can only be dropped.
         """
         from projseg.errors import CorruptionError
-        from projseg.table.view_object import View
+        from projseg.table.view_object import View, damaged_view
         from projseg.views.view_store import unknown_view
 
         try:
@@ -206,7 +206,7 @@ class TableViews(WritableTable):
                 raise unknown_view(name, (), self.location)
             return View(self, store.view(name))
         except CorruptionError:
-            return View.damaged(self, name)
+            return damaged_view(self, name)
 
     def _definition(
         self,

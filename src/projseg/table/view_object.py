@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -51,13 +51,6 @@ class View:
         self._table = table
         self._id = view.view_id
         self._name = view.name
-
-    @classmethod
-    def damaged(cls, table: WritableTable, name: str) -> Self:
-        """Return a view of a store that cannot be read: all but `drop` says so."""
-        view = cls.__new__(cls)
-        view._table, view._id, view._name = table, "", name
-        return view
 
     def __repr__(self) -> str:
         return f"<View '{self._name}' of {self._table!r}>"
@@ -345,3 +338,10 @@ class View:
             One for each fault found; empty if there is none.
         """
         return verify_views(self._table.snapshot, self._known_store(), self._entry(), deep=deep)
+
+
+def damaged_view(table: WritableTable, name: str) -> View:
+    """Return a view of a store that cannot be read: all but `drop` says so."""
+    view = View.__new__(View)
+    view._table, view._id, view._name = table, "", name
+    return view
