@@ -6,6 +6,7 @@ from pathlib import Path
 from forged_tables import sealed
 
 from projseg.memory.cache import KEPT
+from projseg.table_layer.storage.paths import new_write_id
 
 
 def newest_version_of(folder):
@@ -14,7 +15,10 @@ def newest_version_of(folder):
 
 
 def forge_views(table_location, change):
-    """Let `change` edit each view of a table's store as JSON has it, and seal its lists again."""
+    """Let `change` edit each view of a table's store as JSON has it, and seal its lists again.
+
+    The version has another write id, by which processes that keep views read them anew.
+    """
     store = Path(table_location) / "views"
     version = newest_version_of(store)
     document = json.loads(version.read_bytes())
@@ -26,5 +30,6 @@ def forge_views(table_location, change):
         payload = sealed(listed)
         path.write_bytes(payload)
         reference[1:3] = len(payload), payload[13:45].decode()
+    document["write_id"] = new_write_id()
     version.write_bytes(sealed(document))
     KEPT.clear()
