@@ -27,7 +27,7 @@ import org.apache.arrow.vector.complex.StructVector
  * @param pin what table the path had when the statement was analysed, and which version of it was the newest
  */
 class PythonSource private (
-    session: SparkSession, val options: Map[String, String], val pin: Option[String], val python: UserDefinedPythonDataSource) {
+    val options: Map[String, String], val pin: Option[String], val python: UserDefinedPythonDataSource) {
   private val created =
     python.createDataSourceInPython("projseg", new CaseInsensitiveStringMap(options.asJava), None)
 
@@ -57,7 +57,7 @@ object PythonSource {
 
   /** The source of these options. A pinned version never changes, so what was planned for it is planned once for a statement. */
   def of(session: SparkSession, options: Map[String, String], pin: Option[String]): PythonSource = {
-    def made = new PythonSource(session, options, pin, session.sessionState.dataSourceManager.lookupDataSource("projseg"))
+    def made = new PythonSource(options, pin, session.sessionState.dataSourceManager.lookupDataSource("projseg"))
     pin.fold(made) { of =>
       val key = (session, options, of)
       val now = System.nanoTime()

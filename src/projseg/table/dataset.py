@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from msgspec.structs import replace
 
+from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.query.binding import bind_query, rows_where
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.declared_columns import over_stored
@@ -189,24 +190,19 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
                 )
         return names
 
-    def _rows(self, names: Sequence[str], condition: Any) -> QuerySpec:
-        return self._bound(Query(), names, condition)
-
-    def _bound(self, asked: Query, names: Sequence[str], condition: Any) -> QuerySpec:
+    def _rows(self, names: Sequence[str], condition: Expression | None) -> QuerySpec:
         """Return a query of the rows for which a condition is true, bound to stored columns."""
         properties, declared = self._version.properties, self._version._declared
-        stored, time_column = properties.schema, properties.time_column
-        schema = self.schema
+        time_column, asked = properties.time_column, Query()
         named_time = time_column if declared is None else declared.name_of(time_column)
-        query = bind_query(schema, named_time, asked)
-        if query.is_row_scan:
-            wanted = names or [_narrowest(schema)]
-            by_name = {one.name: one for one in query.columns}
-            query = replace(query, columns=tuple(by_name[name] for name in dict.fromkeys(wanted)))
-        query = rows_where(query, condition, schema, None)
-        return (
-            query if declared is None else over_stored(query, declared, stored, time_column, asked)
-        )
+        query = bind_query(self.schema, named_time, asked)
+        by_name = {one.name: one for one in query.columns}
+        wanted = dict.fromkeys(names or [_narrowest(self.schema)])
+        query = replace(query, columns=tuple(by_name[name] for name in wanted))
+        query = rows_where(query, condition, self.schema, None)
+        if declared is None:
+            return query
+        return over_stored(query, declared, properties.schema, time_column, asked)
 
     def _batches(self, query: QuerySpec, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         plan = self._version._planned(query)
