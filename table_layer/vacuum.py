@@ -48,6 +48,8 @@ SAFE_RETENTION_HOURS: Final = 24
 """A day: longer than a write from its first file to its commit, and than a query, should take."""
 
 _HOUR_US: Final = 3_600_000_000
+_TICK_US: Final = 10_000
+"""The longest tick of a file system's clock, which dates files by its last one."""
 _SECOND_US: Final = 1_000_000
 """The tick of stores that tell no parts of a second."""
 _NEVER_US: Final = 2**63 - 1
@@ -192,7 +194,10 @@ def _earlier_now_us(storage: Storage) -> int:
     except StorageError:
         found = list(storage.list_names(METADATA_PREFIX))
     # What was written within the same tick of its clock was written before.
-    times = [one.modified_us + (1 if one.modified_us % _SECOND_US else _SECOND_US) for one in found]
+    times = [
+        one.modified_us + (_TICK_US if one.modified_us % _SECOND_US else _SECOND_US)
+        for one in found
+    ]
     return min(now_us(), max(times, default=now_us()))
 
 

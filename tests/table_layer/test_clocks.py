@@ -83,3 +83,24 @@ def test_a_vacuum_keeps_what_was_current_within_its_retention(
                 with pytest.raises(InvalidInputError, match="PROJSEG_UNKNOWN_VERSION"):
                     projseg.Table(location, version)
         assert projseg.Table(location).verify(deep=True) == []
+
+
+@pytest.mark.parametrize("tick_us", [1_000, 4_000, 10_000])
+def test_a_version_replaced_within_a_tick_of_the_disks_clock_was_replaced_before(
+    tmp_path, monkeypatch, tick_us
+):
+    set_clock(monkeypatch, START_US + 2 * tick_us - 2)
+    table = projseg.Table.create(str(tmp_path / "t"), {"n": "int"}, data={"n": [0]})
+    table.tag("one")
+    table.drop_tag("one")
+    set_clock(monkeypatch, START_US + 2 * tick_us - 1)
+    write = vacuum.create_unique
+
+    def dated_by_the_last_tick(storage, name, content):
+        write(storage, name, content)
+        os.utime(tmp_path / "t" / name, ns=((START_US + tick_us) * 1000,) * 2)
+
+    monkeypatch.setattr(vacuum, "create_unique", dated_by_the_last_tick)
+    date_new_files(tmp_path, set(), START_US + tick_us)
+    done = table.vacuum(0, dry_run=False, force=True)
+    assert done.versions == 2
