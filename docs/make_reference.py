@@ -6,14 +6,17 @@ from pathlib import Path
 from api_reference import api_parts
 from command_reference import command_parts
 from function_reference import function_parts
-from regions import code, filled, table
+from regions import cell, code, filled, table
 from rest_reference import rest_page
 
 from projseg import errors
+from projseg.algebra.query.context import STEERING, Steering
 from projseg.errors import CODES
 from projseg.spark_datasource.option_table import OF_STREAMS, OPTIONS
+from projseg.table_layer.metadata_tables import METADATA_TABLES
 
 HERE = Path(__file__).parent
+STEERED = [one for one in STEERING.values() if one.about]
 
 
 def error_parts() -> dict[str, str]:
@@ -24,14 +27,31 @@ def error_parts() -> dict[str, str]:
 
 
 def option_parts() -> dict[str, str]:
-    """Return the part of the option reference."""
+    """Return the parts of the option reference."""
     head = ("option", "takes", "read", "write", "stream", "meaning")
     rows = []
     for one in OPTIONS:
         marks = (one.is_for_read, one.is_for_write, one.name in OF_STREAMS)
         crosses = ("x" if mark else "" for mark in marks)
         rows.append((code(one.name), one.kind.value, *crosses, one.meaning))
-    return {"options": table(head, rows)}
+    return {
+        "options": table(head, rows),
+        "steering": table(("option", "setting", "hint", "meaning"), map(_steering_cells, STEERED)),
+        "metadata-tables": table(
+            ("name", "rows", "columns"),
+            (
+                (code(name), cell(one.meaning), cell(", ".join(map(code, one.schema.names))))
+                for name, one in METADATA_TABLES.items()
+            ),
+        ),
+    }
+
+
+def _steering_cells(steering: Steering) -> tuple[str, ...]:
+    setting = code(f"spark.projseg.{steering.setting or steering.key}")
+    value = {"flag": "", "text": "(...)"}
+    hint = f"/*+ {steering.hint}{value[steering.form.takes]} */" if steering.hint else ""
+    return code(steering.key), setting, code(hint) if hint else "", cell(steering.meaning)
 
 
 PARTS = {

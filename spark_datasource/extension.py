@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from projseg.errors import MissingPackageError, ProjsegError
 from projseg.kernels.runtime.cache_folder import cache_folder
+from projseg.spark_datasource.shared_lists import shared_lists
 
 EXTENSIONS: Final = "org.apache.spark.sql.projseg.ProjsegExtensions"
 DAEMON: Final = "projseg.spark_datasource.daemon"
@@ -146,13 +147,14 @@ def _sources() -> dict[str, str]:
     return {name: named[name].read_text("utf-8") for name in sorted(named)}
 
 
-def _characters() -> str:
-    """Return the table of characters, by which Spark splits texts as the engine does."""
-    return (files("projseg.segment_format") / "indexes" / "characters.json").read_text("utf-8")
+def _resources() -> dict[str, str]:
+    """Return what the classes read: the lists of records, and the table of characters."""
+    characters = files("projseg.segment_format") / "indexes" / "characters.json"
+    return {"characters.json": characters.read_text("utf-8"), "lists.json": shared_lists()}
 
 
 def _source_hash() -> str:
-    return hashlib.sha256(repr((_sources(), _characters(), _SOURCE)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((_sources(), _resources(), _SOURCE)).encode()).hexdigest()[:16]
 
 
 def _compile(work: Path) -> None:
@@ -192,9 +194,9 @@ def _pack(classes: Path, jar: Path) -> None:
         for path in sorted(classes.rglob("*.class")):
             packed.write(path, path.relative_to(classes))
         packed.writestr(f"META-INF/services/{_SERVICE}", _SOURCE)
-        packed.writestr(
-            f"{EXTENSIONS.rpartition('.')[0].replace('.', '/')}/characters.json", _characters()
-        )
+        package = EXTENSIONS.rpartition(".")[0].replace(".", "/")
+        for name, content in _resources().items():
+            packed.writestr(f"{package}/{name}", content)
 
 
 def query_log(spark: SparkSession) -> DataFrame:

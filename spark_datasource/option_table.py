@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from projseg.algebra.query.context import HINTS, STEERING
 
 WORK_OPTION: Final = "projseg.work"
 """What the extension sets for a read whose tasks write segments."""
@@ -23,6 +26,8 @@ TABLE_PROPERTIES: Final = "projseg.properties"
 """What the extension sets for a write that may make the table of a catalog's entry."""
 EXTERNAL_FILES: Final = "projseg.external"
 """What the extension sets for a read of files from outside."""
+HINT_PREFIX: Final = "projseg.hint."
+"""Before the option, in lower case, by which the extension says a hint."""
 # Beside these that the version it names is pinned, and what hints say.
 ADDED_BY_EXTENSION: Final = frozenset(
     {
@@ -35,9 +40,7 @@ ADDED_BY_EXTENSION: Final = frozenset(
         WRITE_PLAN,
         TABLE_PROPERTIES,
         EXTERNAL_FILES,
-        "projseg.hint.useprojection",
-        "projseg.hint.forceprojections",
-        "projseg.hint.noprojections",
+        *(f"{HINT_PREFIX}{one.key.lower()}" for one in HINTS.values()),
     }
 )
 
@@ -82,6 +85,15 @@ def _write(name: str, kind: OptionKind, meaning: str) -> Option:
 
 def _both(name: str, kind: OptionKind, meaning: str) -> Option:
     return Option(name, kind, is_for_read=True, is_for_write=True, meaning=meaning)
+
+
+def _steering() -> Iterator[Option]:
+    """Yield the steering options; a write has times to read in a zone, too."""
+    for one in STEERING.values():
+        if one.is_option:
+            kind = OptionKind[one.form.takes.upper()]
+            is_for_write = one.key == "timezone"
+            yield Option(one.key, kind, True, is_for_write, one.meaning)
 
 
 STREAM_OPTIONS: Final[tuple[Option, ...]] = (
@@ -163,39 +175,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         OptionKind.LIST,
         "Columns or expressions of a row scan; all columns if left out.",
     ),
-    _read(
-        "useProjection",
-        OptionKind.TEXT,
-        "The only projection that may serve; an error where it does not fit.",
-    ),
-    _read("forceProjections", OptionKind.FLAG, "An error where no projection fits."),
-    _read("noProjections", OptionKind.FLAG, "Base rows only; wins over the other flags."),
-    _read("excludeProjections", OptionKind.LIST, "Projections that must not serve."),
-    _read(
-        "useView",
-        OptionKind.TEXT,
-        "The only view that may serve groups; an error where it does not fit.",
-    ),
-    _read("forceViews", OptionKind.FLAG, "An error where no view stands for all segments."),
-    _read("noViews", OptionKind.FLAG, "Answer groups from no view."),
-    _read("excludeViews", OptionKind.LIST, "Views that must not serve."),
-    _read(
-        "maxStaleness",
-        OptionKind.TEXT,
-        "How old groups in plain SQL may be, `15 minutes`, if a view answers; now if left out.",
-    ),
-    _read("noIndexes", OptionKind.FLAG, "Leave out no segment by an index."),
-    _read("excludeIndexes", OptionKind.LIST, "Indexes that must not be asked."),
-    _both(
-        "timezone",
-        OptionKind.TEXT,
-        "Time zone of time functions and of times without one; the session's if left out.",
-    ),
-    _read(
-        "threads",
-        OptionKind.INTEGER,
-        "Threads of one task; one a processor if left out.",
-    ),
+    *_steering(),
     _read(
         "parallelism",
         OptionKind.INTEGER,
@@ -224,7 +204,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _read(
         "metadataTable",
         OptionKind.TEXT,
-        "`segments`, `projections`, `projectionStats`, `indexes`, `columns` or `history`.",
+        "The rows of a metadata table, in place of the table's; they are listed below.",
     ),
     _read(
         "explain",

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.spark_datasource.option_table import ADDED_BY_EXTENSION, OPTIONS
+from projseg.spark_datasource.option_table import ADDED_BY_EXTENSION, OPTIONS, OptionKind
 from projseg.table_layer.storage.store_location import StorageOptions
 
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
@@ -134,6 +134,16 @@ class Options:
             return int(text.strip().replace("_", ""))
         except ValueError:
             raise bad_value(name, text, "a whole number") from None
+
+    def value(self, name: str) -> object:
+        """Return an option as its kind is read."""
+        read = {
+            OptionKind.TEXT: self.text,
+            OptionKind.LIST: self.list,
+            OptionKind.FLAG: self.flag,
+            OptionKind.INTEGER: self.integer,
+        }
+        return read[_BY_FOLDED_NAME[name.lower()].kind](name)
 
     def list(self, name: str) -> tuple[str, ...] | None:
         """Return a list of SQL texts, or None where it was not given."""

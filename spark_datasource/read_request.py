@@ -10,23 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from projseg.algebra.query.context import STEERING
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.option_table import OF_STREAMS, STREAM_NAMES
 from projseg.spark_datasource.options import Options, bad_value, parse_choice, read_location
 from projseg.table_layer.metadata.versions_and_tags import holds_table
+from projseg.table_layer.metadata_tables import METADATA_TABLES
 from projseg.table_layer.storage.locate_storage import is_uri, open_storage
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions
 
-METADATA_TABLES: Final = (
-    "segments",
-    "projections",
-    "projectionStats",
-    "indexes",
-    "columns",
-    "history",
-)
 _AGGREGATIONS: Final = ("final", "partial")
 # Options that a read of a metadata table has a use for.
 _OF_METADATA: Final = frozenset(
@@ -116,7 +110,7 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
     options = Options(given)
     options.require_readable()
     location, metadata_table = _split_suffix(read_location(options))
-    asked_table = options.choice("metadataTable", METADATA_TABLES)
+    asked_table = options.choice("metadataTable", tuple(METADATA_TABLES))
     if asked_table and metadata_table not in (None, asked_table):
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
@@ -146,7 +140,7 @@ def _split_suffix(location: str) -> tuple[str, str | None]:
     base, mark, suffix = location.rpartition("#")
     if not mark or (not is_uri(location) and holds_table(location)):
         return location, None
-    return base, parse_choice("metadataTable", suffix, METADATA_TABLES)
+    return base, parse_choice("metadataTable", suffix, tuple(METADATA_TABLES))
 
 
 def _count(options: Options, name: str) -> int | None:
@@ -169,21 +163,7 @@ def _query(options: Options) -> Query:
         interval=options.text("interval"),
         columns=options.list("columns"),
         aggregation=options.choice("aggregation", _AGGREGATIONS) or "final",
-        context={
-            "useProjection": options.text("useProjection"),
-            "forceProjections": options.flag("forceProjections"),
-            "noProjections": options.flag("noProjections"),
-            "excludeProjections": options.list("excludeProjections"),
-            "useView": options.text("useView"),
-            "forceViews": options.flag("forceViews"),
-            "noViews": options.flag("noViews"),
-            "excludeViews": options.list("excludeViews"),
-            "maxStaleness": options.text("maxStaleness"),
-            "noIndexes": options.flag("noIndexes"),
-            "excludeIndexes": options.list("excludeIndexes"),
-            "timezone": options.text("timezone"),
-            "threads": options.integer("threads"),
-        },
+        context={one.key: options.value(one.key) for one in STEERING.values() if one.is_option},
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -22,31 +21,16 @@ from projseg.segment_format.format_limits import name_key
 from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import depends_on_zone, spark_schema, zone_missing
-from projseg.table_layer import metadata_tables
 from projseg.table_layer.commits.open_version import (
     INSTANT_FORM,
     instant_us,
     open_as_of,
     version_at,
 )
-from projseg.table_layer.coverage import indexes, projection_stats
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata_tables import METADATA_TABLES
 from projseg.table_layer.storage.storage_contract import Storage
-
-_ROWS: Final[dict[str, Callable[[Snapshot], pa.Table]]] = {
-    "segments": metadata_tables.segments,
-    "projections": metadata_tables.projections,
-    "projectionStats": projection_stats,
-    "indexes": indexes,
-    "columns": metadata_tables.columns,
-    "history": lambda snapshot: metadata_tables.history(snapshot.storage),
-}
-
-
-def _metadata_rows(snapshot: Snapshot, name: str) -> pa.Table:
-    """Return the rows of one metadata table."""
-    return _ROWS[name](snapshot)
 
 
 class Scan:
@@ -141,7 +125,7 @@ class Scan:
     def description_rows(self) -> pa.Table | None:
         """Return rows that describe the table or the plan, or None if the request is a query."""
         if self.request.metadata_table is not None:
-            return _metadata_rows(self.snapshot, self.request.metadata_table)
+            return METADATA_TABLES[self.request.metadata_table].rows(self.snapshot)
         if self.request.is_explain:
             # Imported here: explanations draw on a library that no other request needs.
             from projseg.explain import explain_plan
@@ -154,7 +138,7 @@ class Scan:
     def answer_schema(self) -> pa.Schema:
         """The columns of the answer."""
         if self.request.metadata_table is not None:
-            return _metadata_rows(self.snapshot, self.request.metadata_table).schema
+            return METADATA_TABLES[self.request.metadata_table].rows(self.snapshot).schema
         output = self.query.output_schema
         if not self.request.is_explain:
             return output

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError
 from projseg.segment_format.logical_types import normal_type, type_name
+from projseg.spark_datasource.shared_lists import ddl_of
 from projseg.spark_engine.replies import Reply, arrow_stream
+from projseg.table_layer.metadata_tables import METADATA_TABLES
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
@@ -86,25 +88,10 @@ def metadata_of(table: CatalogTable, request: Mapping[str, Any]) -> Reply:
     table : CatalogTable
         Of one that was never written: no rows.
     request : mapping
-        With `kind`: `segments`, `projections`, `history` or `columns`.
+        With `kind`, its name.
     """
-    reads = {
-        "segments": table.segments,
-        "projections": table.projections,
-        "history": table.history,
-        "columns": table.columns,
-    }
-    rows = reads[request["kind"]]()
-    columns = ", ".join(f"`{field.name}` {_ddl(field.type)}" for field in rows.schema)
-    return {"result": columns}, arrow_stream(rows)
-
-
-def _ddl(type_: pa.DataType) -> str:
-    if pa.types.is_map(type_):
-        return f"map<{_ddl(type_.key_type)},{_ddl(type_.item_type)}>"
-    if pa.types.is_list(type_):
-        return f"array<{_ddl(type_.value_type)}>"
-    return type_name(normal_type(type_))
+    rows = METADATA_TABLES[request["kind"]].rows(table.snapshot)
+    return {"result": ddl_of(rows.schema)}, arrow_stream(rows)
 
 
 def view_names() -> list[str]:

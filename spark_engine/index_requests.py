@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
 _FILTERS: Final = pa.schema([*VERSION, ("filters", pa.int64())])
 _CREATED: Final = pa.schema([*_FILTERS, ("ignored", pa.string())])
-_SHOWN: Final = [
-    *("name", "kind", "column", "fpp", "postings", "build", "segments", "covered", "skipped"),
-    *("failed", "keys", "bloom_bytes", "postings_bytes", "files", "status"),
-]
-
 _OF_CARBONDATA: Final = {"bloomfilter": "bloom", "lucene": "token"}
 _COLUMNS: Final = ("index_columns", "bloom_column", "text_column")
 _IGNORED: Final = ("bloom_size", "bloom_compress", "flush_cache", "split_blocklet")
@@ -129,12 +124,6 @@ def _built(table: Table, request: Mapping[str, Any], run_job: RunJob | None) -> 
     return snapshot.version, made
 
 
-def _indexes(request: Mapping[str, Any]) -> Reply:
-    """Reply with a table's indexes, a row for each column."""
-    found = table_of(request).indexes().select(_SHOWN)
-    return rows(found.to_pylist(), found.schema)
-
-
 def _index(request: Mapping[str, Any]) -> Reply:
     """Reply with an index's properties, those of each of its columns."""
     table = table_of(request)
@@ -160,6 +149,5 @@ INDEX_BUILDS: Final[dict[str, Callable[[Mapping[str, Any], RunJob | None], Reply
 }
 INDEXES: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "drop_index": _drop_index,
-    "indexes": _indexes,
     "index": _index,
 }

@@ -46,6 +46,7 @@ from projseg.table_layer.metadata.table_properties import (
     TableProperties,
 )
 from projseg.table_layer.metadata.versions_and_tags import holds_table, latest_version
+from projseg.table_layer.metadata_tables import METADATA_TABLES, MetadataTable
 from projseg.table_layer.renamed_columns import declared_spec
 from projseg.table_layer.storage.locate_storage import open_storage
 
@@ -56,14 +57,6 @@ if TYPE_CHECKING:
 
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 _COUNTS: Final = [("rows", pa.int64()), ("bytes", pa.int64())]
-_PROJECTIONS: Final = (
-    "name", "group_by", "aggregators", "filter", "segments", "segments_missing", "rows", "bytes",
-)  # fmt: skip
-_SEGMENTS: Final = ("segment", "min_time", "max_time", "rows", "bytes", "projections")
-_VERSIONS: Final = (
-    "version", "timestamp", "userName", "operation", "operationParameters", "operationMetrics",
-    "engineInfo", "userMetadata", "readVersion", "isBlindAppend", "rows", "bytes",
-)  # fmt: skip
 _COMMIT: Final = pa.schema([*VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
 _AFFECTED_ROWS: Final = "num_affected_rows"
 _AFFECTED: Final = pa.schema([(_AFFECTED_ROWS, pa.int64())])
@@ -73,11 +66,6 @@ _MERGED: Final = pa.schema(
 )
 _OPTIONS: Final = pa.schema([("name", pa.string()), ("text", pa.string())])
 _FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
-
-
-def _projections(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's declared projections."""
-    return shown(table_of(request).projections(), _PROJECTIONS)
 
 
 def _projection(request: Mapping[str, Any]) -> Reply:
@@ -93,14 +81,9 @@ def _projection(request: Mapping[str, Any]) -> Reply:
     return rows(properties_of(found[name]), PROPERTIES)
 
 
-def _segments(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's segments."""
-    return shown(table_of(request).segments(), _SEGMENTS)
-
-
-def _history(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's versions, newest first."""
-    return shown(table_of(request).history(), _VERSIONS)
+def _metadata(table: MetadataTable) -> Callable[[Mapping[str, Any]], Reply]:
+    """Return the statement that shows a metadata table."""
+    return lambda request: shown(table.rows(table_of(request).snapshot), table.shown)
 
 
 def _add_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
@@ -358,10 +341,8 @@ def _rewritten(made: tuple[Snapshot, Sequence[SegmentEntry]]) -> Reply:
 
 
 STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
-    "projections": _projections,
+    **{name: _metadata(table) for name, table in METADATA_TABLES.items() if table.shown},
     "projection": _projection,
-    "segments": _segments,
-    "history": _history,
     "drop_projection": _drop_projection,
     "delete": _delete,
     "changed": _changed,

@@ -29,7 +29,7 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 FAILED: Final = "failed: "
 _SLOT_BYTES: Final = 400
-_INDEX_SCHEMA: Final = pa.schema(
+INDEX_SCHEMA: Final = pa.schema(
     [
         ("name", pa.string()),
         ("kind", pa.string()),
@@ -51,7 +51,7 @@ _INDEX_SCHEMA: Final = pa.schema(
 
 _Span = tuple[int, int]
 
-_PROJECTION_SCHEMA: Final = pa.schema(
+PROJECTION_SCHEMA: Final = pa.schema(
     [
         ("projection", pa.string()),
         ("definition_hash", pa.string()),
@@ -161,7 +161,7 @@ def postings_lacking(
 def indexes(snapshot: Snapshot) -> pa.Table:
     """Return one row for each column of each index; see `Table.indexes`."""
     rows = [row for index in snapshot.properties.declared_indexes for row in _rows(snapshot, index)]
-    return pa.Table.from_pylist(rows, _INDEX_SCHEMA)
+    return pa.Table.from_pylist(rows, INDEX_SCHEMA)
 
 
 def _rows(snapshot: Snapshot, index: DeclaredIndex) -> Iterator[dict[str, Any]]:
@@ -241,7 +241,7 @@ def projection_stats(snapshot: Snapshot) -> pa.Table:
         for tally in tallies:
             tally.add(entry, now)
     return pa.Table.from_pylist(
-        [tally.row(snapshot.row_count) for tally in tallies], _PROJECTION_SCHEMA
+        [tally.row(snapshot.row_count) for tally in tallies], PROJECTION_SCHEMA
     )
 
 

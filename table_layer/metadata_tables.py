@@ -1,23 +1,22 @@
-"""A table's metadata as rows: segments, projections, columns, history.
+"""A table's metadata as rows: a record for each metadata table, from which every door derives.
 
-How far each projection is built is in `coverage`.
+The rows of `indexes` and `projectionStats` are counted in `coverage`.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from projseg.segment_format.logical_types import TIMESTAMP
+from projseg.table_layer import coverage
 from projseg.table_layer.metadata.snapshot import Snapshot, kept_versions
 from projseg.table_layer.metadata.table_schema import named_schema
-from projseg.table_layer.renamed_columns import declared_spec
-from projseg.table_layer.still_stored import as_table, in_earlier_versions, in_own_segments
-from projseg.table_layer.storage.storage_contract import Storage
 
 _HISTORY = pa.schema(
     [
@@ -78,12 +77,9 @@ _COLUMNS = pa.schema(
 )
 
 
-def history(storage: Storage) -> pa.Table:
-    """Return one row per kept version, newest first.
-
-    What the commits of earlier releases did not say of themselves is null.
-    """
-    rows = [_commit_row(snapshot) for snapshot in kept_versions(storage)]
+def _history(snapshot: Snapshot) -> pa.Table:
+    """Return one row per kept version; facts that earlier releases did not record are null."""
+    rows = [_commit_row(kept) for kept in kept_versions(snapshot.storage)]
     return pa.Table.from_pylist(rows, _HISTORY)
 
 
@@ -124,6 +120,9 @@ _DETAIL_VERSIONS_MAX: Final = 100
 
 def detail(snapshot: Snapshot) -> dict[str, Any]:
     """Return the table's declaration and its totals."""
+    # Imported here, as in `_projections`: Spark's look-up of formats imports this module.
+    from projseg.table_layer.still_stored import as_table, in_earlier_versions, in_own_segments
+
     own = in_own_segments(snapshot)
     oldest = max(snapshot.kept_from, snapshot.version - _DETAIL_VERSIONS_MAX)
     earlier = in_earlier_versions(snapshot, oldest, "vacuum removes what was replaced long ago")
@@ -147,7 +146,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def segments(snapshot: Snapshot) -> pa.Table:
+def _segments(snapshot: Snapshot) -> pa.Table:
     """Return one row per segment, ordered by time."""
     rows = [
         {
@@ -167,8 +166,10 @@ def segments(snapshot: Snapshot) -> pa.Table:
     return pa.Table.from_pylist(rows, _SEGMENTS)
 
 
-def projections(snapshot: Snapshot) -> pa.Table:
+def _projections(snapshot: Snapshot) -> pa.Table:
     """Return one row per declared projection, with the number of segments that hold it."""
+    from projseg.table_layer.renamed_columns import declared_spec
+
     segment_count: Counter[str] = Counter()
     row_count: Counter[str] = Counter()
     byte_count: Counter[str] = Counter()
@@ -205,7 +206,7 @@ def _outputs(content: Mapping[str, Any], key: str) -> list[str] | None:
     return None if outputs is None else [f"{sql} AS {name}" for name, sql in outputs]
 
 
-def columns(snapshot: Snapshot) -> pa.Table:
+def _columns(snapshot: Snapshot) -> pa.Table:
     """Return one row per column, with its bytes and nulls over all segments."""
     byte_count: Counter[str] = Counter()
     null_count: Counter[str] = Counter()
@@ -227,3 +228,81 @@ def columns(snapshot: Snapshot) -> pa.Table:
         for column in snapshot.properties.columns
     ]
     return pa.Table.from_pylist(rows, _COLUMNS)
+
+
+class MetadataTable(msgspec.Struct, frozen=True):
+    """A metadata table, and the doors that offer it.
+
+    Parameters
+    ----------
+    rows : function of a version
+        Its rows.
+    schema : pa.Schema
+        Their columns.
+    meaning : str
+        What they are, as a verb of the shell says it after "List".
+    doors : tuple of str
+        Where it is read besides the method of `Table` and the option `metadataTable`: `t.name` of a
+        catalog in Spark, `SHOW` of projseg's SQL, and a verb of the `shell`.
+    shown : tuple of str
+        The columns that Spark's statement about it shows; empty: there is no such statement.
+    is_of_versions : bool
+        Whether it is the same at every version, so that none can be chosen.
+    """
+
+    rows: Callable[[Snapshot], pa.Table]
+    schema: pa.Schema
+    meaning: str
+    doors: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    is_of_versions: bool = False
+
+
+METADATA_TABLES: Final[dict[str, MetadataTable]] = {
+    "segments": MetadataTable(
+        _segments,
+        _SEGMENTS,
+        "a table's segments: file, interval, rows, bytes.",
+        ("t.name", "SHOW", "shell"),
+        ("segment", "min_time", "max_time", "rows", "bytes", "projections"),
+    ),
+    "projections": MetadataTable(
+        _projections,
+        _PROJECTIONS,
+        "a table's projections and how many segments hold each.",
+        ("t.name", "SHOW", "shell"),
+        (
+            *("name", "group_by", "aggregators", "filter"),
+            *("segments", "segments_missing", "rows", "bytes"),
+        ),
+    ),
+    "projectionStats": MetadataTable(
+        coverage.projection_stats,
+        coverage.PROJECTION_SCHEMA,
+        "where each projection is built, and where not and why.",
+    ),
+    "indexes": MetadataTable(
+        coverage.indexes,
+        coverage.INDEX_SCHEMA,
+        "a table's indexes and how many segments each covers.",
+        ("shell",),
+        tuple(coverage.INDEX_SCHEMA.names),
+    ),
+    "columns": MetadataTable(
+        _columns, _COLUMNS, "a table's columns with their bytes and nulls.", ("t.name",)
+    ),
+    "history": MetadataTable(
+        _history,
+        _HISTORY,
+        "the commits of a table, newest first.",
+        ("t.name", "shell"),
+        tuple(name for name in _HISTORY.names if name not in ("metrics", "write_id")),
+        is_of_versions=True,
+    ),
+}
+"""By the names that option `metadataTable` takes; methods of `Table` are in snake case."""
+
+
+def offered_by(door: str) -> tuple[str, ...]:
+    """Return the names of the metadata tables that a door offers."""
+    return tuple(name for name, table in METADATA_TABLES.items() if door in table.doors)

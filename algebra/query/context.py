@@ -1,11 +1,10 @@
-"""The query context: flags that steer how a query is run."""
+"""The query context: options that steer how a query is run, each a field that says all of it."""
 
-from __future__ import annotations
-
+# Annotations are read at import, so they are no texts here.
 import re
 from collections.abc import Callable, Mapping
 from threading import TIMEOUT_MAX
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -13,125 +12,8 @@ from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import InvalidInputError, did_you_mean
 
 THREADS_MAX: Final = 256  # the size of the pool that all queries of a process share
-
-
-class QueryContext(msgspec.Struct, frozen=True):
-    """How a query is to be run.
-
-    Parameters
-    ----------
-    use_projection : str or None
-        The only projection that may serve; the query fails if it cannot.
-    force_projections : bool
-        Whether the query fails where no projection can serve.
-    no_projections : bool
-        Whether only base rows may serve; this flag wins over the others.
-    exclude_projections : frozenset of str
-        Names that must not serve.
-    use_view : str or None
-        The only view that may serve; the query fails if it cannot.
-    force_views : bool
-        Whether the query fails where a view does not stand for every segment.
-    no_views : bool
-        Whether no view may serve; so it is without projections, or with one that is named.
-    exclude_views : frozenset of str
-        Names of views that must not serve.
-    max_staleness : float or None
-        Seconds by which the answer may be old, where a view answers then; None: not at all.
-    no_indexes : bool
-        Whether no declared index may leave out segments.
-    exclude_indexes : frozenset of str
-        Names of indexes that must not, in any case.
-    timezone : str or None
-        The session time zone of time functions; None: UTC.
-    threads : int or None
-        How many threads may work on the query, at most THREADS_MAX; None: the reader decides.
-    time_limit : float or None
-        Seconds in which the query must be answered, of a row scan until its last batch is taken;
-        None: any time.
-    """
-
-    use_projection: str | None = None
-    force_projections: bool = False
-    no_projections: bool = False
-    exclude_projections: frozenset[str] = frozenset()
-    use_view: str | None = None
-    force_views: bool = False
-    no_views: bool = False
-    exclude_views: frozenset[str] = frozenset()
-    max_staleness: float | None = None
-    no_indexes: bool = False
-    exclude_indexes: frozenset[str] = frozenset()
-    timezone: str | None = None
-    threads: int | None = None
-    time_limit: float | None = None
-
-    @property
-    def zone(self) -> str:
-        """The time zone of time functions, UTC if none was named."""
-        return self.timezone or "UTC"
-
-    @property
-    def allows_views(self) -> bool:
-        """Whether a view may serve."""
-        return not (self.no_views or self.no_projections or self.use_projection is not None)
-
-    @property
-    def uses_postings(self) -> bool:
-        """Whether postings may say which values hold a word; as for all or none."""
-        return not (self.no_indexes or self.exclude_indexes)
-
-    @property
-    def is_forced(self) -> bool:
-        """Whether base rows may not serve."""
-        return not self.no_projections and (
-            self.force_projections or self.use_projection is not None
-        )
-
-
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 _LENGTH: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(second|minute|hour|day)s?")
-
-
-def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryContext:
-    """Read a query context from options such as `{"forceProjections": "true"}`.
-
-    Keys are case-insensitive; values may be text.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_CONTEXT_KEY or PROJSEG_BAD_CONTEXT_VALUE.
-    """
-    if isinstance(options, QueryContext):
-        return options
-    if options is not None and not isinstance(options, Mapping):
-        raise InvalidInputError(
-            "PROJSEG_BAD_CONTEXT_VALUE", f"a query's context is {options!r}; it is a mapping"
-        )
-    fields: dict[str, Any] = {}
-    for given, value in (options or {}).items():
-        key = _KEYS.get(str(given).casefold())
-        if key is None:
-            raise InvalidInputError(
-                "PROJSEG_UNKNOWN_CONTEXT_KEY",
-                f"'{given}' is not a query context key{did_you_mean(str(given), _READERS)}; "
-                f"known are {', '.join(_READERS)}",
-            )
-        field_name, read = _READERS[key]
-        if value is not None:
-            fields[field_name] = read(key, value)
-    return QueryContext(**fields)
-
-
-def context_options(context: QueryContext) -> dict[str, Any]:
-    """Return the options that `parse_context` reads as this context, without defaults."""
-    options = {}
-    for key, (name, _) in _READERS.items():
-        value = getattr(context, name)
-        if value != getattr(_DEFAULTS, name):
-            options[key] = sorted(value) if isinstance(value, frozenset) else value
-    return options
 
 
 def _refuse(key: str, value: object, expected: str) -> InvalidInputError:
@@ -200,21 +82,222 @@ def _read_time_limit(key: str, value: object) -> float:
     return seconds
 
 
-_READERS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
-    "useProjection": ("use_projection", _read_name),
-    "forceProjections": ("force_projections", _read_flag),
-    "noProjections": ("no_projections", _read_flag),
-    "excludeProjections": ("exclude_projections", _read_names),
-    "useView": ("use_view", _read_name),
-    "forceViews": ("force_views", _read_flag),
-    "noViews": ("no_views", _read_flag),
-    "excludeViews": ("exclude_views", _read_names),
-    "maxStaleness": ("max_staleness", _read_staleness),
-    "noIndexes": ("no_indexes", _read_flag),
-    "excludeIndexes": ("exclude_indexes", _read_names),
-    "timezone": ("timezone", _read_timezone),
-    "threads": ("threads", _read_threads),
-    "timeLimit": ("time_limit", _read_time_limit),
+class SteeringForm(msgspec.Struct, frozen=True):
+    """A form of the values of steering options.
+
+    Parameters
+    ----------
+    takes : str
+        How options of Spark, settings and the shell read it: `text`, `flag`, `list`, `integer`.
+    read : (key, value) -> value of the field
+        Raises PROJSEG_BAD_CONTEXT_VALUE.
+    pattern : str
+        What the text must match, in lower case and without spaces around it; empty: anything.
+    expected : str
+        What a text that matches is called.
+    """
+
+    takes: Literal["text", "flag", "list", "integer"]
+    read: Callable[[str, object], Any]
+    pattern: str = ""
+    expected: str = ""
+
+
+_FLAG: Final = SteeringForm("flag", _read_flag)
+_NAME: Final = SteeringForm("text", _read_name)
+_NAMES: Final = SteeringForm("list", _read_names)
+_ZONE: Final = SteeringForm("text", _read_timezone)
+_COUNT: Final = SteeringForm("integer", _read_threads)
+_LIMIT: Final = SteeringForm("integer", _read_time_limit)
+_AGE: Final = SteeringForm(
+    "text", _read_staleness, _LENGTH.pattern, "a length of time such as '15 minutes'"
+)
+
+
+class Steering(msgspec.Struct, frozen=True):
+    """A steering option, and the doors that offer it.
+
+    Parameters
+    ----------
+    key : str
+        Its name in a context and as an option of Spark.
+    form : SteeringForm
+        Of its values.
+    about : str
+        What it steers. Spark has settings, and SQL hints, of options that are about something. A
+        hint stands in place of all that a context says about the same, but for lists of names.
+    meaning : str
+        One sentence, for the documentation of every door.
+    setting : str
+        The setting in Spark after `spark.projseg.`, if it is not the key.
+    is_option : bool
+        Whether it is an option of Spark's reads and of the shell.
+    """
+
+    key: str
+    form: SteeringForm
+    about: str
+    meaning: str
+    setting: str = ""
+    is_option: bool = True
+
+    @property
+    def hint(self) -> str:
+        """The hint of SQL; empty: there is none."""
+        has_hint = self.about and self.form.takes != "list"
+        return re.sub("(?=[A-Z])", "_", self.key).upper() if has_hint else ""
+
+
+class QueryContext(msgspec.Struct, frozen=True):
+    """How a query is to be run; each field is a steering option."""
+
+    use_projection: Annotated[
+        str | None,
+        Steering("useProjection", _NAME, "projections", "The only projection that may answer."),
+    ] = None
+    force_projections: Annotated[
+        bool, Steering("forceProjections", _FLAG, "projections", "Base rows must not answer.")
+    ] = False
+    no_projections: Annotated[
+        bool,
+        Steering("noProjections", _FLAG, "projections", "Base rows answer; wins over other flags."),
+    ] = False
+    exclude_projections: Annotated[
+        frozenset[str],
+        Steering("excludeProjections", _NAMES, "projections", "Projections not to use."),
+    ] = frozenset()
+    use_view: Annotated[
+        str | None, Steering("useView", _NAME, "views", "The only view that may answer groups.")
+    ] = None
+    force_views: Annotated[
+        bool, Steering("forceViews", _FLAG, "views", "Views answer groups for all segments.")
+    ] = False
+    no_views: Annotated[bool, Steering("noViews", _FLAG, "views", "No view answers groups.")] = (
+        False
+    )
+    exclude_views: Annotated[
+        frozenset[str], Steering("excludeViews", _NAMES, "views", "Views that must not answer.")
+    ] = frozenset()
+    max_staleness: Annotated[
+        float | None,
+        Steering(
+            "maxStaleness",
+            _AGE,
+            "staleness",
+            "How old groups may be, `15 minutes`, if a view answers; now if left out.",
+            setting="views.maxStaleness",
+        ),
+    ] = None
+    no_indexes: Annotated[
+        bool, Steering("noIndexes", _FLAG, "indexes", "Leave out no segment by an index.")
+    ] = False
+    exclude_indexes: Annotated[
+        frozenset[str],
+        Steering("excludeIndexes", _NAMES, "indexes", "Indexes that must not be asked."),
+    ] = frozenset()
+    timezone: Annotated[
+        str | None,
+        Steering(
+            "timezone",
+            _ZONE,
+            "",
+            "Zone of time functions and of times without one; if left out, the session's or UTC.",
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        Steering(
+            "threads",
+            _COUNT,
+            "",
+            "Threads of a query, or of one task; one a processor if left out.",
+        ),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        Steering(
+            "timeLimit",
+            _LIMIT,
+            "",
+            "Seconds in which an answer must be there, of a row scan its last batch.",
+            is_option=False,
+        ),
+    ] = None
+
+    @property
+    def zone(self) -> str:
+        """The time zone of time functions, UTC if none was named."""
+        return self.timezone or "UTC"
+
+    @property
+    def allows_views(self) -> bool:
+        """Whether a view may serve."""
+        return not (self.no_views or self.no_projections or self.use_projection is not None)
+
+    @property
+    def uses_postings(self) -> bool:
+        """Whether postings may say which values hold a word; as for all or none."""
+        return not (self.no_indexes or self.exclude_indexes)
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether base rows may not serve."""
+        return not self.no_projections and (
+            self.force_projections or self.use_projection is not None
+        )
+
+
+STEERING: Final[dict[str, Steering]] = {
+    name: annotation.__metadata__[0] for name, annotation in QueryContext.__annotations__.items()
 }
-_KEYS: Final = {key.casefold(): key for key in _READERS}
+"""By the names of a context's fields."""
+HINTS: Final = {one.hint: one for one in STEERING.values() if one.hint}
+_FIELDS: Final = {one.key: name for name, one in STEERING.items()}
+_KEYS: Final = {key.casefold(): key for key in _FIELDS}
 _DEFAULTS: Final = QueryContext()
+
+
+def steering_about(subject: str) -> frozenset[str]:
+    """Return the keys that contradict each other, as they steer the same."""
+    return frozenset(one.key for one in HINTS.values() if one.about == subject)
+
+
+def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryContext:
+    """Read a query context from options such as `{"forceProjections": "true"}`.
+
+    Keys are case-insensitive; values may be text.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_CONTEXT_KEY or PROJSEG_BAD_CONTEXT_VALUE.
+    """
+    if isinstance(options, QueryContext):
+        return options
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInputError(
+            "PROJSEG_BAD_CONTEXT_VALUE", f"a query's context is {options!r}; it is a mapping"
+        )
+    fields: dict[str, Any] = {}
+    for given, value in (options or {}).items():
+        key = _KEYS.get(str(given).casefold())
+        if key is None:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_CONTEXT_KEY",
+                f"'{given}' is not a query context key{did_you_mean(str(given), _FIELDS)}; "
+                f"known are {', '.join(_FIELDS)}",
+            )
+        name = _FIELDS[key]
+        if value is not None:
+            fields[name] = STEERING[name].form.read(key, value)
+    return QueryContext(**fields)
+
+
+def context_options(context: QueryContext) -> dict[str, Any]:
+    """Return the options that `parse_context` reads as this context, without defaults."""
+    options = {}
+    for key, name in _FIELDS.items():
+        value = getattr(context, name)
+        if value != getattr(_DEFAULTS, name):
+            options[key] = sorted(value) if isinstance(value, frozenset) else value
+    return options

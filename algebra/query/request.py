@@ -66,7 +66,7 @@ class Query:
     columns : str or sequence of str, or None
         Expressions that a row scan returns; None: all columns.
     context : mapping or None
-        useProjection, forceProjections, noProjections, excludeProjections, timezone, threads.
+        As of `Table.query`.
     args : mapping of str to value, sequence of values, or None
         What `:name` or `?` in the texts stands for, as of `Table.query`. Positions are counted
         through the texts in this order: `group_by`, `aggregators`, `columns`, `filter`, `having`,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -22,7 +22,12 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.projection.sql import is_aggregate
 from projseg.algebra.query.binding import bind_of_rows
 from projseg.algebra.query.bound_query import is_ordinal, split_direction
-from projseg.algebra.query.context import context_options, parse_context
+from projseg.algebra.query.context import (
+    HINTS,
+    context_options,
+    parse_context,
+    steering_about,
+)
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.select_names import (
     SelectGroups,
@@ -35,14 +40,6 @@ from projseg.algebra.query.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.format_limits import name_key
-
-_STEERING: Final = (
-    frozenset({"useProjection", "forceProjections", "noProjections"}),
-    frozenset({"useView", "forceViews", "noViews"}),
-    frozenset({"maxStaleness"}),
-    frozenset({"noIndexes"}),
-)
-"""Keys of a query's context that contradict each other."""
 
 
 class SelectedQuery(msgspec.Struct, frozen=True):
@@ -117,10 +114,10 @@ def select_query(
 
 def _overridden(options: Mapping[str, object], hints: Mapping[str, object]) -> dict[str, object]:
     """Return a context in which hints stand in place of what they contradict."""
-    given = [keys for keys in _STEERING if not keys.isdisjoint(hints)]
+    steered = {one.about for one in HINTS.values() if one.key in hints}
     if "useView" in hints:
-        given.append(_STEERING[0])  # a view that is named answers, whatever is said of projections
-    gone = frozenset[str]().union(*given)
+        steered.add("projections")  # a view that is named answers, whatever is said of these
+    gone = frozenset[str]().union(*map(steering_about, steered))
     return {key: value for key, value in options.items() if key not in gone} | dict(hints)
 
 

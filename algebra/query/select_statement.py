@@ -19,6 +19,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exporte
 
 from projseg.algebra.expressions.dialect import parse_tokens, sql_of, sql_tokens
 from projseg.algebra.expressions.expression_limits import check_text
+from projseg.algebra.query.context import HINTS
 from projseg.algebra.query.select_table import (
     SelectedTable,
     WrittenJoin,
@@ -32,19 +33,9 @@ from projseg.algebra.query.select_table import (
 )
 from projseg.algebra.query.unsupported_sql import bad_sql, check_supported, unsupported
 
-_FLAGS: Final = {
-    "NO_PROJECTIONS": "noProjections",
-    "FORCE_PROJECTIONS": "forceProjections",
-    "NO_VIEWS": "noViews",
-    "FORCE_VIEWS": "forceViews",
-    "NO_INDEXES": "noIndexes",
-}
+_FLAGS: Final = {hint: one.key for hint, one in HINTS.items() if one.form.takes == "flag"}
 """Hints without a value, and the keys of a query's context that they set."""
-_NAMED: Final = {
-    "USE_PROJECTION": "useProjection",
-    "USE_VIEW": "useView",
-    "MAX_STALENESS": "maxStaleness",
-}
+_NAMED: Final = {hint: one.key for hint, one in HINTS.items() if hint not in _FLAGS}
 """Hints with a value."""
 _COUNT: Final = re.compile("[0-9]{1,18}")
 

@@ -105,9 +105,9 @@ object Statements {
       case _ => Nil
     }
 
-    def table(written: String): Subject = ByName(parts(written))
-    def view(written: String): Subject = OfView(parts(written))
-    def definition(written: String): Subject = Defined(parts(written))
+    def table(written: String): Subject = NamedTable(parts(written))
+    def view(written: String): Subject = TableWithView(parts(written))
+    def definition(written: String): Subject = NamedDefinition(parts(written))
     def single(written: String): String = parts(written).mkString(".")
     def last(written: String): String = parts(written).last
     def text(written: String): String = new Cursor(written, SqlTokens.of(written)).string.getOrElse(single(written))
@@ -283,15 +283,9 @@ object Statements {
 
   // ---- what they return, as the engine's replies have it
 
-  private val projections =
-    "name STRING, group_by STRING, aggregators STRING, filter STRING, segments BIGINT, segments_missing BIGINT, " +
-      "rows BIGINT, bytes BIGINT"
-  private val segments =
-    "segment STRING, min_time TIMESTAMP, max_time TIMESTAMP, rows BIGINT, bytes BIGINT, projections STRING"
-  private val versions =
-    "version BIGINT, timestamp TIMESTAMP, userName STRING, operation STRING, " +
-      "operationParameters MAP<STRING, STRING>, operationMetrics MAP<STRING, STRING>, engineInfo STRING, " +
-      "userMetadata STRING, readVersion BIGINT, isBlindAppend BOOLEAN, rows BIGINT, bytes BIGINT"
+  private val projections = SharedLists.shown("projections")
+  private val segments = SharedLists.shown("segments")
+  private val versions = SharedLists.shown("history")
   private val version = "version BIGINT"
   private val merged = "min_time TIMESTAMP, max_time TIMESTAMP, segments BIGINT, rows BIGINT, bytes BIGINT"
   private val removed = "file STRING, bytes BIGINT"

@@ -96,8 +96,5 @@ object StatementsOfIndexes {
     Statement("materialize_index", names.table(table), arguments, "version BIGINT, filters BIGINT")
   }
 
-  private val indexes =
-    "name STRING, kind STRING, column STRING, fpp DOUBLE, postings BOOLEAN, build STRING, segments BIGINT, " +
-      "covered BIGINT, skipped BIGINT, failed BIGINT, keys BIGINT, bloom_bytes BIGINT, postings_bytes BIGINT, " +
-      "files BIGINT, status STRING"
+  private val indexes = SharedLists.shown("indexes")
 }

@@ -37,6 +37,7 @@ from projseg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from projseg.table_layer.metadata_tables import offered_by
 
 __all__ = ["app", "main"]
 
@@ -91,14 +92,11 @@ _VERBS: Final[dict[str, Callable[..., object]]] = {
     "explain": query_verbs.explain,
     "describe": query_verbs.describe,
     "schema": query_verbs.schema,
-    "segments": query_verbs.segments,
-    "projections": query_verbs.projections,
-    "history": query_verbs.history,
+    **{name: query_verbs.metadata_verb(name) for name in offered_by("shell")},
     "inspect": segment_report.inspect,
     "add-projection": declaration_verbs.add_projection,
     "materialize-projection": declaration_verbs.materialize_projection,
     "drop-projection": declaration_verbs.drop_projection,
-    "indexes": query_verbs.indexes,
     "add-index": declaration_verbs.add_index,
     "materialize-index": declaration_verbs.materialize_index,
     "drop-index": declaration_verbs.drop_index,

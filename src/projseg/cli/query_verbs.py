@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,7 @@ from projseg.cli.shared_arguments import (
 from projseg.errors import InvalidInputError
 from projseg.explain import Explain
 from projseg.segment_format.logical_types import type_name
+from projseg.table_layer.metadata_tables import METADATA_TABLES
 
 
 def query(location: Location, *, query: GivenQuery, at: At) -> Found:
@@ -153,22 +155,18 @@ def schema(location: Location, *, at: At) -> Found:
     return pa.table({"column": names, "type": types})
 
 
-def segments(location: Location, *, at: At) -> Found:
-    """List a table's segments: file, interval, rows, bytes."""
-    return open_table(location, **at).segments()
+def metadata_verb(name: str) -> Callable[..., Found]:
+    """Return the verb that lists a metadata table."""
+    table = METADATA_TABLES[name]
 
+    def of_newest(location: Location) -> Found:
+        found = table.rows(open_table(location).snapshot)
+        return listed(found, f"{location} has no {name}")
 
-def projections(location: Location, *, at: At) -> Found:
-    """List a table's projections and how many segments hold each."""
-    found = open_table(location, **at).projections()
-    return listed(found, f"{location} has no projections")
+    def of_version(location: Location, *, at: At) -> Found:
+        found = table.rows(open_table(location, **at).snapshot)
+        return listed(found, f"{location} has no {name}")
 
-
-def indexes(location: Location, *, at: At) -> Found:
-    """List a table's indexes and how many segments each covers."""
-    return listed(open_table(location, **at).indexes(), f"{location} has no indexes")
-
-
-def history(location: Location) -> Found:
-    """List the commits of a table, newest first."""
-    return open_table(location).history()
+    verb = of_newest if table.is_of_versions else of_version
+    verb.__name__, verb.__doc__ = name, f"List {table.meaning}"
+    return verb

@@ -20,6 +20,7 @@ import typer
 import projseg
 from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.algebra.expressions.dialect import split_list
+from projseg.algebra.query.context import STEERING, Steering
 from projseg.algebra.query.query_parts import query_of
 from projseg.algebra.query.request import Query
 from projseg.cli.output import OutputFormat, print_found, until_unread
@@ -141,22 +142,24 @@ _PARTS: Final[dict[str, Any]] = {
         typer.Option("--columns", "-c", help="Columns of a row scan; default: all."),
     ],
 }
+
+
+def _steering_flag(name: str, steering: Steering) -> Any:
+    """Return how the shell reads a steering option."""
+    help_ = steering.meaning
+    match steering.form.takes:
+        case "flag":
+            return Annotated[bool, help_]
+        case "list":
+            return Annotated[list[str] | None, help_]
+        case "integer":
+            return Annotated[int | None, typer.Option(f"--{name}", min=1, help=help_)]
+        case _:
+            return Annotated[str | None, help_]
+
+
 _CONTEXT: Final[dict[str, Any]] = {
-    "use_projection": Annotated[str | None, "Answer only from this projection."],
-    "force_projections": Annotated[bool, "Fail where a segment has no matching one."],
-    "no_projections": Annotated[bool, "Answer from base rows alone."],
-    "exclude_projections": Annotated[list[str] | None, "Names not to be used."],
-    "use_view": Annotated[str | None, "Answer groups only from this view."],
-    "force_views": Annotated[bool, "Fail where no view stands for all segments."],
-    "no_views": Annotated[bool, "Answer groups from no view."],
-    "exclude_views": Annotated[list[str] | None, "Views that must not answer."],
-    "no_indexes": Annotated[bool, "Leave out no segment by an index."],
-    "exclude_indexes": Annotated[list[str] | None, "Indexes not to be asked."],
-    "max_staleness": Annotated[str | None, "How old the answer of a view may be: '15 minutes'."],
-    "timezone": Annotated[str | None, "Session time zone; default UTC."],
-    "threads": Annotated[
-        int | None, typer.Option("--threads", min=1, help="Threads to work with.")
-    ],
+    name: _steering_flag(name, one) for name, one in STEERING.items() if one.is_option
 }
 _WHOLE: Final = Annotated[
     str | None, typer.Option("--query", help="The whole query as JSON, or @FILE that holds it.")
@@ -188,12 +191,7 @@ def _query(**given: Any) -> Query:
 
 def _context(**given: Any) -> dict[str, Any]:
     lists = {name: sql_list(value) for name, value in given.items() if isinstance(value, list)}
-    return {_context_key(name): value or None for name, value in (given | lists).items()}
-
-
-def _context_key(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
+    return {STEERING[name].key: value or None for name, value in (given | lists).items()}
 
 
 At = Annotated[dict[str, Any], OptionGroup(_VERSIONS, _as_given)]

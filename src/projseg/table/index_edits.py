@@ -171,7 +171,4 @@ class TableIndexes(WritableTable):
             postings_bytes (in segments), files; status: `ENABLED`, `PARTIAL` (segments lack it) or
             `DISABLED` (the column's type was changed so that its filters cannot be asked).
         """
-        # Imported here, so that a process that only asks starts without it.
-        from projseg.table_layer.coverage import indexes
-
-        return indexes(self._snapshot)
+        return self._metadata("indexes")

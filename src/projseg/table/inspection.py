@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from projseg.algebra.query.declared_columns import DeclaredColumns
 from projseg.errors import without_secrets
-from projseg.table_layer import metadata_tables
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.storage_contract import Storage
@@ -105,6 +104,13 @@ class TableInspection:
         """The version's metadata as the engine holds it; later releases may change it."""
         return self._snapshot
 
+    def _metadata(self, name: str) -> pa.Table:
+        """Return the rows of a metadata table."""
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.table_layer.metadata_tables import METADATA_TABLES
+
+        return METADATA_TABLES[name].rows(self._snapshot)
+
     def history(self) -> pa.Table:
         """Return the versions that are kept, newest first.
 
@@ -120,7 +126,7 @@ class TableInspection:
         StorageError, CorruptTableError
             If a version cannot be read.
         """
-        return metadata_tables.history(self._storage)
+        return self._metadata("history")
 
     def detail(self) -> dict[str, Any]:
         """Return the table's declaration and its totals.
@@ -135,7 +141,10 @@ class TableInspection:
             `Vacuumed`: which of this version and the 100 before it, and which tags, store removed
             values).
         """
-        return metadata_tables.detail(self._snapshot)
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.table_layer.metadata_tables import detail
+
+        return detail(self._snapshot)
 
     def segments(self) -> pa.Table:
         """Return one row per segment, ordered by time.
@@ -146,7 +155,7 @@ class TableInspection:
             segment (its file), interval_start, interval_end, min_time, max_time, rows, bytes,
             projections (names), not_built (reason by name), deleted_rows (hidden; not in rows).
         """
-        return metadata_tables.segments(self._snapshot)
+        return self._metadata("segments")
 
     def projections(self) -> pa.Table:
         """Return one row per declared projection.
@@ -157,7 +166,7 @@ class TableInspection:
             name, group_by, aggregators, filter, definition_hash, segments (that hold it),
             segments_missing (that do not), rows, bytes.
         """
-        return metadata_tables.projections(self._snapshot)
+        return self._metadata("projections")
 
     def projection_stats(self) -> pa.Table:
         """Return one row per declared projection: where it is built, and where not and why.
@@ -171,10 +180,7 @@ class TableInspection:
             of start and end: the time chunks all of whose segments hold it); reasons (of those that
             were skipped or failed, each once).
         """
-        # Imported here, so that a process that only asks starts without it.
-        from projseg.table_layer.coverage import projection_stats
-
-        return projection_stats(self._snapshot)
+        return self._metadata("projectionStats")
 
     def columns(self) -> pa.Table:
         """Return one row per column, with its totals over all segments.
@@ -184,7 +190,7 @@ class TableInspection:
         pa.Table
             column, type, bytes, null_count, segments (that have it).
         """
-        return metadata_tables.columns(self._snapshot)
+        return self._metadata("columns")
 
     def verify(
         self,

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError
 from projseg.table.writable_table import WritableTable
-from projseg.table_layer import metadata_tables
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
 from projseg.table_layer.metadata.snapshot import open_snapshot
 
@@ -154,7 +153,10 @@ class TableVersions(WritableTable):
         StorageError, CorruptTableError
             If the newest version cannot be read.
         """
-        return metadata_tables.tags(open_snapshot(self._storage))
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.table_layer.metadata_tables import tags
+
+        return tags(open_snapshot(self._storage))
 
     def vacuum(
         self, retention_hours: float = 168, dry_run: bool = True, *, force: bool = False

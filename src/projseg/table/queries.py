@@ -96,9 +96,9 @@ class TableVersion(AgedVersion):
         columns : str or sequence of str, or None
             Of a row scan; None is all.
         context : mapping or None
-            useProjection, forceProjections, noProjections, excludeProjections, useView, forceViews,
-            noViews, excludeViews, timezone, threads, timeLimit, the seconds in which the answer
-            must be there, and maxStaleness, how old it may be (`'15 minutes'`).
+            What steers the query, by the options of docs/options.md, such as `useProjection`,
+            `maxStaleness` (`'15 minutes'`) and `timezone`; and `timeLimit`, the seconds in which
+            the answer must be there.
         args : mapping of str to value, sequence of values, or None
             What stands for `:name`, or for `?`, in the texts: None, bool, int, float, Decimal,
             str, bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz),

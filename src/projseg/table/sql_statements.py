@@ -31,6 +31,7 @@ from projseg.table.inspection import TableInspection
 from projseg.table.view_answers import ViewedVersion
 from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at
 from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata_tables import METADATA_TABLES, offered_by
 
 _STATEMENT: Final = re.compile(
     r"\s*(?P<verb>EXPLAIN|DESCRIBE|DESC|SHOW)(?:\s+(?P<mode>ANALYZE|EXTENDED|FORMATTED))?\s+"
@@ -38,10 +39,6 @@ _STATEMENT: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?(?P<table>{NAME})\s*;?\s*", re.IGNORECASE)
-_SHOW: Final = re.compile(
-    rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+(?P<table>{NAME}))?\s*;?\s*",
-    re.IGNORECASE,
-)
 _VersionOf: TypeAlias = Callable[[SelectedTable], ViewedVersion]
 _Explained: TypeAlias = Callable[[str, bool], Explain]
 
@@ -203,17 +200,24 @@ def described(version: TableInspection | None, text: str, explained: _Explained)
         return pa.table({"plan": [str(explained(rest, analyze))]})
     if version is not None and verb in ("DESCRIBE", "DESC") and _DESCRIBE.fullmatch(rest):
         return _columns(version)
-    shown = _SHOW.fullmatch(rest) if verb == "SHOW" else None
+    shown = _shown(rest) if verb == "SHOW" else None
     if version is None or shown is None:
         raise bad_sql(
             f"'{text.strip()}' is no statement that projseg knows; write EXPLAIN [ANALYZE] SELECT "
             "..., DESCRIBE t, SHOW PROJECTIONS, SHOW COLUMNS or SHOW SEGMENTS. Catalog."
             "tables() lists tables, and Table.history() versions"
         )
-    what = shown["what"].upper()
-    if what == "COLUMNS":
+    what = shown["what"].lower()
+    if what == "columns":
         return pa.table({"col_name": pa.array(version.schema.names, pa.string())})
-    return version.projections() if what == "PROJECTIONS" else version.segments()
+    return METADATA_TABLES[what].rows(version.snapshot)
+
+
+def _shown(rest: str) -> re.Match[str] | None:
+    """Return what SHOW names: the columns or a metadata table, and perhaps of which table."""
+    whats = "|".join(["COLUMNS", *map(str.upper, offered_by("SHOW"))])
+    of_table = rf"(?:\s+(?:FROM|IN|ON)\s+(?P<table>{NAME}))?"
+    return re.fullmatch(rf"(?P<what>{whats}){of_table}\s*;?\s*", rest, re.IGNORECASE)
 
 
 def described_table(text: str) -> str | None:
@@ -224,7 +228,7 @@ def described_table(text: str) -> str | None:
     found = _STATEMENT.fullmatch(text)
     rest = found["rest"] if found else ""
     named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None
-    named = named or _SHOW.fullmatch(rest)
+    named = named or _shown(rest)
     return None if named is None else ".".join(name_parts(named["table"] or ""))
 
 

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.projseg
 
+import java.util.Locale
 import java.util.concurrent.TimeUnit
 
 import org.apache.spark.internal.config.ConfigEntry
@@ -62,22 +63,14 @@ object Settings {
   val viewsEnabled: ConfigEntry[Boolean] =
     named("views.enabled", "Answer groups from the views of a table.").booleanConf.createWithDefault(true)
 
-  private val length = "(?i)\\s*\\d{1,9}(\\.\\d{1,6})?\\s*(second|minute|hour|day)s?\\s*"
-
   /** The query context, by its names. */
-  val context: Map[String, ConfigEntry[_ <: Option[Any]]] = Map(
-    "useProjection" -> named("useProjection", "The only projection that may answer.").stringConf.createOptional,
-    "forceProjections" -> named("forceProjections", "Use projections or nothing.").booleanConf.createOptional,
-    "noProjections" -> named("noProjections", "Use no projection.").booleanConf.createOptional,
-    "excludeProjections" -> named("excludeProjections", "Projections not to use.").stringConf.createOptional,
-    "useView" -> named("useView", "The only view that may answer.").stringConf.createOptional,
-    "forceViews" -> named("forceViews", "Use a view for all segments, or nothing.").booleanConf.createOptional,
-    "noViews" -> named("noViews", "Use no view.").booleanConf.createOptional,
-    "excludeViews" -> named("excludeViews", "Views not to use.").stringConf.createOptional,
-    "maxStaleness" -> named("views.maxStaleness", "How old an answer from a view may be, such as 15 minutes.").stringConf
-      .checkValue(_.matches(Settings.length), "must be a length of time such as '15 minutes'").createOptional,
-    "noIndexes" -> named("noIndexes", "Ask no index.").booleanConf.createOptional,
-    "excludeIndexes" -> named("excludeIndexes", "Indexes not to ask.").stringConf.createOptional)
+  val context: Map[String, ConfigEntry[_ <: Option[Any]]] = (for {
+    steering <- SteeringOption.all
+    setting <- steering.setting
+    entry = named(setting, steering.meaning)
+  } yield steering.key -> (if (steering.isFlag) entry.booleanConf.createOptional else steering.pattern.foldLeft(entry.stringConf) {
+    case (text, (pattern, expected)) => text.checkValue(_.trim.toLowerCase(Locale.ROOT).matches(pattern), s"must be $expected")
+  }.createOptional)).toMap
 
   private def named(name: String, meaning: String) = buildConf(s"spark.projseg.$name").doc(meaning)
 

@@ -1,0 +1,61 @@
+"""The lists that Spark's extension reads from its jar, made from the records that Python reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from projseg.algebra.query.context import STEERING
+from projseg.segment_format.logical_types import normal_type, type_name
+from projseg.spark_datasource.option_table import HINT_PREFIX
+from projseg.table_layer.metadata_tables import METADATA_TABLES, MetadataTable, offered_by
+
+
+def shared_lists() -> str:
+    """Return the lists as JSON."""
+    shown = {name: table for name, table in METADATA_TABLES.items() if table.shown}
+    lists = {
+        "metadata": offered_by("t.name"),
+        "shown": {name: ddl_of(_shown_columns(table)) for name, table in shown.items()},
+        "hintPrefix": HINT_PREFIX,
+        "steering": [_steering(name) for name in STEERING],
+    }
+    return json.dumps(lists, indent=1)
+
+
+def _shown_columns(table: MetadataTable) -> pa.Schema:
+    """Return the columns of Spark's statement, which shows lists as texts."""
+    fields = (table.schema.field(name) for name in table.shown)
+    return pa.schema(
+        pa.field(one.name, pa.string() if pa.types.is_list(one.type) else one.type)
+        for one in fields
+    )
+
+
+def _steering(name: str) -> dict[str, Any]:
+    steering = STEERING[name]
+    return {
+        "key": steering.key,
+        "about": steering.about,
+        "takes": steering.form.takes,
+        "setting": (steering.setting or steering.key) if steering.about else None,
+        "hint": steering.hint or None,
+        "meaning": steering.meaning,
+        "pattern": steering.form.pattern or None,
+        "expected": steering.form.expected,
+    }
+
+
+def ddl_of(schema: pa.Schema) -> str:
+    """Return columns as Spark's DDL."""
+    return ", ".join(f"`{field.name}` {_ddl_of_type(field.type)}" for field in schema)
+
+
+def _ddl_of_type(type_: pa.DataType) -> str:
+    if pa.types.is_map(type_):
+        return f"map<{_ddl_of_type(type_.key_type)},{_ddl_of_type(type_.item_type)}>"
+    if pa.types.is_list(type_):
+        return f"array<{_ddl_of_type(type_.value_type)}>"
+    return type_name(normal_type(type_))
