@@ -34,7 +34,7 @@ class AnswerFromProjections(session: SparkSession) extends Rule[LogicalPlan] {
 
 private class Rewriting(session: SparkSession, settings: Settings, zone: String) {
   private val texts = new SqlTexts(zone, ZoneRules.areShared(settings, zone))
-  private val requests = new Requests(settings)
+  private val requests = new PlanRequests(settings)
   private val reads = new PlannedReads(session, settings, zone)
   private val scans = new Scans(settings, reads, requests, texts)
   private val belowJoins = new GroupBelowJoinOrDistinct(session, settings, reads, requests, texts)
@@ -92,15 +92,15 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     if (grouping.isEmpty && (calls.isEmpty || aggregate.groupingExpressions.nonEmpty))
       return Left(Refusal("it groups by literals"))
     val source = aggregate.child match {
-      case Source(rows) => groups(rows, grouping, calls)
-      case Expand(sets, output, Source(rows)) => groupingSets(rows, sets, output, grouping, calls)
+      case RowSource(rows) => groups(rows, grouping, calls)
+      case Expand(sets, output, RowSource(rows)) => groupingSets(rows, sets, output, grouping, calls)
       case _ => Left(Refusal("it is not over a single table"))
     }
     source.flatMap(outputs(aggregate, grouping, calls, _))
   }
 
   /** What an aggregate is over, as the engine reads it. */
-  private sealed trait Source {
+  private sealed trait RowSource {
     def texts: SqlTexts
     def filters: Seq[Expression]
     /** An expression over the stored columns. */
@@ -111,18 +111,18 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
         : Either[Refusal, LogicalPlan]
   }
 
-  private object Source {
-    def unapply(plan: LogicalPlan): Option[Source] = plan match {
-      case StarTree(tree) => Some(Joined(tree))
+  private object RowSource {
+    def unapply(plan: LogicalPlan): Option[RowSource] = plan match {
+      case StarTree(tree) => Some(JoinedRows(tree))
       case PhysicalOperation(projects, filters, Table(table)) =>
         val aliases = projects.collect { case alias: Alias => alias.toAttribute -> alias.child }
-        Some(Below(filters, table, AttributeMap(aliases)))
+        Some(TableRows(filters, table, AttributeMap(aliases)))
       case _ => None
     }
   }
 
   /** A table below projections and filters, and expressions over them as expressions over it. */
-  private case class Below(filters: Seq[Expression], table: Table, aliases: AttributeMap[Expression]) extends Source {
+  private case class TableRows(filters: Seq[Expression], table: Table, aliases: AttributeMap[Expression]) extends RowSource {
     override def texts: SqlTexts = Rewriting.this.texts
     override def of(expression: Expression): Expression =
       expression.transform { case attribute: Attribute => aliases.getOrElse(attribute, attribute) }
@@ -133,8 +133,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       else Rewriting.this.taken(reply, wanted, keyCount, query, table, mayFail)
   }
 
-  /** Joined tables, of which the engine says which one's rows are grouped, and by which query. */
-  private case class Joined(tree: StarTree) extends Source {
+  /** JoinedRows tables, of which the engine says which one's rows are grouped, and by which query. */
+  private case class JoinedRows(tree: StarTree) extends RowSource {
     override val texts: SqlTexts = Rewriting.this.texts.naming(tree.named)
     override def filters: Seq[Expression] = tree.conditions
     override def of(expression: Expression): Expression = tree.over(expression)
@@ -156,7 +156,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   }
 
   /** A plan whose output is keys and calls, which are over the columns of `source`. */
-  private def groups(source: Source, keys: Seq[Expression], calls: Seq[AggregateExpression])
+  private def groups(source: RowSource, keys: Seq[Expression], calls: Seq[AggregateExpression])
       : Either[Refusal, LogicalPlan] = {
     val texts = source.texts
     val keyTexts = keys.map(key => texts.of(source.of(key)))
@@ -199,7 +199,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
 
   /** As `groups` for each of the grouping sets of an Expand, one after the other. */
   private def groupingSets(
-      source: Source, sets: Seq[Seq[Expression]], output: Seq[Attribute], keys: Seq[Expression],
+      source: RowSource, sets: Seq[Seq[Expression]], output: Seq[Attribute], keys: Seq[Expression],
       calls: Seq[AggregateExpression]): Either[Refusal, LogicalPlan] = {
     val parts = sets.map { set =>
       val values = AttributeMap(output.zip(set))

@@ -28,7 +28,7 @@ class AnswerFromResults(session: SparkSession) extends Rule[LogicalPlan] {
 private class ResultSearch(session: ClassicSession, settings: Settings, nominated: Set[String], sources: Int) {
   private val conf = session.sessionState.conf
   private val reads = new PlannedReads(session, settings, conf.sessionLocalTimeZone)
-  private val requests = new Requests(settings)
+  private val requests = new PlanRequests(settings)
 
   def in(plan: LogicalPlan): LogicalPlan = try replaced(plan) finally requests.planned.publish()
 

@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.DataType
  * once for each time is the aggregate over that many copies of its rows.
  */
 class GroupBelowJoinOrDistinct(
-    session: SparkSession, settings: Settings, reads: PlannedReads, requests: Requests, texts: SqlTexts) {
+    session: SparkSession, settings: Settings, reads: PlannedReads, requests: PlanRequests, texts: SqlTexts) {
   def rewritten(aggregate: Aggregate, note: Option[Refusal]): Option[LogicalPlan] = {
     if (!aggregate.expressions.forall(_.deterministic)) return None
     val tables = JoinedTable.in(aggregate.child)
@@ -58,12 +58,12 @@ class GroupBelowJoinOrDistinct(
   }
 
   /** The groups, with their keys' attributes, and the values of aggregates asked, over `states`. */
-  private case class Source(plan: LogicalPlan, states: Seq[Seq[Attribute]], values: Seq[Expression])
+  private case class GroupedSide(plan: LogicalPlan, states: Seq[Seq[Attribute]], values: Seq[Expression])
 
   private def source(
       table: Table, filters: Seq[SqlText], keys: TableKeys, asked: StatesOfCalls, isJoined: Boolean,
       note: Option[Refusal])
-      : Option[Source] = {
+      : Option[GroupedSide] = {
     val query = reads.groups(Seq(table)).put("aggregation", "partial")
     val request = requests.groups("states", table, query, keys.texts, asked.texts, filters)
     for {
@@ -85,7 +85,7 @@ class GroupBelowJoinOrDistinct(
         Alias(OutputRewriter.as(column, key), key.name)(key.exprId)
       }
       val byCall = asked.texts.indices.map(index => states.filter(_.name.takeWhile(_ != '.') == s"a$index"))
-      Source(Project(named ++ states, plan), byCall, values)
+      GroupedSide(Project(named ++ states, plan), byCall, values)
     }
   }
 

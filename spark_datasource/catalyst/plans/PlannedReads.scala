@@ -21,24 +21,6 @@ import org.apache.spark.sql.internal.connector.SupportsMetadata
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/**
- * Why Spark answers by itself. `detail` may hold literals of the query, and `views`, reasons against each, values of
- * tables; `words` never do.
- */
-case class Refusal(words: String, detail: String = "", views: Seq[(String, String)] = Nil) {
-  override def toString: String =
-    ((if (detail.isEmpty) words else s"$words: $detail") +: views.map { case (name, why) => s"not $name: $why" }).mkString("; ")
-  /** Without literals and values. */
-  def coded: String =
-    (words +: views.map { case (name, why) => s"$name: ${why.takeWhile(_ != ' ')}" }).mkString("; ")
-}
-
-object Refusal {
-  val ofEngine: Refusal = Refusal("the engine's process failed")
-  val ofTime: Refusal = Refusal("the engine took longer than spark.projseg.local.timeout")
-  val ofTypes: Refusal = Refusal("columns are declared with other types than stored")
-}
-
 /** What a read touches: in a line, the most rows and bytes, if they are known, and figures for Spark's UI. */
 case class PlanSummary(line: String, most: Option[(Long, Long)], figures: Map[String, Long] = Map.empty) {
   def and(refusal: Option[Refusal]): PlanSummary = copy(line = (line +: refusal.map(_.toString).toSeq).mkString("; "))
@@ -73,13 +55,13 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
 
   /** A query for groups of a table, or of several that are joined, to be completed. */
   def groups(tables: Seq[Table], mayBeOld: Boolean = false): ObjectNode = {
-    val context = ProjectionHints.context(settings.context, tables.map(_.options).reverse.reduce(_ ++ _))
-    query(if (mayBeOld) context else ProjectionHints.ofPresent(context))
+    val context = HintedContext.context(settings.context, tables.map(_.options).reverse.reduce(_ ++ _))
+    query(if (mayBeOld) context else HintedContext.ofPresent(context))
   }
 
   /** A query for rows of a table, to be completed. No setting about projections concerns it. */
   def rows(table: Table): ObjectNode =
-    query(ProjectionHints.ofRows(ProjectionHints.context(settings.context, table.options)))
+    query(HintedContext.ofRows(HintedContext.context(settings.context, table.options)))
 
   private def query(context: Map[String, String]): ObjectNode = {
     val made = Engine.json.createObjectNode()

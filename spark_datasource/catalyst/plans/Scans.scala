@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project
 import org.apache.spark.sql.types._
 
 /** Reads of rows, of which only the columns and rows that are needed are read. */
-class Scans(settings: Settings, reads: PlannedReads, requests: Requests, texts: SqlTexts) {
+class Scans(settings: Settings, reads: PlannedReads, requests: PlanRequests, texts: SqlTexts) {
 
   /** A scan below projections and filters; `note` says why no more than its rows are asked. */
   def scanned(

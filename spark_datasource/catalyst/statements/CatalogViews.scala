@@ -76,7 +76,7 @@ class CatalogViews(session: ClassicSession) extends LookupCatalog {
 
   private def isOf(parts: Seq[String], subject: Subject): Boolean = location(parts).exists { place =>
     subject match {
-      case ByName(table) => locations.isAt(table, place)
+      case NamedTable(table) => locations.isAt(table, place)
       case _ => true
     }
   }
@@ -110,7 +110,7 @@ class CatalogViews(session: ClassicSession) extends LookupCatalog {
     case _ => None
   }
 
-  private def taken(parts: Seq[String]): Exception = Statement.failed(
+  private def taken(parts: Seq[String]): Exception = ProjsegError.of(
     "PROJSEG_VIEW_EXISTS", s"${written(parts)} is a table or a view of the catalog already; take another name")
 }
 
@@ -138,7 +138,7 @@ class ReadOnlyViews(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def refuse(plan: LogicalPlan): Unit = plan match {
     case named: UnresolvedRelation if named.options.containsKey(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES) =>
-      if (views.entry(named.multipartIdentifier).isDefined) throw Statement.failed(
+      if (views.entry(named.multipartIdentifier).isDefined) throw ProjsegError.of(
         "PROJSEG_VIEW_READ_ONLY",
         s"${CatalogViews.written(named.multipartIdentifier)} is a materialized view: write to the tables that it reads")
     case _ =>

@@ -28,14 +28,14 @@ case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends Le
   override def run(given: SparkSession): Seq[Row] = {
     val session = given.asInstanceOf[ClassicSession]
     subject match {
-      case ByName(parts) =>
+      case NamedTable(parts) =>
         val entry = session.sessionState.catalog.getTableMetadata(TableIdentifier(parts.last, parts.init.lastOption))
         val before = DeclaredColumns.of(entry)
         val after = ColumnChanges.declared(before, changes)
         SessionEntry.declare(session, entry, after, changed(session, ColumnChanges.of(changes, before), entry))
       case _ =>
         val kept = changes.find(ColumnChanges.isOfEntry)
-        kept.foreach(one => throw Statement.unsupported(
+        kept.foreach(one => throw ProjsegError.unsupported(
           s"${ColumnChanges.words(one)} is kept in the entry of a catalog, and a table by its path has none; name the " +
             "table of a catalog that lies there"))
         changed(session, ColumnChanges.of(changes, new StructType()), entry = null)
@@ -51,12 +51,12 @@ case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends Le
       // A declared table that nobody has written to is made first, so that there is one way to change it.
       if (entry != null) EmptyTable.makeUnlessMade(
         session, entry.location.toString, entry.schema, Declaration.optionsOf(entry) ++ Declaration.propertiesOf(entry))
-      SessionEntry.options(session, subject, changes)
+      ChangedEntry.options(session, subject, changes)
     }
 }
 
-/** What Spark's own catalog says of a table, after changes of what is stored. */
-object SessionEntry {
+/** Entries of Spark's own catalog, after changes of what is stored. */
+object ChangedEntry {
   /** The options that declare a table, after changes of its columns. */
   def options(session: ClassicSession, subject: Subject, changes: Seq[util.Map[String, Any]]): Map[String, String] =
     Statement("change_columns", subject, Map("changes" -> changes), "name STRING, text STRING").run(session)
@@ -72,110 +72,8 @@ object SessionEntry {
           if (StoredType.of(known.dataType) == stored.dataType) known else known.copy(dataType = stored.dataType)
         }.getOrElse(stored)
       }
-      if (StructType(columns) != declared) declare(session, entry, StructType(columns), options(session, ByName(parts), Nil))
+      if (StructType(columns) != declared) SessionEntry.declare(session, entry, StructType(columns), options(session, NamedTable(parts), Nil))
     }
-
-  /** Puts an entry in the place of the one of its name; what lies at its place stays. */
-  def replace(session: ClassicSession, entry: CatalogTable): Unit = {
-    val catalog = session.sessionState.catalog.externalCatalog
-    catalog.alterTable(entry)
-    catalog.alterTableDataSchema(entry.database, entry.identifier.table, entry.schema)
-    session.catalog.refreshTable(entry.identifier.quotedString)
-  }
-
-  def declare(
-      session: ClassicSession, entry: CatalogTable, columns: StructType, options: Map[String, String]): Unit = {
-    val catalog = session.sessionState.catalog
-    def present(given: Map[String, String]): Map[String, String] =
-      given.map { case (name, text) => name -> options.getOrElse(name.toLowerCase, text) }
-    if (options.nonEmpty) catalog.externalCatalog.alterTable(entry.copy(
-      properties = present(entry.properties), storage = entry.storage.copy(properties = present(entry.storage.properties))))
-    // What a session catalog checks first would refuse to drop a column.
-    catalog.externalCatalog.alterTableDataSchema(entry.database, entry.identifier.table, DeclaredColumns.inEntry(columns))
-    session.catalog.refreshTable(entry.identifier.quotedString)
-  }
-}
-
-object ColumnChanges {
-  // Named, as releases have further ones and other fields in these.
-  private val commands = Set("AddColumns", "RenameColumn", "DropColumns", "AlterColumns", "ReplaceColumns")
-
-  def isOne(command: AlterTableCommand): Boolean = commands.contains(command.getClass.getSimpleName)
-
-  /** Columns after changes; all else that is declared of them stays. */
-  def declared(columns: StructType, changes: Seq[TableChange]): StructType = {
-    changes.foreach(check)
-    changes.foldLeft(columns) {
-      // Spark's own way would refuse a table of this provider that has any default.
-      case (before, one: TableChange.AddColumn) => StructType(before ++ CatalogV2Util.v2ColumnsToStructType(Array(
-        Column.create(one.fieldNames.head, one.dataType, one.isNullable, one.comment, one.defaultValue, null))))
-      case (before, other) => CatalogV2Util.applySchemaChanges(before, Seq(other), Some("projseg"), "ALTER TABLE")
-    }
-  }
-
-  /** Changes of what is stored, as the engine takes them; `columns` are those declared before. */
-  def of(changes: Seq[TableChange], columns: StructType): Seq[util.Map[String, Any]] = {
-    changes.foreach(check)
-    changes.flatMap {
-      case one: TableChange.AddColumn =>
-        val added = Map[String, Any]("add" -> one.fieldNames.head, "type" -> StoredType.nameOf(one.dataType))
-        Some(added ++ valueOf(one).map("value" -> _))
-      case one: TableChange.RenameColumn => Some(Map("rename" -> one.fieldNames.head, "to" -> one.newName))
-      case one: TableChange.DeleteColumn => Some(Map("drop" -> one.fieldNames.head, "lenient" -> one.ifExists))
-      case one: TableChange.UpdateColumnType
-          if !columns.find(_.name == one.fieldNames.head).exists(known =>
-            StoredType.of(known.dataType) == StoredType.of(one.newDataType)) =>
-        Some(Map("widen" -> one.fieldNames.head, "type" -> StoredType.nameOf(one.newDataType)))
-      case _ => None
-    }.map(_.asJava)
-  }
-
-  /** Whether only an entry of a catalog can keep a change, or a part of it. */
-  def isOfEntry(change: TableChange): Boolean = change match {
-    case one: TableChange.AddColumn =>
-      one.comment != null || one.defaultValue != null || DeclaredColumns.isMoreThanStored(one.dataType)
-    case one: TableChange.UpdateColumnType => DeclaredColumns.isMoreThanStored(one.newDataType)
-    case _: TableChange.RenameColumn | _: TableChange.DeleteColumn => false
-    case _ => true
-  }
-
-  def words(change: TableChange): String = change match {
-    case one: TableChange.AddColumn if one.comment != null => "a COMMENT"
-    case one: TableChange.AddColumn if one.defaultValue != null => "a DEFAULT"
-    case _: TableChange.AddColumn | _: TableChange.UpdateColumnType => "a limit of length or a collation"
-    case _: TableChange.UpdateColumnComment => "a COMMENT"
-    case _: TableChange.UpdateColumnNullability => "NOT NULL"
-    case _ => "a DEFAULT"
-  }
-
-  private def check(change: TableChange): Unit = change match {
-    case one: TableChange.ColumnChange if one.fieldNames.length > 1 =>
-      throw unsupported(
-        s"change of ${one.fieldNames.mkString(".")}, a field of a column", "columns are added, renamed, dropped and widened whole")
-    case one: TableChange.AddColumn if one.position != null => throw unsupported(
-      "place among columns for new ones", "they come last; leave FIRST or AFTER out")
-    case one: TableChange.AddColumn if !one.isNullable => throw unsupported(
-      s"ADD COLUMN ${one.fieldNames.head} NOT NULL", "rows that are there have no value in it; leave NOT NULL out")
-    case _: TableChange.UpdateColumnPosition => throw unsupported(
-      "other place among columns for one", "it stays where it was added; leave FIRST or AFTER out")
-    case one: TableChange.UpdateColumnNullability if !one.nullable => throw unsupported(
-      s"SET NOT NULL, here of column ${one.fieldNames.head}", "rows that are there may be null; declare it when a table is made")
-    case _ =>
-  }
-
-  /** The value that rows that are there get in a column that is added, as a text for the engine. */
-  private def valueOf(added: TableChange.AddColumn): Option[String] =
-    Option(added.defaultValue).map(_.getValue).flatMap {
-      case value: LiteralValue[_] if value.value == null => None
-      case LiteralValue(bytes: Array[Byte], _) => Some(bytes.map(one => f"$one%02x").mkString("X'", "", "'"))
-      case value: LiteralValue[_] => Some(new SqlTexts("UTC", sharesRules = true).of(Literal(value.value, StoredType.of(value.dataType))).map(_.text)
-        .getOrElse(throw unsupported(
-          s"DEFAULT of type ${value.dataType.sql} for rows that are there",
-          "add the column without it, and then ALTER COLUMN ... SET DEFAULT")))
-    }
-
-  private[projseg] def unsupported(what: String, why: String): Exception =
-    Statement.unsupported(s"projseg has no $what: $why")
 }
 
 /** Gives ALTER TABLE of columns and TRUNCATE TABLE the table that lies at a path, which no catalog knows. */
@@ -227,7 +125,7 @@ object PlanColumnChanges extends SparkStrategy {
     case command: AlterTableCommand if ColumnChanges.isOne(command) => command.table match {
       case ResolvedTable(catalog, identifier, table, _) if Table.isProjseg(table) && CatalogV2Util.isSessionCatalog(catalog) =>
         val parts = identifier.namespace.toSeq :+ identifier.name
-        val subject = ByPath.unapply(parts).map(At(_)).getOrElse(ByName(parts))
+        val subject = ByPath.unapply(parts).map(AtLocation(_)).getOrElse(NamedTable(parts))
         ExecutedCommandExec(ChangeColumns(subject, command.changes)) :: Nil
       case _ => Nil
     }

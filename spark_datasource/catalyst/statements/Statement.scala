@@ -16,17 +16,17 @@ import org.apache.spark.sql.types.StructType
 
 /** The table that a statement is about. */
 sealed trait Subject
-case class ByName(parts: Seq[String]) extends Subject
-case class At(location: String) extends Subject
+case class NamedTable(parts: Seq[String]) extends Subject
+case class AtLocation(location: String) extends Subject
 /** Tables that a SELECT joins, by their names in it. */
-case class OfTables(names: Seq[Seq[String]]) extends Subject
+case class JoinedTables(names: Seq[Seq[String]]) extends Subject
 /** Each projseg table of a namespace, or of the current one; its name comes first in what is returned. */
 case class EveryTable(namespace: Option[String] = None) extends Subject
 /** That table of the view's namespace, or of the current one, which has the view; none is no error if that is lenient. */
-case class OfView(parts: Seq[String], isLenient: Boolean = false) extends Subject
+case class TableWithView(parts: Seq[String], isLenient: Boolean = false) extends Subject
 
 /** A definition of a catalog, whose table need not be there. */
-case class Defined(parts: Seq[String]) extends Subject
+case class NamedDefinition(parts: Seq[String]) extends Subject
 
 /**
  * An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. One that is
@@ -57,22 +57,22 @@ case class Statement(
   private def done(classic: ClassicSession): Seq[Row] = {
     val tables = new Locations(classic)
     subject match {
-      case ByName(parts) if Statements.ofDefinitions(operation) && tables.isDefined(parts) =>
+      case NamedTable(parts) if Statements.ofDefinitions(operation) && tables.isDefined(parts) =>
         val (catalog, name) = tables.definition(parts)
         Seq(Row(catalog.act(s"defined_$operation", name, arguments)))
-      case ByName(parts) =>
+      case NamedTable(parts) =>
         val made = rows(classic, tables.of(parts), returned)
-        if (operation == Statements.Restore) SessionEntry.follow(classic, parts)
+        if (operation == Statements.Restore) ChangedEntry.follow(classic, parts)
         made
-      case Defined(parts) =>
+      case NamedDefinition(parts) =>
         val (catalog, name) = tables.definition(parts)
         Seq(Row(catalog.act(operation, name, arguments)))
-      case At(location) => rows(classic, location, returned)
-      case OfTables(names) =>
+      case AtLocation(location) => rows(classic, location, returned)
+      case JoinedTables(names) =>
         val places = names.map(parts => parts.mkString(".") -> tables.joined(parts))
         val joined = copy(arguments = arguments + ("tables" -> places.toMap))
         joined.rows(classic, places.head._2, returned)
-      case OfView(parts, isLenient) =>
+      case TableWithView(parts, isLenient) =>
         val found = tables.having(parts)
         if (found.isEmpty && isLenient) Nil else rows(classic, tables.only(parts, found), returned)
       case EveryTable(namespace) => tables.all(namespace).flatMap { case (name, location) =>
@@ -93,29 +93,9 @@ case class Statement(
     val settings = new Settings(session.sessionState.conf)
     val request = Engine.request(operation, arguments ++ Map("location" -> location, "small_bytes" -> settings.smallBytes))
     val jobs = new SegmentJobs(session)
-    val reply = Statement.reply(settings, request, Option.when(isLimited)(settings.localMillis), Some(jobs))
+    val reply = Edit.reply(settings, request, Option.when(isLimited)(settings.localMillis), Some(jobs))
     val toRow = CatalystTypeConverters.createToScalaConverter(schema)
     Engine.rowsOf(reply.rows, schema).map(row => toRow(row).asInstanceOf[Row])
-  }
-}
-
-object Statement {
-  /** An error that every client of Spark shows with its message. */
-  def failed(message: String): Exception = new ProjsegError(message, message)
-  def failed(code: String, message: String): Exception = failed(s"[$code] $message")
-  /** An error about a statement that Spark has and projseg has not. */
-  def unsupported(message: String): Exception = failed("PROJSEG_UNSUPPORTED_STATEMENT", message)
-
-  /** The reply to a request that may change the table, and is sent once. */
-  def reply(settings: Settings, request: JsonNode, limitMillis: Option[Long], jobs: Option[SegmentJobs] = None): Reply = {
-    val reply = jobs.fold(Engine.ask(settings.python, request, isRepeatable = false, limitMillis))(found =>
-      Engine.ask(settings.python, request, isRepeatable = false, limitMillis, found.run))
-      .fold(refusal => throw failed(s"$refusal; look at the table before you repeat a change"), identity)
-    reply.error.foreach { message =>
-      val error = failed(s"[${reply.code}] $message")
-      throw jobs.fold[Throwable](error)(_.reason(error))
-    }
-    reply
   }
 }
 
@@ -125,7 +105,7 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
 
   def of(parts: Seq[String]): String = parts match {
     case ByPath(path) => path
-    case _ if session.sessionState.catalog.isTempView(parts) => throw Statement.failed(
+    case _ if session.sessionState.catalog.isTempView(parts) => throw ProjsegError.of(
       "PROJSEG_NOT_A_TABLE", s"${shown(parts)} is a temporary view; name the table that it reads")
     case SessionCatalogAndIdentifier(_, name) =>
       val table = name.asTableIdentifier // with a namespace of one part, or Spark's own refusal
@@ -143,7 +123,7 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
   /** The catalog of definitions that a name is of. */
   def definition(parts: Seq[String]): (ProjsegCatalog, Identifier) = parts match {
     case NonSessionCatalogAndIdentifier(catalog: ProjsegCatalog, name) if catalog.isOfDefinitions => (catalog, name)
-    case _ => throw Statement.failed("PROJSEG_UNKNOWN_TABLE",
+    case _ => throw ProjsegError.of("PROJSEG_UNKNOWN_TABLE",
       s"${shown(parts)} is no name of a catalog of definitions, which has spark.sql.catalog.<name>.uri")
   }
 
@@ -151,15 +131,15 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
 
   /** Whether a statement is about projseg tables, and not about what another extension knows. */
   def isKnown(subject: Subject): Boolean = subject match {
-    case ByName(parts) => Try(of(parts)).isSuccess
-    case Defined(parts) => isDefined(parts)
-    case OfTables(names) => names.exists(parts => Try(of(parts)).isSuccess || isOfView(parts))
-    case OfView(parts, _) => Try(having(parts)).toOption.exists(_.nonEmpty)
+    case NamedTable(parts) => Try(of(parts)).isSuccess
+    case NamedDefinition(parts) => isDefined(parts)
+    case JoinedTables(names) => names.exists(parts => Try(of(parts)).isSuccess || isOfView(parts))
+    case TableWithView(parts, _) => Try(having(parts)).toOption.exists(_.nonEmpty)
     case _ => true
   }
 
   /** As `of`, of a table in a view's SELECT. */
-  def joined(parts: Seq[String]): String = Try(of(parts)).getOrElse(throw Statement.failed(
+  def joined(parts: Seq[String]): String = Try(of(parts)).getOrElse(throw ProjsegError.of(
     "PROJSEG_VIEW_TABLE",
     if (isOfView(parts)) s"${shown(parts)} is a materialized view, and no other reads one: name the tables that it reads"
     else s"${shown(parts)} is not a projseg table, and views are of these: import it, or leave it to the queries"))
@@ -179,7 +159,7 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
   /** Which of the places of tables have a view. */
   private def holders(view: String, places: Seq[String]): Seq[Int] = {
     val request = Engine.request("find_view", Map("name" -> view, "locations" -> places))
-    val reply = Statement.reply(new Settings(session.sessionState.conf), request, None)
+    val reply = Edit.reply(new Settings(session.sessionState.conf), request, None)
     reply.content.get("found").elements().asScala.map(_.asInt).toSeq
   }
 
@@ -195,9 +175,9 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
 
   def only(parts: Seq[String], found: Seq[(String, String)]): String = found match {
     case Seq((_, location)) => location
-    case Seq() => throw Statement.failed(
+    case Seq() => throw ProjsegError.of(
       "PROJSEG_UNKNOWN_VIEW", s"no projseg table of the namespace has a view ${shown(parts)}; of another table, add ON TABLE t")
-    case several => throw Statement.failed(
+    case several => throw ProjsegError.of(
       "PROJSEG_BAD_VIEW", s"${several.map(_._1).mkString(" and ")} each have a view ${shown(parts)}; add ON TABLE t")
   }
 
@@ -218,6 +198,6 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
 
   private def shown(parts: Seq[String]): String = parts.map(SqlText.quoted).mkString(".")
 
-  private def other(parts: Seq[String]): Exception = Statement.failed(
+  private def other(parts: Seq[String]): Exception = ProjsegError.of(
     "PROJSEG_NOT_A_TABLE", s"${shown(parts)} is not a projseg table of a catalog, nor projseg.`/path`")
 }

@@ -38,7 +38,7 @@ class StatementsOfDelta(session: SparkSession) extends Rule[LogicalPlan] {
       case table: UnresolvedTable => table.multipartIdentifier
       case table: UnresolvedTableOrView => table.multipartIdentifier
       case table: UnresolvedRelation => table.multipartIdentifier
-    }.map(ByName(_)).filter(locations.isKnown).map(statement).getOrElse(plan)
+    }.map(NamedTable(_)).filter(locations.isKnown).map(statement).getOrElse(plan)
 
   private def isEmpty(plan: LogicalPlan, field: String): Boolean = value[IterableOnce[Any]](plan, field).iterator.isEmpty
 

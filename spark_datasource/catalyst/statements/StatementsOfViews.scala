@@ -75,7 +75,7 @@ object StatementsOfViews {
     val entry = EnteredView(
       view, new Select(select).inTimeSeries("", isForSpark = true).whole, columns, said.get("comment").map(_.toString), is("lenient"), is("replace"), tables.distinct)
     Statement(
-      Create, OfTables(tables.distinct), arguments, "view STRING, version BIGINT, parts BIGINT, segments BIGINT, ignored STRING",
+      Create, JoinedTables(tables.distinct), arguments, "view STRING, version BIGINT, parts BIGINT, segments BIGINT, ignored STRING",
       entry = Some(entry))
   }
 
@@ -166,7 +166,7 @@ object StatementsOfViews {
     _ <- at.end
   } yield {
     val lenient = of match {
-      case OfView(parts, _) => OfView(parts, isLenient)
+      case TableWithView(parts, _) => TableWithView(parts, isLenient)
       case other => other
     }
     Statement(
@@ -193,7 +193,7 @@ object RefusedViews extends Rule[LogicalPlan] {
     })
     else plan
 
-  def refusal(hasProvider: Boolean): Exception = Statement.failed("PROJSEG_VIEW_TABLE",
+  def refusal(hasProvider: Boolean): Exception = ProjsegError.of("PROJSEG_VIEW_TABLE",
     if (hasProvider) "a materialized view has the form of its table's own views: leave USING out"
     else "the SELECT reads no projseg table, and views are of these: import what it reads, or leave it to the queries")
 }

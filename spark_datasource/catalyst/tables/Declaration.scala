@@ -32,7 +32,7 @@ private[projseg] class Declaration(
 
 private[projseg] object Declaration {
   /** Why a table with partitions or buckets is not made. */
-  def ofPartitions(table: String): Exception = Statement.failed(
+  def ofPartitions(table: String): Exception = ProjsegError.of(
     "PROJSEG_BAD_OPTION", s"table $table: projseg has no partitions or buckets; give TBLPROPERTIES ('timeColumn' = ..., " +
       "'segmentGranularity' = 'day', 'clusterBy' = ...)")
 

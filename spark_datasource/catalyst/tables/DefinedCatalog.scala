@@ -19,11 +19,11 @@ private[projseg] object DefinedCatalog {
   def arguments(title: String, uri: String, options: CaseInsensitiveStringMap): Map[String, Any] = {
     val authority = uri.split("://", 2).drop(1).headOption.getOrElse("").takeWhile(_ != '/')
     val isInQuery = uri.split("[?&]").drop(1).exists(_.toLowerCase(Locale.ROOT).startsWith("password="))
-    if (isInQuery || (authority.contains("@") && authority.split("@").head.contains(":"))) throw Statement.failed("PROJSEG_BAD_ARGUMENT",
+    if (isInQuery || (authority.contains("@") && authority.split("@").head.contains(":"))) throw ProjsegError.of("PROJSEG_BAD_ARGUMENT",
       s"spark.sql.catalog.$title.uri holds a password, and Spark shows settings; use PGPASSFILE, or .token, which it hides")
     def given(option: String) = Option(options.get(option))
     val seconds = given("refreshSeconds").map { text =>
-      "refresh_seconds" -> text.toDoubleOption.getOrElse(throw Statement.failed("PROJSEG_BAD_ARGUMENT",
+      "refresh_seconds" -> text.toDoubleOption.getOrElse(throw ProjsegError.of("PROJSEG_BAD_ARGUMENT",
         s"spark.sql.catalog.$title.refreshSeconds is '$text', no number"))
     }
     Map[String, Any]("uri" -> uri) ++ texts.flatMap { case (option, field) => given(option).map(field -> _) } ++ seconds ++
@@ -42,9 +42,9 @@ private[projseg] object DefinedCatalog {
       name.startsWith(OPTION_PREFIX) || reserved.contains(name) || options.contains(name)
     }
     val listed = columns.map { column =>
-      if (column.defaultValue != null || column.generationExpression != null || !column.nullable) throw Statement.failed(
+      if (column.defaultValue != null || column.generationExpression != null || !column.nullable) throw ProjsegError.of(
         "PROJSEG_BAD_OPTION", s"column ${column.name}: a definition has no NOT NULL, DEFAULT or generated columns; leave it out")
-      if (DeclaredColumns.isMoreThanStored(column.dataType)) throw Statement.failed(
+      if (DeclaredColumns.isMoreThanStored(column.dataType)) throw ProjsegError.of(
         "PROJSEG_BAD_OPTION", s"column ${column.name}: a definition has no ${column.dataType.sql}; write ${StoredType.nameOf(column.dataType)}")
       Seq(column.name, StoredType.nameOf(column.dataType), column.comment).asJava
     }.toSeq.asJava
@@ -61,7 +61,7 @@ private[projseg] object DefinedCatalog {
   def change(given: TableChange): util.Map[String, Any] = {
     def single(names: Array[String]): String = names match {
       case Array(one) => one
-      case several => throw Statement.unsupported(
+      case several => throw ProjsegError.unsupported(
         s"projseg has no change of ${several.mkString(".")}, a field of a column: columns are added, renamed, dropped and retyped whole")
     }
     def placed(position: TableChange.ColumnPosition): Map[String, Any] = position match {
@@ -70,7 +70,7 @@ private[projseg] object DefinedCatalog {
       case _ => Map("where" -> "first")
     }
     val found: Map[String, Any] = given match {
-      case one: TableChange.AddColumn if one.defaultValue != null || !one.isNullable => throw Statement.failed(
+      case one: TableChange.AddColumn if one.defaultValue != null || !one.isNullable => throw ProjsegError.of(
         "PROJSEG_BAD_OPTION", s"column ${one.fieldNames.last}: a definition has no NOT NULL and no DEFAULT; leave it out")
       case one: TableChange.AddColumn =>
         Map("kind" -> "add", "column" -> single(one.fieldNames), "type" -> StoredType.nameOf(one.dataType), "comment" -> one.comment) ++
@@ -91,7 +91,7 @@ private[projseg] object DefinedCatalog {
         Map("kind" -> "properties", "set" -> util.Map.of(), "unset" -> util.List.of(one.property))
       case one: TableChange.ClusterBy =>
         Map("kind" -> "cluster", "columns" -> one.clusteringColumns.map(_.fieldNames.mkString(".")).toSeq.asJava)
-      case other => throw Statement.unsupported(
+      case other => throw ProjsegError.unsupported(
         s"${other.getClass.getSimpleName}: a definition has columns, comments, properties and a clustering, and nothing else")
     }
     found.asJava

@@ -315,7 +315,7 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
       case "PROJSEG_UNKNOWN_NAMESPACE" => throw new NoSuchNamespaceException(title +: about.namespace)
       case "PROJSEG_NAMESPACE_EXISTS" => throw new NamespaceAlreadyExistsException(about.namespace)
       case "PROJSEG_NAMESPACE_NOT_EMPTY" => throw new NonEmptyNamespaceException(about.namespace)
-      case code => throw Statement.failed(code, reply.error.get)
+      case code => throw ProjsegError.of(code, reply.error.get)
     }
   }
 }

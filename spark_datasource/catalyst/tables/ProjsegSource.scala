@@ -4,7 +4,6 @@ import java.util
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Table => CatalogTable}
 import org.apache.spark.sql.connector.expressions.Transform
@@ -56,19 +55,6 @@ private[projseg] class SourceTable(source: ProjsegSource, declared: StructType)
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
     new SourceWriteBuilder(super.newWriteBuilder(
       LogicalWriteInfoImpl(info.queryId, DeclaredColumns.inEntry(info.schema), info.options)).asInstanceOf[WriteBuilder with SupportsTruncate])
-}
-
-/**
- * An error of projseg as one line. Spark shows one with a condition as it is, from tasks too.
- *
- * @param whole the line as Python has it, with the error's class, from which `projseg.write` raises that again
- */
-class ProjsegError(line: String, whole: String) extends IllegalArgumentException(line) with SparkThrowable {
-  override def getErrorClass: String = getCondition
-  override def getCondition: String = "PYTHON_DATA_SOURCE_ERROR"
-  override def getSqlState: String = "38000"
-  override def getMessageParameters: util.Map[String, String] =
-    util.Map.of("action", "use", "type", ProjsegSource.Name, "msg", whole)
 }
 
 private[projseg] object OwnWords {

@@ -51,7 +51,7 @@ case class RefreshView(view: TableIdentifier) extends LeafRunnableCommand {
       options: Map[String, String], location: String, storage: Map[String, String], requests: Requests): Map[String, String] = {
     val request = Engine.request("version", Map("location" -> location, "storage_options" -> storage))
     val version = requests.reply(request).fold(
-      refusal => throw Statement.failed(s"the view is as it was, as its table's version is not known: $refusal"),
+      refusal => throw ProjsegError.of(s"the view is as it was, as its table's version is not known: $refusal"),
       _.content.get("version").asText)
     ProjsegTable.without(options, Set("versionAsOf")) + ("versionAsOf" -> version)
   }

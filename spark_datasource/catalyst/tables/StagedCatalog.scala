@@ -118,7 +118,7 @@ private[projseg] class StagedSessionCatalog(
 
   private def check(entry: CatalogTable, given: util.Map[String, String]): Unit = {
     def refused(what: String): Nothing =
-      throw Statement.failed("PROJSEG_BAD_OPTION", s"table ${entry.identifier.quotedString} $what")
+      throw ProjsegError.of("PROJSEG_BAD_OPTION", s"table ${entry.identifier.quotedString} $what")
     if (!Table.isOfProjseg(entry)) refused(
       s"is ${entry.provider.map("one of " + _).getOrElse("a view")}, whose rows a failed statement could not keep; drop it first")
     Option(given.get(PROP_LOCATION)).filter(CatalogUtils.stringToURI(_) != entry.location).foreach(place => refused(
@@ -229,5 +229,5 @@ private[projseg] object PlannedTable {
       (DefinedWrites.Plan -> plan.get("plan").asText)
 
   private def ask(operation: String, fields: Map[String, Any]): JsonNode =
-    Statement.reply(new Settings(SQLConf.get), Engine.request(operation, fields), None).content
+    Edit.reply(new Settings(SQLConf.get), Engine.request(operation, fields), None).content
 }

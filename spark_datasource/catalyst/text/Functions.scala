@@ -10,14 +10,14 @@ import org.apache.spark.sql.types._
  * @param write the text of the call, from those of the arguments
  * @param mayFail whether it may raise an error for some values, or refuse what Spark answers
  */
-case class Call(arguments: Seq[Expression], write: Seq[String] => String, mayFail: Boolean = false)
+case class FunctionCall(arguments: Seq[Expression], write: Seq[String] => String, mayFail: Boolean = false)
 
 /**
  * Functions by Catalyst's classes. Those whose last digit is the platform's, as logarithms, are left
  * to Spark; so is what wraps around or gives null where projseg raises an error.
  */
 object Functions {
-  def unapply(expression: Expression): Option[Call] = expression match {
+  def unapply(expression: Expression): Option[FunctionCall] = expression match {
     case StartsWith(left, right) => named("startswith", left, right)
     case EndsWith(left, right) => named("endswith", left, right)
     case Contains(left, right) => named("contains", left, right)
@@ -55,7 +55,7 @@ object Functions {
     case BitwiseAnd(left, right) => infix(left, "&", right)
     case BitwiseOr(left, right) => infix(left, "|", right)
     case BitwiseXor(left, right) => infix(left, "^", right)
-    case BitwiseNot(child) => Some(Call(Seq(child), texts => s"(~ ${texts.head})"))
+    case BitwiseNot(child) => Some(FunctionCall(Seq(child), texts => s"(~ ${texts.head})"))
     case Least(children) => named("least", children: _*)
     case Greatest(children) => named("greatest", children: _*)
     case IsNaN(child) => named("isnan", child)
@@ -85,7 +85,7 @@ object Functions {
     case Minute(child, _) => named("minute", child)
     case Second(child, _) => named("second", child)
     case TruncTimestamp(format: Literal, time, _) => named("date_trunc", format, time)
-    case MinuteFloor(time, minutes, _) => Some(Call(Seq(time), texts => s"timestamp_floor(${texts.head}, 'PT${minutes}M')"))
+    case MinuteFloor(time, minutes, _) => Some(FunctionCall(Seq(time), texts => s"timestamp_floor(${texts.head}, 'PT${minutes}M')"))
     case TruncDate(date, format: Literal) => named("trunc", date, format)
     case DateAdd(date, days) => named("date_add", date, days).map(failing)
     case DateSub(date, days) => named("date_sub", date, days).map(failing)
@@ -105,26 +105,26 @@ object Functions {
     case _ => None
   }
 
-  private def named(name: String, arguments: Expression*): Option[Call] =
-    Some(Call(arguments, texts => s"$name(${texts.mkString(", ")})"))
+  private def named(name: String, arguments: Expression*): Option[FunctionCall] =
+    Some(FunctionCall(arguments, texts => s"$name(${texts.mkString(", ")})"))
 
-  private def infix(left: Expression, sign: String, right: Expression): Option[Call] =
-    Some(Call(Seq(left, right), texts => s"(${texts(0)} $sign ${texts(1)})"))
+  private def infix(left: Expression, sign: String, right: Expression): Option[FunctionCall] =
+    Some(FunctionCall(Seq(left, right), texts => s"(${texts(0)} $sign ${texts(1)})"))
 
-  private def like(text: Expression, pattern: Literal, escape: Char): Option[Call] = escape match {
+  private def like(text: Expression, pattern: Literal, escape: Char): Option[FunctionCall] = escape match {
     case '\\' => infix(text, "LIKE", pattern)
     case '\'' => None
-    case other => Some(Call(Seq(text, pattern), texts => s"(${texts(0)} LIKE ${texts(1)} ESCAPE '$other')"))
+    case other => Some(FunctionCall(Seq(text, pattern), texts => s"(${texts(0)} LIKE ${texts(1)} ESCAPE '$other')"))
   }
 
-  private def trim(side: String, text: Expression, characters: Option[Expression]): Option[Call] = {
+  private def trim(side: String, text: Expression, characters: Option[Expression]): Option[FunctionCall] = {
     val others = characters.toSeq.filter(isText)
     if (others.size < characters.size) None
-    else Some(Call(text +: others, texts => s"trim($side ${texts.drop(1).headOption.getOrElse("' '")} FROM ${texts.head})"))
+    else Some(FunctionCall(text +: others, texts => s"trim($side ${texts.drop(1).headOption.getOrElse("' '")} FROM ${texts.head})"))
   }
 
-  private def item(place: Expression, isAnsi: Boolean)(array: Call): Call =
-    Call(array.arguments :+ place, texts => {
+  private def item(place: Expression, isAnsi: Boolean)(array: FunctionCall): FunctionCall =
+    FunctionCall(array.arguments :+ place, texts => {
       val written = array.write(texts.init)
       if (isAnsi) s"$written[${texts.last}]" else s"get($written, ${texts.last})"
     })
@@ -138,7 +138,7 @@ object Functions {
   /** Whether times are written by the formatter that Spark has had since 3.0. */
   private def formatsAsJava: Boolean = SQLConf.get.getConfString("spark.sql.legacy.timeParserPolicy") == "CORRECTED"
 
-  private def failing(call: Call): Call = call.copy(mayFail = true)
+  private def failing(call: FunctionCall): FunctionCall = call.copy(mayFail = true)
 
   private def isText(expression: Expression): Boolean = expression.dataType == StringType
 

@@ -90,7 +90,7 @@ object TimeSeries {
     minutes.get(unit).map(MinuteFloor(time, _)).getOrElse(TruncTimestamp(Literal(unit.toUpperCase(Locale.ROOT)), time))
   }
 
-  private def refused: Exception = Statement.failed(
+  private def refused: Exception = ProjsegError.of(
     s"timeseries takes a time and one of ${units.mkString("'", "', '", "'")}; of a date one of the first ${ofDates.size}")
 }
 

@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /** A query of text_match that was read, for generated code. */
 final class TextMatcher(query: TextQuery) extends Serializable {
-  def matches(text: UTF8String): Boolean = query.matches(new Words(text.getBytes))
+  def matches(text: UTF8String): Boolean = query.matches(new TextWords(text.getBytes))
 }
 
 /** Whether a text holds the words of a query, as the engine's text_match says; `right` is constant. */
@@ -46,14 +46,14 @@ object TextMatch {
     FunctionIdentifier("text_match"), new ExpressionInfo(getClass.getName, "text_match"), {
       case Seq(text, query) => made(text, query)
       case Seq(Literal(query: UTF8String, _)) => ofColumns(TextQuery.ofColumns(query.toString))
-      case others => throw Statement.failed(
+      case others => throw ProjsegError.of(
         "PROJSEG_BAD_EXPRESSION", s"text_match takes 2 arguments, not ${others.size}")
     })
 
   /** CarbonData's function, whose second argument is a limit. */
   val withLimit: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression) = (
     FunctionIdentifier("text_match_with_limit"), new ExpressionInfo(getClass.getName, "text_match_with_limit"), {
-      _ => throw Statement.failed("PROJSEG_UNSUPPORTED_FUNCTION",
+      _ => throw ProjsegError.of("PROJSEG_UNSUPPORTED_FUNCTION",
         "text_match_with_limit is not supported; write text_match in WHERE, and LIMIT at the query's end")
     })
 
@@ -69,7 +69,7 @@ object TextMatch {
   private def made(text: Expression, query: Expression): Expression = {
     val constant = Option.when(query.foldable)(Try(Cast(query, StringType, Some("UTC")).eval()).toOption).flatten
     constant match {
-      case None => throw Statement.failed("PROJSEG_BAD_EXPRESSION", "the query of text_match must be a constant")
+      case None => throw ProjsegError.of("PROJSEG_BAD_EXPRESSION", "the query of text_match must be a constant")
       case Some(null) => Literal(null, BooleanType)
       case Some(written) =>
         TextQuery.read(written.toString)

@@ -4,30 +4,30 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 /** The query of text_match: SPEC.md section 16 says what words are, and docs/indexes.md how queries are written. */
 sealed trait TextQuery extends Serializable {
-  def matches(words: Words): Boolean
+  def matches(words: TextWords): Boolean
 }
 
 /** Words in a row, often one. */
 case class Phrase(wanted: Array[WantedWord]) extends TextQuery {
-  override def matches(words: Words): Boolean =
+  override def matches(words: TextWords): Boolean =
     (0 to words.count - wanted.length).exists(start => wanted.indices.forall(at => words.isWord(start + at, wanted(at))))
 }
 
 case class EveryPart(parts: Seq[TextQuery]) extends TextQuery {
-  override def matches(words: Words): Boolean = parts.forall(_.matches(words))
+  override def matches(words: TextWords): Boolean = parts.forall(_.matches(words))
 }
 
 case class SomePart(parts: Seq[TextQuery]) extends TextQuery {
-  override def matches(words: Words): Boolean = parts.exists(_.matches(words))
+  override def matches(words: TextWords): Boolean = parts.exists(_.matches(words))
 }
 
 case class WithoutPart(part: TextQuery) extends TextQuery {
-  override def matches(words: Words): Boolean = !part.matches(words)
+  override def matches(words: TextWords): Boolean = !part.matches(words)
 }
 
 /** A column fulfils a query of its own, in a query that names its columns. */
 case class OfColumn(column: String, query: String) extends TextQuery {
-  override def matches(words: Words): Boolean = throw new IllegalStateException("a column's query has no columns")
+  override def matches(words: TextWords): Boolean = throw new IllegalStateException("a column's query has no columns")
 }
 
 object TextQuery {
@@ -51,7 +51,7 @@ object TextQuery {
 
   def failed(query: Array[Int], position: Int, problem: String): Exception = {
     val shown = if (query.length <= 80) textOf(query) else textOf(query.take(77)) + "..."
-    Statement.failed("PROJSEG_BAD_TEXT_QUERY",
+    ProjsegError.of("PROJSEG_BAD_TEXT_QUERY",
       s"the text query '$shown' $problem, at position ${position + 1}; it may have words, " +
         "\"words in a row\", OR, NOT or -, brackets, and words with *")
   }
@@ -137,7 +137,7 @@ private class QueryTokens(query: Array[Int], namesColumns: Boolean) {
     QueryToken("part", start, Some(Phrase(wanted)), wanted.length)
   }
 
-  private def wordsOf(codes: Array[Int]): Seq[String] = Words.of(TextQuery.textOf(codes))
+  private def wordsOf(codes: Array[Int]): Seq[String] = TextWords.of(TextQuery.textOf(codes))
 
   /** The words of a query's word, in which each * belongs to the letters beside it. */
   private def patternWords(word: Array[Int]): Seq[String] = {

@@ -24,8 +24,8 @@ class ChangeRows extends Rule[LogicalPlan] {
       }.getOrElse(plan)
       case TruncateTable(found: ResolvedTable) if Table.isProjseg(found.table) =>
         val subject = found.table match {
-          case own: ProjsegTable => At(own.location)
-          case _ => ByName((found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name)
+          case own: ProjsegTable => AtLocation(own.location)
+          case _ => NamedTable((found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name)
         }
         Statement("truncate", subject, Map.empty, s"${ChangeRows.Affected} BIGINT", isLimited = true)
       case _ => changed(plan).getOrElse(plan)
@@ -146,14 +146,6 @@ object ChangeRows {
 
   private def field(column: Attribute) =
     StructField(column.name, column.dataType, column.nullable, column.metadata)
-}
-
-/** A table whose rows can be changed, below its aliases. */
-private[projseg] object Target {
-  def unapply(plan: LogicalPlan): Option[DataSourceV2Relation] = EliminateSubqueryAliases(plan) match {
-    case relation: DataSourceV2Relation if relation.table.isInstanceOf[ChangedTable] => Some(relation)
-    case _ => None
-  }
 }
 
 /** A target below the projection by which Spark pads its CHAR columns, and the columns as they are padded. */

@@ -44,7 +44,7 @@ class CompactAfterWrites(session: SparkSession) extends AfterWrites {
     val request = place.request("compact_by_policy").put("small_bytes", settings.smallBytes)
     val jobs = new SegmentJobs(classic)
     Engine.ask(settings.python, request, isRepeatable = false, runJob = jobs.run) match {
-      case Right(reply) => reply.error.foreach(message => throw jobs.reason(Statement.failed(message)))
+      case Right(reply) => reply.error.foreach(message => throw jobs.reason(ProjsegError.of(message)))
       case Left(refusal) => warn(refusal.toString)
     }
   }

@@ -95,7 +95,7 @@ object MergeColumns {
 class FollowMergedColumns(session: SparkSession) extends AfterWrites {
   override protected def after(write: LogicalPlan): Option[() => Unit] = write match {
     case V2WriteOfTable(relation, options) if MergeColumns.isAsked(options) && relation.catalog.exists(_.name == CatalogManager.SESSION_CATALOG_NAME) =>
-      relation.identifier.map(named => () => SessionEntry.follow(
+      relation.identifier.map(named => () => ChangedEntry.follow(
         session.asInstanceOf[ClassicSession], CatalogManager.SESSION_CATALOG_NAME +: named.namespace.toSeq :+ named.name))
     case _ => None
   }

@@ -46,7 +46,7 @@ case class RowChange(
   private def byEngine(session: ClassicSession, arguments: Map[String, Any]): Option[Map[String, Long]] = {
     val settings = new Settings(session.sessionState.conf)
     val request = Engine.request(operation, arguments ++ place)
-    Some(Statement.reply(settings, request, Some(settings.localMillis)).content.get("counts")).filterNot(_.isNull).map(counted)
+    Some(Edit.reply(settings, request, Some(settings.localMillis)).content.get("counts")).filterNot(_.isNull).map(counted)
   }
 
   private def byTasks(session: ClassicSession, tries: Int): Map[String, Long] = {
@@ -55,7 +55,7 @@ case class RowChange(
     val version = newest match {
       case Right(reply) => Some(reply.content.get("version").asLong)
       case Left(refusal) if refusal.words.endsWith("PROJSEG_NOT_A_TABLE") => None
-      case Left(refusal) => throw Statement.failed(s"nothing was changed, as the table's version is not known: $refusal")
+      case Left(refusal) => throw ProjsegError.of(s"nothing was changed, as the table's version is not known: $refusal")
     }
     // A table that nobody has written to has no rows.
     if (version.isEmpty && !dependsOnAll) return Map.empty
@@ -65,10 +65,10 @@ case class RowChange(
       val messages = SegmentJobs.messages(error)
       if (tries > 1 && messages.contains("PROJSEG_COMMIT_CONFLICT")) return byTasks(session, tries - 1)
       // What projseg says is one line, wherever it was raised.
-      throw RowChange.own.findFirstIn(messages).map(Statement.failed(_).initCause(error)).getOrElse(error)
+      throw RowChange.own.findFirstIn(messages).map(ProjsegError.of(_).initCause(error)).getOrElse(error)
     }
     val request = Engine.request("changed", place ++ version.map("since" -> _) + ("write_id" -> writeId))
-    counted(Statement.reply(settings, request, Some(settings.localMillis)).content.get("counts"))
+    counted(Edit.reply(settings, request, Some(settings.localMillis)).content.get("counts"))
   }
 
   private def place: Map[String, Any] = {

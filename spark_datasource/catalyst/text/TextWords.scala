@@ -3,41 +3,8 @@ package org.apache.spark.sql.projseg
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.Arrays
 
-import scala.jdk.CollectionConverters._
-
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-
-/**
- * The frozen table of characters, SPEC.md section 16: the same file that the engine reads, so that a word does
- * not depend on the Unicode of this JVM. An entry is the character's fold, its class and `Nothing`.
- */
-object Characters {
-  val Word = 1
-  private val ClassShift = 21
-  private val Nothing = 1 << 23
-  private val Fold = (1 << ClassShift) - 1
-
-  private lazy val table: Array[Int] = {
-    val content = getClass.getResourceAsStream("characters.json")
-    val stated = try new ObjectMapper().readTree(content) finally content.close()
-    def numbers(name: String): Seq[Seq[Int]] =
-      stated.get(name).elements().asScala.map((one: JsonNode) => one.asInt).toSeq.grouped(2).map(_.toSeq).toSeq
-    val made = Array.range(0, Character.MAX_CODE_POINT + 1)
-    for (Seq(code, fold) <- numbers("folds")) made(code) = if (fold < 0) Nothing else fold
-    for ((name, kind) <- Seq("words" -> Word, "singles" -> 2); Seq(first, last) <- numbers(name); code <- first to last)
-      made(code) |= kind << ClassShift
-    made
-  }
-
-  /** Of a character: 0 for a gap, `Word`, or 2 for one that is a word alone. */
-  def kind(code: Int): Int = (table(code) >> ClassShift) & 3
-
-  /** The fold of a character, below 0 if it folds to nothing. */
-  def fold(code: Int): Int = if ((table(code) & Nothing) != 0) -1 else table(code) & Fold
-}
-
 /** The words of a text in UTF-8, folded, in order; each has 1 to 255 bytes. */
-final class Words(text: Array[Byte]) {
+final class TextWords(text: Array[Byte]) {
   private var content = new Array[Byte](text.length + 4)
   private var ends = new Array[Int](8)
   private var size = 0
@@ -74,7 +41,7 @@ final class Words(text: Array[Byte]) {
     if (kind != Characters.Word) finish()
     if (kind != 0 && fold >= 0) {
       val bytes = if (fold < 0x80) 1 else if (fold < 0x800) 2 else if (fold < 0x10000) 3 else 4
-      if (end + bytes - ends(size) > Words.BytesMax) finish()
+      if (end + bytes - ends(size) > TextWords.BytesMax) finish()
       put(fold, bytes)
       if (kind != Characters.Word) finish()
     }
@@ -87,7 +54,7 @@ final class Words(text: Array[Byte]) {
       content(end + place) = (0x80 | (left & 0x3F)).toByte
       left >>= 6
     }
-    content(end) = (Words.leads(bytes) | left).toByte
+    content(end) = (TextWords.leads(bytes) | left).toByte
     end += bytes
   }
 
@@ -98,11 +65,11 @@ final class Words(text: Array[Byte]) {
   }
 }
 
-object Words {
+object TextWords {
   private val BytesMax = 255
   private val leads = Array(0, 0, 0xC0, 0xE0, 0xF0)
 
-  def of(text: String): List[String] = new Words(text.getBytes(UTF_8)).toList
+  def of(text: String): List[String] = new TextWords(text.getBytes(UTF_8)).toList
 }
 
 /** A word of a query: the texts between its stars, of which there may be none. */

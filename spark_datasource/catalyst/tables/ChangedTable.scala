@@ -1,5 +1,6 @@
 package org.apache.spark.sql.projseg
 
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, SubqueryAlias}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -69,6 +70,14 @@ private[projseg] class ChangeByNumber(given: Command) extends SupportsDelta {
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = refused
   override def newWriteBuilder(info: LogicalWriteInfo): DeltaWriteBuilder = refused
   private def refused: Nothing = throw new IllegalStateException("a change of rows is a RowChange")
+}
+
+/** A table whose rows can be changed, below its aliases. */
+private[projseg] object Target {
+  def unapply(plan: LogicalPlan): Option[DataSourceV2Relation] = EliminateSubqueryAliases(plan) match {
+    case relation: DataSourceV2Relation if relation.table.isInstanceOf[ChangedTable] => Some(relation)
+    case _ => None
+  }
 }
 
 /** Targets by name, in place of the tables that Spark would find. */

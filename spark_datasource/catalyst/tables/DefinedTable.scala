@@ -55,7 +55,7 @@ class DefinedTable(val catalog: ProjsegCatalog, val named: Identifier, title: St
     val fits = found.get("columns").elements.asScala.toSeq.zip(info.schema).forall { case (column, field) =>
       column.get("stored").asText == field.name && StoredType.of(column.get("type").asText) == StoredType.of(field.dataType)
     }
-    if (!fits) throw Statement.failed("PROJSEG_DECLARED_TYPE",
+    if (!fits) throw ProjsegError.of("PROJSEG_DECLARED_TYPE",
       s"a column of $title is stored under another name or in another type; write it with INSERT INTO, or with writeTo")
     super.newWriteBuilder(info)
   }
@@ -73,7 +73,7 @@ class DefinedTable(val catalog: ProjsegCatalog, val named: Identifier, title: St
 
 private[projseg] object DefinedTable {
   /** What is known of a table, by the name that follows its own. */
-  val metadata = Set("segments", "projections", "history", "columns")
+  val metadata: Set[String] = SharedLists.texts("metadata").toSet
   /** The name that follows a table's own, of what is stored. */
   val Stored = "projseg stored"
 
@@ -127,7 +127,7 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
   /** A stream by a defined name: what is declared, over a stream of what is stored, which Spark resolves. */
   def stream(asked: UnresolvedRelation): Option[LogicalPlan] = found(asked.multipartIdentifier).map { case (catalog, named) =>
     val (table, title) = (catalog.defined(named, None), titleOf(catalog, named))
-    if (table.isExternal || table.tableVersion.isEmpty) throw Statement.failed("PROJSEG_NOT_A_TABLE",
+    if (table.isExternal || table.tableVersion.isEmpty) throw ProjsegError.of("PROJSEG_NOT_A_TABLE",
       s"${title.map(SqlText.quoted).mkString(".")} has no table that a stream could read; write to it first")
     val zone = Some(session.sessionState.conf.sessionLocalTimeZone)
     val columns = table.declaredColumns.map { one =>
@@ -214,7 +214,7 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
     case _ =>
       val conf = session.sessionState.conf
       val request = Engine.request("external_files", Map("parameters" -> parameters, "timezone" -> conf.sessionLocalTimeZone))
-      files(Statement.reply(new Settings(conf), request, None).content.get("result"))
+      files(Edit.reply(new Settings(conf), request, None).content.get("result"))
   }
 
   private def column(declared: DefinedColumn, relation: DataSourceV2Relation): NamedExpression = {
@@ -289,7 +289,7 @@ private object DefinedFunctions {
 
   def parameters(name: Seq[String], arguments: Seq[Expression]): Map[String, Any] = arguments.map {
     case NamedArgumentExpression(key, value) => key -> plain(value)
-    case _ => throw Statement.failed("PROJSEG_UNKNOWN_PARAMETER",
+    case _ => throw ProjsegError.of("PROJSEG_UNKNOWN_PARAMETER",
       s"arguments of ${name.mkString(".")} have names: files => array('a.csv')")
   }.toMap
 
@@ -301,7 +301,7 @@ private object DefinedFunctions {
     }
     case CreateArray(items, _) => items.map(plain).asJava
     case made: UnresolvedFunction if made.nameParts.map(_.toLowerCase) == Seq("array") => made.arguments.map(plain).asJava
-    case other => throw Statement.failed("PROJSEG_UNKNOWN_PARAMETER",
+    case other => throw ProjsegError.of("PROJSEG_UNKNOWN_PARAMETER",
       s"'${other.sql}' is no constant; arguments are texts, numbers, true, false and arrays of texts")
   }
 }

@@ -15,20 +15,20 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
  * Runs what the engine leaves to Spark's tasks: a read of the data source, each partition of which writes a
  * segment. Its rows go back to the engine, which commits.
  */
-class SegmentJobs(session: ClassicSession) {
+class SegmentJobs(session: ClassicSession) extends SparkWork {
   private val context = session.sparkContext
 
   private var failure: Option[Throwable] = None
 
-  /** The error of a statement, with the job's as its cause; an interruption is one itself. */
-  def reason(error: Exception): Throwable = failure match {
+  /** An interruption is an error itself. */
+  override def reason(error: Exception): Throwable = failure match {
     case Some(interruption: InterruptedException) => interruption
     case Some(cause) => error.initCause(cause)
     case None => error
   }
 
   /** The answer to the engine: the messages of the tasks, or Spark's message. */
-  def run(job: JsonNode): JsonNode = {
+  override def run(job: JsonNode): JsonNode = {
     val tag = s"projseg-${UUID.randomUUID()}"
     try if (job.has("select")) new SelectJobs(session).run(job) else Engine.json.createObjectNode().set[JsonNode]("messages", Engine.json.valueToTree(messagesOf(job, tag)))
     catch { case error @ (NonFatal(_) | _: InterruptedException) =>
