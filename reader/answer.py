@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -25,7 +26,7 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import AddRows
 from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
 from projseg.errors import CorruptionError, StorageError
-from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.arrow_vectors import concat_texts, grouping_vector
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, all_rows
@@ -41,8 +42,9 @@ from projseg.reader.order_ranks import (
 )
 from projseg.reader.plan.query_plan import QueryPlan, plan_query
 from projseg.reader.row_scan import scan_table, sorted_rows
-from projseg.reader.run_plan import run_partial
+from projseg.reader.run_plan import run_in_parts
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
+from projseg.segment_format.logical_types import is_text
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.storage_contract import Storage
 
@@ -78,9 +80,10 @@ def answer(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.
     with answered_within(query.context.time_limit), declared_columns_named(storage, query):
         if query.is_row_scan:
             return scan_table(storage, plan, threads)
-        groups = run_partial(storage, plan, plan.segments, threads)
-        check_deadline()
-        return _states(query, groups) if query.is_partial else _finished(query, groups)
+        parts = run_in_parts(storage, plan, threads)
+        if query.is_partial:
+            return pa.concat_tables([_states(query, groups) for groups in parts])
+        return _finished_parts(query, parts)
 
 
 def answer_without_views(
@@ -180,22 +183,64 @@ def _names(query: QuerySpec) -> set[str]:
     return names if query.interval is None else {*names, str(query.time_column)}
 
 
+def _finished_parts(query: QuerySpec, parts: Iterator[Partial]) -> pa.Table:
+    """Return the final rows of groups that may lie in several partials."""
+    first = next(parts)
+    check_deadline()
+    second = next(parts, None)
+    if second is None:
+        return _finished(query, first)
+    every = chain((first, second), parts)
+    if not query.order_by and query.limit is None:
+        return pa.concat_tables([_finished(query, groups) for groups in every])
+    kept: dict[str, list[pa.Array]] = {}
+    for groups in every:
+        columns = _GroupColumns(query, groups)
+        positions = _having_positions(query, columns)
+        if query.limit is not None:
+            positions = _ordered_positions(query, columns, positions)
+        for name in columns.names:
+            kept.setdefault(name, []).append(columns.column(name, positions))
+    together = _GroupColumns(query, None, {name: _concatenated(kept[name]) for name in kept})
+    return _rows(query, together, _ordered_positions(query, together, None))
+
+
+def _concatenated(arrays: Sequence[pa.Array]) -> pa.Array:
+    return concat_texts(arrays) if is_text(arrays[0].type) else pa.concat_arrays(arrays)
+
+
 def _finished(query: QuerySpec, groups: Partial) -> pa.Table:
     """Return the final rows, columns in the query's order.
 
     Only what HAVING and ORDER BY need is finished for every group; the rest, and expressions over
-    aggregates, for the rows kept. Ties fall to the keys in their order, so that a limit keeps the
-    same groups whatever the sources. Without ORDER BY and limit, the order is not stated.
+    aggregates, for the rows kept.
     """
     if query.grouping_sets is not None:
         groups = groups_of_sets(groups, query.grouping_sets, query.primitives)
     columns = _GroupColumns(query, groups)
-    positions: Positions = None
-    if query.having is not None:
-        positions = np.flatnonzero(filled_values(columns.value(query.having), False))
-    if query.order_by or query.limit is not None:
-        terms = (*query.order_by, *ascending(query.keys), *_set_terms(query))
-        positions = _ordered(terms, columns, positions, query.limit)
+    positions = _having_positions(query, columns)
+    return _rows(query, columns, _ordered_positions(query, columns, positions))
+
+
+def _having_positions(query: QuerySpec, columns: _GroupColumns) -> Positions:
+    if query.having is None:
+        return None
+    return np.flatnonzero(filled_values(columns.value(query.having), False))
+
+
+def _ordered_positions(query: QuerySpec, columns: _GroupColumns, kept: Positions) -> Positions:
+    """Return the groups at `kept` that a limit leaves, in order.
+
+    Ties fall to the keys in their order, so that a limit keeps the same groups whatever the
+    sources. Without ORDER BY and limit, the order is not stated.
+    """
+    if not query.order_by and query.limit is None:
+        return kept
+    terms = (*query.order_by, *ascending(query.keys), *_set_terms(query))
+    return _ordered(terms, columns, kept, query.limit)
+
+
+def _rows(query: QuerySpec, columns: _GroupColumns, positions: Positions) -> pa.Table:
     arrays = [columns.column(key.name, positions) for key in query.keys]
     arrays += [columns.value(output.expression, positions) for output in query.outputs]
     return pa.Table.from_arrays(arrays, schema=query.output_schema)
@@ -204,21 +249,31 @@ def _finished(query: QuerySpec, groups: Partial) -> pa.Table:
 class _GroupColumns:
     """The keys and aggregates of groups by name, each finished when it is asked for."""
 
-    def __init__(self, query: QuerySpec, partial: Partial) -> None:
+    def __init__(
+        self,
+        query: QuerySpec,
+        partial: Partial | None,
+        finished: Mapping[str, pa.Array] | None = None,
+    ) -> None:
+        """Take the groups' states, or all keys and aggregates finished."""
         self._partial = partial
         self._keys = {key.name: index for index, key in enumerate(query.keys)}
         if query.grouping_sets is not None:
             self._keys[GROUPING_ID] = len(query.keys)
         self._calls = {call.name: call for call in query.aggregates}
         self._primitives_of = query.primitives_of
-        self._states = {
-            primitive.text: state
-            for primitive, state in zip(query.primitives, partial.states, strict=True)
-        }
-        self._whole: dict[str, pa.Array] = {}
+        states = () if partial is None else zip(query.primitives, partial.states, strict=True)
+        self._states = {primitive.text: state for primitive, state in states}
+        self._whole = dict(finished or {})
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [*self._keys, *self._calls]
 
     @property
     def group_count(self) -> int:
+        if self._partial is None:
+            return len(next(iter(self._whole.values())))
         return self._partial.group_count
 
     def column(self, name: str, positions: Positions = None) -> pa.Array:
@@ -241,7 +296,8 @@ class _GroupColumns:
     def ranks(self, term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
         """Return the ranks in a term's order of the groups at `positions`, as a `RanksAt` does."""
         expression = term.expression
-        if isinstance(expression, Column) and expression.name in self._keys:
+        is_key = isinstance(expression, Column) and expression.name in self._keys
+        if is_key and self._partial is not None:
             key = self._partial.keys[self._keys[expression.name]]
             return key_ranks(key if positions is None else key.take(positions), term, wanted)
         ranks = self._ranks_of_numbers(term, positions)

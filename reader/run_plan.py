@@ -14,12 +14,12 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from projseg.aggregation.bounded_groups import bounded_groups
 from projseg.aggregation.fold import fold, known_partial, stored_partial
 from projseg.aggregation.partial import (
     FoldedPartial,
     Partial,
     merge_partials,
-    merged_groups,
     regrouped,
 )
 from projseg.aggregation.state_table import new_state
@@ -72,12 +72,41 @@ def run_partial(
 
     Without grouping columns there is exactly one group, however many segments there are.
     """
+    (groups,) = _groups(storage, plan, segments, threads, may_spill=False)
+    return groups
+
+
+def run_in_parts(
+    storage: Storage, plan: QueryPlan, threads: int | None = None
+) -> Iterator[Partial]:
+    """Yield the groups and states of a plan: one partial, or several that share no group.
+
+    There are several where memory may not hold all groups at once.
+    """
+    # Groups of different parts may be one group of a set.
+    may_spill = plan.query.grouping_sets is None
+    return _groups(storage, plan, plan.segments, threads, may_spill=may_spill)
+
+
+def _groups(
+    storage: Storage,
+    plan: QueryPlan,
+    segments: Sequence[SegmentPlan],
+    threads: int | None,
+    *,
+    may_spill: bool,
+) -> Iterator[Partial]:
     if segments is plan.segments and plan.reduced_fold is not None:
-        groups = run_partial(storage, plan.reduced, plan.reduced.segments, threads)
-        return plan.reduced_fold.expanded(groups)
+        reduced = plan.reduced
+        for groups in _groups(storage, reduced, reduced.segments, threads, may_spill=may_spill):
+            yield plan.reduced_fold.expanded(groups)
+        return
     query = plan.query
     thread_count = threads or thread_count_of(query)
     tasks = list(_tasks(storage, plan, segments, thread_count))
+    if not tasks:
+        yield _partial_of_no_rows(query)
+        return
     is_small = sum(task.row_count for task in tasks) < _ROWS_INLINE_MAX
     with (
         rows_held(query.joins),
@@ -87,15 +116,14 @@ def run_partial(
             # Where stored states are few, merge them once for all segments and not in each
             # segment first.
             partials = [task.run(is_merged=len(tasks) > 1) for task in ready]
-            merged = merge_partials(partials, query.primitives) if partials else None
+            yield merge_partials(partials, query.primitives)
         elif thread_count == 1 or len(tasks) == 1:
-            merged = merged_groups(map(_run, ready), query.primitives)
+            yield from bounded_groups(map(_run, ready), query.primitives, may_spill=may_spill)
         else:
             run = _run if len(segments) == 1 else _run_to_merge
             found = Workers(thread_count).map_ahead(run, ready, ahead=2 * thread_count)
             with closing(found):
-                merged = merged_groups(found, query.primitives)
-    return _partial_of_no_rows(query) if merged is None else merged
+                yield from bounded_groups(found, query.primitives, may_spill=may_spill)
 
 
 def _partial_of_no_rows(query: QuerySpec) -> Partial:

@@ -1,0 +1,247 @@
+"""The groups of a query's tasks in bounded memory: merged as they come, then spilled to a file.
+
+Groups that take more than they may go to a temporary file by a hash of their keys. Equal keys have
+equal hashes, so each part of the hashes holds whole groups, and one part after the other is merged.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.aggregation.partial import Partial, StoredPartial, key_arrow, merge_partials
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.errors import EvaluationError, LimitExceededError
+from projseg.evaluation.arrow_vectors import grouping_vector, vector_of_array
+from projseg.memory.deadline import check_deadline
+from projseg.memory.memory_pool import array_bytes, parse_byte_count
+from projseg.segment_format.arrow_arrays import primitive_array, valid_values
+from projseg.segment_format.dictionary_pages import array_hashes
+from projseg.segment_format.vectors import Vector, held_bytes
+
+LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"
+_MEMORY_SHARE: Final = 0.25  # of the machine's, or of what its control group may take
+_CONTROL_GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+# Groups of tasks are merged early once they take so much. That is not looked at while so few are
+# held, of states that take a few bytes each.
+_MERGED_BYTES: Final = 256 << 20
+_GROUPS_COUNTED_MIN: Final = 1 << 17
+# Merged groups that take more than this share of the limit leave too little room for others.
+_SPILLED_SHARE: Final = 0.5
+_PARTS: Final = 64
+_PART_BITS: Final = np.uint64(6)
+_HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def bounded_groups(
+    found: Iterable[Partial], primitives: Sequence[Primitive], *, may_spill: bool
+) -> Iterator[Partial]:
+    """Yield the groups of tasks: one partial, or several that share no group; none of no task.
+
+    Parameters
+    ----------
+    found : iterable of Partial
+        Of each task, with the same grouping columns and primitives.
+    primitives : sequence of Primitive
+        The primitives of their states, in order.
+    may_spill : bool
+        Whether there may be several.
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_QUERY_TOO_LARGE, if the groups of a partial take more than PROJSEG_GROUP_BYTES, or
+        the temporary folder has no room.
+    EvaluationError
+        PROJSEG_OVERFLOW, if a sum that goes to a file passes 38 digits.
+    InvalidInputError
+        PROJSEG_BAD_OPTION, if that setting is no size.
+    """
+    limit = _group_bytes_max()
+    is_counted = not all(primitive.kind.is_quick for primitive in primitives)
+    held: list[Partial] = []
+    group_count = byte_count = counted = 0
+    merge_at = min(_MERGED_BYTES, limit)
+    with closing(_Spilled(primitives, limit)) as spilled:
+        for partial in found:
+            held.append(partial)
+            group_count += partial.group_count
+            if is_counted or group_count >= _GROUPS_COUNTED_MIN:
+                byte_count += sum(map(_bytes_of, held[counted:]))
+                counted = len(held)
+            if byte_count > merge_at:
+                held = [merge_partials(held, primitives)]
+                byte_count, counted = _bytes_of(held[0]), 1
+                if may_spill and held[0].keys and byte_count > _SPILLED_SHARE * limit:
+                    spilled.add(held.pop())
+                    byte_count = counted = 0
+                elif byte_count > limit:
+                    raise _too_large(held[0].group_count, byte_count, limit)
+                merge_at = min(max(_MERGED_BYTES, 2 * byte_count), limit)
+        if spilled.is_empty:
+            if held:
+                yield merge_partials(held, primitives)
+            return
+        while held:
+            spilled.add(held.pop())
+        yield from spilled.parts()
+
+
+class _Spilled:
+    """Groups in a temporary file without a name: the system removes it with the process.
+
+    Parameters
+    ----------
+    primitives : sequence of Primitive
+        The primitives of their states, in order.
+    limit : int
+        The most bytes that one part may take when it is merged.
+    """
+
+    def __init__(self, primitives: Sequence[Primitive], limit: int) -> None:
+        self._primitives = primitives
+        self._limit = limit
+        self._file: int | None = None
+        self._size = 0
+        self._schema: pa.Schema | None = None
+        self._places: list[list[tuple[int, int]]] = [[] for _ in range(_PARTS)]
+
+    @property
+    def is_empty(self) -> bool:
+        return self._file is None
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def add(self, groups: Partial) -> None:
+        """Write groups with their states; the same keys may come again."""
+        rows = self._rows(groups)
+        parts = (_key_hashes(groups) >> (np.uint64(64) - _PART_BITS)).astype(np.uint8)
+        order = np.argsort(parts, kind="stable")
+        ends = np.cumsum(np.bincount(parts, minlength=_PARTS))
+        rows = rows.take(primitive_array(order))
+        try:
+            for part, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+                if start < end:
+                    check_deadline()
+                    self._places[part].append(self._written(rows.slice(start, end - start)))
+        except OSError as error:
+            raise _no_room(self._size, error) from error
+
+    def _written(self, rows: pa.RecordBatch) -> tuple[int, int]:
+        if self._file is None:
+            with tempfile.TemporaryFile(buffering=0, prefix="projseg-groups-") as opened:
+                self._file = os.dup(opened.fileno())
+        content = memoryview(rows.serialize())
+        place = self._size, len(content)
+        while content:
+            written = os.pwrite(self._file, content, self._size)
+            self._size += written
+            content = content[written:]
+        return place
+
+    def _rows(self, groups: Partial) -> pa.RecordBatch:
+        columns = {f"key {i}": key_arrow(groups, i) for i in range(len(groups.keys))}
+        for index, primitive in enumerate(self._primitives):
+            for name, vector in groups.state_columns(index).items():
+                try:
+                    columns[f"state {index} {name}"] = vector.to_arrow()
+                except ValueError as error:  # Spark's sums of decimals overflow there as well
+                    problem = f"{primitive.text} of a group: {error}; cast its input to double"
+                    raise EvaluationError("PROJSEG_OVERFLOW", problem) from error
+        if self._schema is None:
+            self._schema = pa.record_batch(columns).schema
+        return pa.RecordBatch.from_pydict(columns, self._schema)
+
+    def parts(self) -> Iterator[Partial]:
+        """Yield each part's groups, merged."""
+        for places in self._places:
+            check_deadline()
+            if places:
+                partials = [self._read(*place) for place in places]
+                byte_count = sum(map(_bytes_of, partials))
+                if byte_count > self._limit:
+                    group_count = sum(partial.group_count for partial in partials)
+                    raise _too_large(group_count, byte_count, self._limit)
+                yield merge_partials(partials, self._primitives)
+
+    def _read(self, start: int, size: int) -> StoredPartial:
+        assert self._file is not None
+        content = os.pread(self._file, size, start)
+        rows = pa.ipc.read_record_batch(pa.py_buffer(content), self._schema)
+        keys: list[Vector] = []
+        columns: list[dict[str, Vector]] = [{} for _ in self._primitives]
+        for name, array in zip(rows.schema.names, rows.columns, strict=True):
+            kind, index, *part = name.split(" ", 2)
+            if kind == "key":
+                keys.append(grouping_vector(array))
+            else:
+                columns[int(index)][part[0]] = vector_of_array(array)
+        return StoredPartial(keys, self._primitives, columns, rows.num_rows)
+
+
+def _key_hashes(groups: Partial) -> NDArray[np.uint64]:
+    """Return a hash of each group's keys, uint64[group_count]: its high bits are well mixed."""
+    hashes = np.zeros(groups.group_count, np.uint64)
+    for index in range(len(groups.keys)):
+        values = key_arrow(groups, index)
+        if pa.types.is_null(values.type):
+            continue
+        own = array_hashes(values)
+        if values.null_count:
+            own = np.where(valid_values(values), own, np.uint64(0))
+        hashes = (hashes ^ own) * _HASH_FACTOR
+    return hashes
+
+
+def _group_bytes_max() -> int:
+    """Return the most bytes that the groups of one query may take."""
+    given = os.environ.get(LIMIT_SETTING)
+    return _share_of_memory() if given is None else parse_byte_count(given, LIMIT_SETTING)
+
+
+@cache
+def _share_of_memory() -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = _CONTROL_GROUP_LIMIT.read_text(encoding="ascii").strip()
+    except OSError:
+        limit = ""
+    return int(_MEMORY_SHARE * (min(memory, int(limit)) if limit.isdigit() else memory))
+
+
+def _bytes_of(partial: Partial) -> int:
+    states = partial.columns if isinstance(partial, StoredPartial) else partial.states
+    return sum(map(held_bytes, partial.keys)) + array_bytes(states)
+
+
+def _too_large(group_count: int, byte_count: int, limit: int) -> LimitExceededError:
+    return LimitExceededError(
+        "PROJSEG_QUERY_TOO_LARGE",
+        f"{group_count} groups take {byte_count >> 20} MiB, and there may be more;"
+        f" {LIMIT_SETTING} allows {limit >> 20} MiB. Filter rows, group by fewer or coarser"
+        f" columns, or set {LIMIT_SETTING} higher, such as {max(2 * byte_count >> 20, 1)}M",
+    )
+
+
+def _no_room(byte_count: int, error: OSError) -> LimitExceededError:
+    return LimitExceededError(
+        "PROJSEG_QUERY_TOO_LARGE",
+        f"groups take more than {LIMIT_SETTING} allows, and after {byte_count >> 20} MiB the"
+        f" temporary folder {tempfile.gettempdir()} takes no more of them:"
+        f" {os.strerror(error.errno or errno.EIO)}. Filter rows, group by fewer or coarser columns,"
+        " or let TMPDIR name a folder with room",
+    )
