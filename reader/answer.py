@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -201,7 +201,7 @@ def _finished_parts(query: QuerySpec, parts: Iterator[Partial]) -> pa.Table:
             positions = _ordered_positions(query, columns, positions)
         for name in columns.names:
             kept.setdefault(name, []).append(columns.column(name, positions))
-    together = _GroupColumns(query, None, {name: _concatenated(kept[name]) for name in kept})
+    together = _FinishedColumns({name: _concatenated(kept[name]) for name in kept})
     return _rows(query, together, _ordered_positions(query, together, None))
 
 
@@ -222,13 +222,13 @@ def _finished(query: QuerySpec, groups: Partial) -> pa.Table:
     return _rows(query, columns, _ordered_positions(query, columns, positions))
 
 
-def _having_positions(query: QuerySpec, columns: _GroupColumns) -> Positions:
+def _having_positions(query: QuerySpec, columns: _Columns) -> Positions:
     if query.having is None:
         return None
-    return np.flatnonzero(filled_values(columns.value(query.having), False))
+    return np.flatnonzero(filled_values(_value(columns, query.having), False))
 
 
-def _ordered_positions(query: QuerySpec, columns: _GroupColumns, kept: Positions) -> Positions:
+def _ordered_positions(query: QuerySpec, columns: _Columns, kept: Positions) -> Positions:
     """Return the groups at `kept` that a limit leaves, in order.
 
     Ties fall to the keys in their order, so that a limit keeps the same groups whatever the
@@ -240,31 +240,66 @@ def _ordered_positions(query: QuerySpec, columns: _GroupColumns, kept: Positions
     return _ordered(terms, columns, kept, query.limit)
 
 
-def _rows(query: QuerySpec, columns: _GroupColumns, positions: Positions) -> pa.Table:
+def _rows(query: QuerySpec, columns: _Columns, positions: Positions) -> pa.Table:
     arrays = [columns.column(key.name, positions) for key in query.keys]
-    arrays += [columns.value(output.expression, positions) for output in query.outputs]
+    arrays += [_value(columns, output.expression, positions) for output in query.outputs]
     return pa.Table.from_arrays(arrays, schema=query.output_schema)
+
+
+def _value(columns: _Columns, expression: Expression, positions: Positions = None) -> pa.Array:
+    """Return an expression's values for the groups at `positions`, or for all."""
+    if isinstance(expression, Column):
+        return columns.column(expression.name, positions)
+    count = columns.group_count if positions is None else len(positions)
+    values = {name: columns.column(name, positions) for name in expression.columns}
+    return evaluate_in_parts(expression, values, count)
+
+
+class _Columns(Protocol):
+    """The keys and aggregates of groups by name."""
+
+    @property
+    def group_count(self) -> int: ...
+
+    def column(self, name: str, positions: Positions = None) -> pa.Array: ...
+
+    def ranks(self, term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
+        """Return the ranks in a term's order of the groups at `positions`, as a `RanksAt` does."""
+
+
+class _FinishedColumns:
+    """The keys and aggregates of groups whose states are gone."""
+
+    def __init__(self, values: Mapping[str, pa.Array]) -> None:
+        self._values = values
+
+    @property
+    def group_count(self) -> int:
+        return len(next(iter(self._values.values())))
+
+    def column(self, name: str, positions: Positions = None) -> pa.Array:
+        values = self._values[name]
+        return values if positions is None else values.take(primitive_array(positions))
+
+    def ranks(self, term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
+        return term_ranks(_value(self, term.expression, positions), term, wanted)
 
 
 class _GroupColumns:
     """The keys and aggregates of groups by name, each finished when it is asked for."""
 
-    def __init__(
-        self,
-        query: QuerySpec,
-        partial: Partial | None,
-        finished: Mapping[str, pa.Array] | None = None,
-    ) -> None:
-        """Take the groups' states, or all keys and aggregates finished."""
+    def __init__(self, query: QuerySpec, partial: Partial) -> None:
         self._partial = partial
         self._keys = {key.name: index for index, key in enumerate(query.keys)}
         if query.grouping_sets is not None:
             self._keys[GROUPING_ID] = len(query.keys)
         self._calls = {call.name: call for call in query.aggregates}
         self._primitives_of = query.primitives_of
-        states = () if partial is None else zip(query.primitives, partial.states, strict=True)
-        self._states = {primitive.text: state for primitive, state in states}
-        self._whole = dict(finished or {})
+        self._states = {
+            primitive.text: state
+            for primitive, state in zip(query.primitives, partial.states, strict=True)
+        }
+        self._whole: dict[str, pa.Array] = {}
 
     @property
     def names(self) -> Sequence[str]:
@@ -272,8 +307,6 @@ class _GroupColumns:
 
     @property
     def group_count(self) -> int:
-        if self._partial is None:
-            return len(next(iter(self._whole.values())))
         return self._partial.group_count
 
     def column(self, name: str, positions: Positions = None) -> pa.Array:
@@ -285,25 +318,15 @@ class _GroupColumns:
             self._whole[name] = array
         return array
 
-    def value(self, expression: Expression, positions: Positions = None) -> pa.Array:
-        """Return an expression's values for the groups at `positions`, or for all."""
-        if isinstance(expression, Column):
-            return self.column(expression.name, positions)
-        count = self.group_count if positions is None else len(positions)
-        columns = {name: self.column(name, positions) for name in expression.columns}
-        return evaluate_in_parts(expression, columns, count)
-
     def ranks(self, term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
-        """Return the ranks in a term's order of the groups at `positions`, as a `RanksAt` does."""
         expression = term.expression
-        is_key = isinstance(expression, Column) and expression.name in self._keys
-        if is_key and self._partial is not None:
+        if isinstance(expression, Column) and expression.name in self._keys:
             key = self._partial.keys[self._keys[expression.name]]
             return key_ranks(key if positions is None else key.take(positions), term, wanted)
         ranks = self._ranks_of_numbers(term, positions)
         if ranks is not None:
             return ranks
-        return term_ranks(self.value(expression, positions), term, wanted)
+        return term_ranks(_value(self, expression, positions), term, wanted)
 
     def _ranks_of_numbers(self, term: OrderTerm, positions: Positions) -> Ranks | None:
         if not isinstance(term.expression, Column) or term.expression.name in self._whole:
@@ -331,7 +354,7 @@ def _set_terms(query: QuerySpec) -> tuple[OrderTerm, ...]:
 
 
 def _ordered(
-    terms: Sequence[OrderTerm], columns: _GroupColumns, kept: Positions, limit: int | None
+    terms: Sequence[OrderTerm], columns: _Columns, kept: Positions, limit: int | None
 ) -> Positions:
     """Return the first `limit` of the groups at `kept`, in order."""
     row_count = columns.group_count if kept is None else len(kept)
