@@ -53,7 +53,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_NULL_TIME": "A row to append has no time, so no segment can hold it.",
     "PROJSEG_TIME_RANGE": "A row to append has a time outside the years 1 to 9999.",
     "PROJSEG_TOO_MANY_ROWS": "One grouping was asked to number 2**32 rows or more.",
-    "PROJSEG_QUERY_TOO_LARGE": "The groups of a query take more memory, or more room on disk, than they may.",
+    "PROJSEG_QUERY_TOO_LARGE": "The groups of a query take more memory or disk than they may.",
     "PROJSEG_UNKNOWN_COLUMN": "A name is not a column of the table, nor an output of the query.",
     "PROJSEG_BAD_EXPRESSION": "An expression is not valid Spark SQL, or its types do not fit.",
     "PROJSEG_EXPRESSION_TOO_LONG": "An expression is too long or nested too deeply to read.",
