@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.texts.text_bytes import checked_texts, word_at
+from projseg.kernels.texts.text_bytes import checked_texts, read_only, word_at
+from projseg.kernels.texts.text_parts import Texts, step_of
 from projseg.memory.memory_pool import zeros
 
 ONE: Final = -1
@@ -59,6 +60,34 @@ def like_rows(
     wanted = np.array(needle, np.uint8)
     _match_found(offsets, content, codes, wanted, is_contained, marks, marks.view(np.uint64), found)
     return found
+
+
+def like_pairs(
+    texts: Texts, patterns: Texts, valid: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], int]:
+    """Return which texts match the LIKE pattern of their row, and the first row whose is none.
+
+    Parameters
+    ----------
+    texts, patterns : Texts
+        Of each row, or one for all. A pattern has a backslash before %, _ and a backslash alone.
+    valid : bool[n]
+        The rows that are computed; others do not match.
+
+    Returns
+    -------
+    bool[n], int
+        The row is -1 if all are patterns.
+
+    Raises
+    ------
+    InvalidInputError
+        If an offset lies outside the content.
+    """
+    texts, patterns = checked_texts(*texts), checked_texts(*patterns)
+    found = zeros(len(valid), np.bool_)
+    codes = np.empty(int(np.diff(patterns[0]).max(initial=0)), np.int16)
+    return found, int(_match_pairs(*texts, *patterns, read_only(valid), codes, found))
 
 
 def _longest_run(pattern: Sequence[int]) -> list[int]:
@@ -116,6 +145,49 @@ def _match_each(
     """
     for row in range(len(found)):
         found[row] = _matches(content, np.int64(offsets[row]), np.int64(offsets[row + 1]), codes)
+
+
+@kernel(interpretable=True)
+def _match_pairs(
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+    pattern_offsets: NDArray[np.int32],
+    patterns: NDArray[np.uint8],
+    valid: NDArray[np.bool_],
+    codes: NDArray[np.int16],
+    found: NDArray[np.bool_],
+) -> Any:
+    """Match each text with its pattern, and return the first row with a wrong backslash or -1.
+
+    Shapes: offsets, pattern_offsets [1 or n, and 1]; content, patterns [bytes]; valid, found [n];
+        codes [longest pattern].
+    Oracle: tests/oracle/texts.py::like.
+    """
+    of_texts, of_patterns = step_of(len(offsets) - 1), step_of(len(pattern_offsets) - 1)
+    for row in range(len(found)):
+        if not valid[row]:
+            continue
+        at = np.int64(pattern_offsets[row * of_patterns])
+        end = np.int64(pattern_offsets[row * of_patterns + 1])
+        count = 0
+        while at < end:
+            code = np.int64(patterns[at])
+            at += 1
+            if code == 37:  # %
+                code = np.int64(-2)
+            elif code == 95:  # _
+                code = np.int64(-1)
+            elif code == 92:
+                code = np.int64(patterns[at]) if at < end else np.int64(0)
+                if code != 37 and code != 95 and code != 92:  # noqa: PLR1714 - slow in Numba
+                    return row
+                at += 1
+            codes[count] = code
+            count += 1
+        start = np.int64(offsets[row * of_texts])
+        stop = np.int64(offsets[row * of_texts + 1])
+        found[row] = _matches(content, start, stop, codes[:count])
+    return -1
 
 
 @kernel
@@ -197,7 +269,7 @@ def _is_at(content: NDArray[np.uint8], at: int, needle: NDArray[np.uint8]) -> bo
     return True
 
 
-@kernel
+@kernel(interpretable=True)
 def _matches(content: NDArray[np.uint8], at: int, end: int, codes: NDArray[np.int16]) -> bool:
     """Whether a text matches: what follows an `ANY` is tried from one character to the next.
 
@@ -227,7 +299,7 @@ def _matches(content: NDArray[np.uint8], at: int, end: int, codes: NDArray[np.in
     return bool(place == len(codes))
 
 
-@kernel
+@kernel(interpretable=True)
 def _character_bytes(content: NDArray[np.uint8], at: int, end: int) -> Any:
     """Return the size of the character at a place, in a text that ends at `end`.
 

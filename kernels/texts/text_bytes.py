@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
+from projseg.memory.memory_pool import empty
 
 PREFIX_BYTES_MAX: Final = 255
 _U = np.uint64
@@ -168,8 +169,21 @@ def suffixes(
     starts, lengths = offsets[:-1] + prefixes, np.diff(offsets) - prefixes
     if (lengths < 0).any() or (prefixes < 0).any():
         raise InvalidInputError("PROJSEG_INTERNAL", "a shared prefix is longer than its text")
-    left = np.empty(int(lengths.sum()), np.uint8)
-    _gather(starts, lengths, content, left)
+    return gathered(starts, lengths, content)
+
+
+def gathered(
+    starts: NDArray[np.int64], sizes: NDArray[np.int64], content: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Return slices of bytes one after the other, uint8[m]; they lie within the content.
+
+    Parameters
+    ----------
+    starts, sizes : int64[n]
+    content : uint8[k]
+    """
+    left = empty(int(sizes.sum()), np.uint8)
+    _gather(starts, sizes, read_only(content), left)
     return left
 
 

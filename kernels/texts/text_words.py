@@ -90,7 +90,7 @@ def _checked(table: Table) -> Table:
 
 
 @inlined_kernel
-def _character(content: NDArray[np.uint8], at: np.int64, end: np.int64) -> Any:
+def character_at(content: NDArray[np.uint8], at: np.int64, end: np.int64) -> Any:
     """Return the bytes of the character at a place times 2^32, and its code point.
 
     Shapes: content [bytes].
@@ -107,7 +107,7 @@ def _character(content: NDArray[np.uint8], at: np.int64, end: np.int64) -> Any:
 
 
 @inlined_kernel
-def _put(code: np.int64, words: NDArray[np.uint8], at: np.int64) -> Any:
+def put_character(code: np.int64, words: NDArray[np.uint8], at: np.int64) -> Any:
     """Write a character in UTF-8 and return where it ends.
 
     Shapes: words [bytes].
@@ -153,7 +153,7 @@ def _split_words(
         at, end = np.int64(offsets[text]), np.int64(offsets[text + 1])
         start = out
         while at < end:
-            found = _character(content, at, end)
+            found = character_at(content, at, end)
             at += found >> 32
             entry = np.int64(table[found & 0xFFFFFFFF])
             kind = (entry >> 21) & 3
@@ -163,7 +163,7 @@ def _split_words(
                 start = out
             if kind == 0 or entry >= 0x800000:
                 continue
-            after = _put(entry & 0x1FFFFF, words, out)
+            after = put_character(entry & 0x1FFFFF, words, out)
             if after - start > 255:
                 count += 1
                 ends[count], texts[count - 1] = out, text
@@ -197,7 +197,7 @@ def _text_grams(
         at, end = np.int64(offsets[text]), np.int64(offsets[text + 1])
         known, gram = 0, np.int64(0)
         while at < end:
-            found = _character(content, at, end)
+            found = character_at(content, at, end)
             at += found >> 32
             entry = np.int64(table[found & 0xFFFFFFFF])
             if entry >= 0x800000:
