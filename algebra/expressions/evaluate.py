@@ -8,7 +8,7 @@ by zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from projseg.algebra.expressions.blocks.block_builder import (
 )
 from projseg.algebra.expressions.blocks.wide_steps import constant as wide_constant
 from projseg.algebra.expressions.functions.datum import (
+    ARRAY_BYTES_MAX,
     Datum,
     TextsTooLargeError,
     as_array,
@@ -34,8 +35,6 @@ from projseg.algebra.time.time_zones import is_fixed
 from projseg.algebra.time.zoned_buckets import Granularity
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.logical_types import arrow_to_numbers
-
-_ARRAY_BYTES_MAX: Final = 2**31 - 1  # a text array has 32-bit offsets
 
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count: int) -> pa.Array:
@@ -83,7 +82,7 @@ def evaluate_in_parts(
     for start, end in ((0, middle), (middle, row_count)):
         sliced = {name: columns[name].slice(start, end - start) for name in expression.columns}
         parts.append(evaluate_in_parts(expression, sliced, end - start))
-    if sum(part.nbytes for part in parts) > _ARRAY_BYTES_MAX:
+    if sum(part.nbytes for part in parts) > ARRAY_BYTES_MAX:
         raise texts_too_large(row_count)
     return pa.concat_arrays(parts)
 

@@ -88,7 +88,7 @@ def test_rows_are_ordered_by_texts_that_take_many_arrays(table):
 
 
 def test_texts_to_order_by_that_no_array_holds_are_refused(table, monkeypatch):
-    monkeypatch.setattr(evaluation, "_ARRAY_BYTES_MAX", ROW_COUNT * LENGTH - 1)
+    monkeypatch.setattr(evaluation, "ARRAY_BYTES_MAX", ROW_COUNT * LENGTH - 1)
     with pytest.raises(LimitExceededError, match="PROJSEG_TEXT_TOO_LONG"):
         table.query(columns="v", order_by=TEXT)
 

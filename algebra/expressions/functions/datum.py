@@ -32,6 +32,8 @@ from projseg.segment_format.logical_types import type_name
 
 TEXT_BYTES_MAX: Final = 16 << 20
 """Bytes of text that a call may make for several rows; more if its arguments are that large."""
+ARRAY_BYTES_MAX: Final = (1 << 31) - 1
+"""Bytes of text that an array may hold, whose offsets have 32 bits."""
 SEARCHED_TEXTS_MIN: Final = 1 << 16
 """So many texts are searched in compiled code; fewer by Arrow, before that is loaded."""
 _GROWTH_MAX: Final = 2  # times what the arguments take
@@ -234,8 +236,10 @@ def texts_too_large(row_count: int) -> TextsTooLargeError:
     )
 
 
-def _text_limit(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
-    """Return how many bytes of text a call may make from these arguments."""
+def text_limit(arguments: Sequence[pa.Array | pa.Scalar], row_count: int) -> int:
+    """Return how many bytes of text a call may make from these arguments; more of one row."""
+    if row_count <= 1:
+        return ARRAY_BYTES_MAX
     taken: int = sum(a.nbytes for a in arguments if isinstance(a, pa.Array))
     return max(TEXT_BYTES_MAX, _GROWTH_MAX * taken)
 
@@ -243,14 +247,14 @@ def _text_limit(arguments: Sequence[pa.Array | pa.Scalar]) -> int:
 def check_text_bytes(
     byte_count: int, arguments: Sequence[pa.Array | pa.Scalar], row_count: int
 ) -> None:
-    """Refuse to make `byte_count` bytes of text if that is too much, except for a single row.
+    """Refuse to make `byte_count` bytes of text if that is too much.
 
     Raises
     ------
     TextsTooLargeError
-        If the texts exceed `_text_limit` and there are several rows.
+        If the texts exceed `text_limit`.
     """
-    if row_count > 1 and byte_count > _text_limit(arguments):
+    if byte_count > text_limit(arguments, row_count):
         raise texts_too_large(row_count)
 
 
@@ -272,7 +276,7 @@ def by_row(
     TextsTooLargeError
         If the resulting texts take too much memory together.
     """
-    bytes_left = _text_limit(arguments)
+    bytes_left = text_limit(arguments, row_count)
     valid = [True] * row_count if takes_null else all_valid(arguments, row_count)
     known: dict[tuple[Any, ...], Any] = {}
     parts: list[pa.Array] = []
@@ -289,7 +293,7 @@ def by_row(
             value = known[row]
             if isinstance(value, str | bytes):
                 bytes_left -= len(value)
-                if bytes_left < 0 and row_count > 1:
+                if bytes_left < 0:
                     raise texts_too_large(row_count)
             values.append(value)
         parts.append(array_of(values, result))

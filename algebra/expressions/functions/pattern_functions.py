@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,12 +15,14 @@ from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import (
     SEARCHED_TEXTS_MIN,
     Datum,
+    all_valid,
     as_array,
-    by_row,
+    constant_of,
     literal_of,
     searched,
     whole_of,
 )
+from projseg.algebra.expressions.functions.row_texts import texts_of, truths
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     NoBlocks,
@@ -41,9 +44,16 @@ from projseg.algebra.expressions.patterns import (
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, InvalidInputError
 from projseg.memory.forks import late_import
+from projseg.segment_format.arrow_arrays import (
+    filled_values,
+    primitive_array,
+    primitive_values,
+)
 
 _ONE_CHARACTER: Final = r"(?s:.)"
 _ANY_CHARACTERS: Final = r"(?s:.*)"
+_SIGNS: Final = r"[\\^$.|?*+()\[\]{}]"
+"""A text without these is a pattern of itself."""
 
 
 def _build_like(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -132,9 +142,9 @@ def _like_regex(pattern: str) -> str:
 
 def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     text, pattern = arguments
-    if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
-        return by_row(_matches_like, arguments, row_count, call.type)
-    wanted = pattern.as_py()
+    wanted = constant_of(pattern)
+    if wanted is None or isinstance(text, pa.Scalar):
+        return _like_by_row(arguments, row_count)
     body = wanted.strip("%")
     if "%" not in body and "_" not in body and "\\" not in body:
         return _plain_like(text, wanted, body)
@@ -143,7 +153,28 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     try:
         return pc.match_substring_regex(text, _like_regex(wanted))
     except pa.ArrowInvalid:  # RE2 refuses patterns that are too large for it
-        return by_row(_matches_like, arguments, row_count, call.type)
+        return _searched(text, wanted)
+
+
+def _like_by_row(arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return LIKE by the pattern of each row.
+
+    Raises
+    ------
+    EvaluationError
+        If a text is no pattern.
+    """
+    with late_import:
+        from projseg.kernels.texts.like_texts import like_pairs
+    text, pattern = arguments
+    valid = all_valid(arguments, row_count)
+    found, wrong = like_pairs(texts_of(text), texts_of(pattern), valid)
+    if wrong >= 0:
+        try:
+            like_pieces(as_array(pattern, row_count)[wrong].as_py())
+        except InvalidInputError as error:
+            raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", error.message) from error
+    return truths(found, valid)
 
 
 def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
@@ -170,43 +201,31 @@ def _searched(text: pa.Array, pattern: str) -> pa.Array:
     return searched(text, codes[:-1])
 
 
-def _matches_like(text: str, pattern: str) -> bool:
-    """Return LIKE of one text: each piece between two % is taken where it is found first."""
-    try:
-        first, *others = like_pieces(pattern)
-    except InvalidInputError as error:
-        raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", error.message) from error
-    if not others:
-        return len(text) == len(first) and _is_at(text, first, 0)
-    *middle, last = others
-    position, end = len(first), len(text) - len(last)
-    if position > end or not (_is_at(text, first, 0) and _is_at(text, last, end)):
-        return False
-    for piece in middle:
-        latest = end - len(piece)
-        starts = (at for at in range(position, latest + 1) if _is_at(text, piece, at))
-        found = next(starts, None)
-        if found is None:
-            return False
-        position = found + len(piece)
-    return True
-
-
-def _is_at(text: str, piece: tuple[str | None, ...], start: int) -> bool:
-    here = text[start : start + len(piece)]
-    return all(part in (None, character) for part, character in zip(piece, here, strict=True))
-
-
 def _rlike(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     text, pattern = arguments
-    if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
-        return by_row(_matches_regex, arguments, row_count, call.type)
-    return accepted_pattern(read_pattern, pattern.as_py()).search(text)
+    wanted = constant_of(pattern)
+    if wanted is None or isinstance(text, pa.Scalar):
+        return _rlike_by_row(arguments, row_count)
+    return accepted_pattern(read_pattern, wanted).search(text)
 
 
-def _matches_regex(text: str, pattern: str) -> bool:
-    found = accepted_pattern(read_pattern, pattern)
-    return bool(found.search(pa.array([text]))[0].as_py())
+def _rlike_by_row(arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return RLIKE by the pattern of each row; each different pattern is read once."""
+    with late_import:
+        from projseg.kernels.texts.text_parts import ANYWHERE, holding_rows
+    valid = all_valid(arguments, row_count)
+    texts, patterns = (as_array(argument, row_count) for argument in arguments)
+    encoded = patterns.dictionary_encode()
+    ids = filled_values(encoded.indices, 0)
+    is_plain = ~primitive_values(pc.match_substring_regex(encoded.dictionary, _SIGNS))
+    found = holding_rows(texts_of(texts), texts_of(patterns), ANYWHERE)
+    rows = np.flatnonzero(valid & ~is_plain[ids]) if len(is_plain) else np.zeros(0, np.int64)
+    rows = rows[np.argsort(ids[rows], kind="stable")]
+    bounds = np.flatnonzero(np.diff(ids[rows])) + 1
+    for some in np.split(rows, bounds) if len(rows) else ():
+        pattern = accepted_pattern(read_pattern, encoded.dictionary[ids[some[0]]].as_py())
+        found[some] = primitive_values(pattern.search(texts.take(primitive_array(some))))
+    return truths(found, valid)
 
 
 def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:

@@ -11,11 +11,17 @@ import pyarrow.compute as pc
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
+    all_valid,
     as_array,
-    by_row,
     cast_arguments,
     check_text_bytes,
     constant_of,
+)
+from projseg.algebra.expressions.functions.row_texts import (
+    parts_of,
+    texts_of,
+    truths,
+    written_texts,
 )
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
@@ -31,8 +37,10 @@ from projseg.algebra.expressions.functions.scalar_function import (
     unordered,
     written_as_call,
 )
+from projseg.algebra.expressions.functions.text_cases import Case, cased
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.segment_format.arrow_arrays import array_of, scalar_of
+from projseg.memory.forks import late_import
+from projseg.segment_format.arrow_arrays import scalar_of
 
 _TEXT: Final = pa.string()
 _INT: Final = pa.int32()
@@ -84,16 +92,14 @@ def _build_replace(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(_TEXT, "replace", (*texts, Literal(_TEXT, ""))[:3])
 
 
-def _case(quick: Callable[[Any], Any], full: Callable[[str], str]) -> Evaluator:
+def _case(quick: Callable[[Any], Any], case: Case) -> Evaluator:
     """Return an evaluator of lower or upper; Arrow's own maps a character to just one other."""
 
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         text = as_array(arguments[0], row_count)
         if pc.all(pc.string_is_ascii(text)).as_py() is not False:
             return quick(text)
-        encoded = text.dictionary_encode()
-        changed = [full(value) for value in encoded.dictionary.to_pylist()]
-        return array_of(changed, _TEXT).take(encoded.indices)
+        return cased(text, case, case)
 
     return evaluate
 
@@ -120,37 +126,60 @@ def _length(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     return kernel(arguments[0])
 
 
-def _with_pattern(kernel: Callable[[Any, Any], Any], compute: Callable[..., Any]) -> Evaluator:
+def _holding(quick: Callable[[Any, Any], Any], place: int) -> Evaluator:
     """Return an evaluator that uses Arrow's kernel where the second argument is a constant."""
 
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-        pattern = constant_of(arguments[1])
-        if pattern is None or isinstance(arguments[0], pa.Scalar):
-            return by_row(compute, arguments, row_count, call.type)
-        return kernel(arguments[0], pattern)
+        text, part = arguments
+        if isinstance(part, pa.Scalar) and part.is_valid and isinstance(text, pa.Array):
+            return quick(text, part.as_py())
+        with late_import:
+            from projseg.kernels.texts.text_parts import holding_rows
+        found = holding_rows(texts_of(text), texts_of(part), place)
+        return truths(found, all_valid(arguments, row_count))
 
     return evaluate
 
 
-def _trim(kernel: Callable[..., Any], compute: Callable[[str, str], str]) -> Evaluator:
-    return _with_pattern(lambda text, characters: kernel(text, characters=characters), compute)
+def _trim(quick: Callable[..., Any], sides: int) -> Evaluator:
+    """Return an evaluator that uses Arrow's kernel where the second argument is a constant."""
+
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        text, letters = arguments
+        if isinstance(letters, pa.Scalar) and letters.is_valid and isinstance(text, pa.Array):
+            return quick(text, characters=letters.as_py())
+        with late_import:
+            from projseg.kernels.texts.text_parts import trimmed_rows
+        spans = trimmed_rows(texts_of(text), texts_of(letters), sides)
+        return parts_of(arguments, spans, row_count)
+
+    return evaluate
 
 
 def _replace(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    search, replacement = constant_of(arguments[1]), constant_of(arguments[2])
-    if search is None or replacement is None or isinstance(arguments[0], pa.Scalar):
-        return by_row(_replaced, arguments, row_count, call.type)
+    text, *others = arguments
+    search, replacement = map(constant_of, others)
+    if search is None or replacement is None or isinstance(text, pa.Scalar):
+        return _replace_by_row(arguments, row_count)
     if search == "":
-        return arguments[0]
+        return text
     if len(replacement) > len(search):
-        found = pc.sum(pc.count_substring(arguments[0], search)).as_py() or 0
+        found = pc.sum(pc.count_substring(text, search)).as_py() or 0
         grown = found * (len(replacement.encode()) - len(search.encode()))
-        check_text_bytes(arguments[0].nbytes + grown, arguments, row_count)
-    return pc.replace_substring(arguments[0], pattern=search, replacement=replacement)
+        check_text_bytes(text.nbytes + grown, arguments, row_count)
+    return pc.replace_substring(text, pattern=search, replacement=replacement)
 
 
-def _replaced(text: str, search: str, replacement: str) -> str:
-    return text.replace(search, replacement) if search else text
+def _replace_by_row(arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    with late_import:
+        from projseg.kernels.texts.text_changes import replaced_rows
+    text, search, instead = map(texts_of, arguments)
+    return written_texts(
+        lambda valid, most: replaced_rows(text, search, instead, valid, most),
+        arguments,
+        row_count,
+        _TEXT,
+    )
 
 
 def _record(
@@ -192,12 +221,12 @@ def _trim_text(call: Call, write: Writer) -> str:
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "lower": _record(
-        _case(pc.ascii_lower, str.lower),
+        _case(pc.ascii_lower, "lower"),
         _spelling("lower", [_TEXT], aliases=("lcase",), druid_names=("lower",)),
         canonical_folds_null=True,
     ),
     "upper": _record(
-        _case(pc.ascii_upper, str.upper),
+        _case(pc.ascii_upper, "upper"),
         _spelling("upper", [_TEXT], aliases=("ucase",), druid_names=("upper",)),
         canonical_folds_null=True,
     ),
@@ -218,18 +247,18 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         ),
     ),
     "trim": _record(
-        _trim(pc.utf8_trim, str.strip),
+        _trim(pc.utf8_trim, 1 + 2),
         Spelling("trim", _build_trim("trim"), 1, 2, druid_names=("trim",)),
         Spelling("btrim", lambda a, z: _build_trim("trim")(a[::-1], z), 1, 2),
         text=_trim_text,
     ),
     "ltrim": _record(
-        _trim(pc.utf8_ltrim, str.lstrip),
+        _trim(pc.utf8_ltrim, 1),
         Spelling("ltrim", _build_trim("ltrim"), 1, 2),
         text=_trim_text,
     ),
     "rtrim": _record(
-        _trim(pc.utf8_rtrim, str.rstrip),
+        _trim(pc.utf8_rtrim, 2),
         Spelling("rtrim", _build_trim("rtrim"), 1, 2),
         text=_trim_text,
     ),
@@ -238,15 +267,15 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         _replace, Spelling("replace", _build_replace, 2, 3, druid_names=("replace",))
     ),
     "startswith": _record(
-        _with_pattern(pc.starts_with, str.startswith),
+        _holding(pc.starts_with, 0),
         _spelling("startswith", [_TEXT, _TEXT], pa.bool_()),
     ),
     "endswith": _record(
-        _with_pattern(pc.ends_with, str.endswith),
+        _holding(pc.ends_with, 1),
         _spelling("endswith", [_TEXT, _TEXT], pa.bool_()),
     ),
     "contains": _record(
-        _with_pattern(pc.match_substring, lambda text, part: part in text),
+        _holding(pc.match_substring, 2),
         _spelling("contains", [_TEXT, _TEXT], pa.bool_()),
     ),
 }

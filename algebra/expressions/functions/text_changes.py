@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from functools import reduce
-from string import hexdigits
-from typing import Any, AnyStr, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_numeric
 from projseg.algebra.expressions.functions.datum import (
     Datum,
+    all_valid,
     as_array,
     by_row,
     cast_arguments,
     check_text_bytes,
+    from_integers,
     integers,
+    valid_mask,
 )
+from projseg.algebra.expressions.functions.row_texts import numbers_of, texts_of, written_texts
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     NoBlocks,
@@ -31,8 +34,16 @@ from projseg.algebra.expressions.functions.scalar_function import (
     never,
     unordered,
 )
+from projseg.algebra.expressions.functions.text_cases import cased
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import LimitExceededError
+from projseg.memory.forks import late_import
+from projseg.segment_format.arrow_arrays import (
+    primitive_array,
+    primitive_values,
+    scalar_of,
+    text_array,
+)
 from projseg.segment_format.logical_types import type_name
 
 _TEXT: Final = pa.string()
@@ -64,12 +75,7 @@ def _concat_ws(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arr
     )
     texts = [as_array(part, row_count) for part in parts]
     if any(one.type == _TEXTS for one in texts):
-        rows = zip(*(one.to_pylist() for one in texts), strict=True)
-        joined = [
-            None if between is None else between.join(_present(row))
-            for between, row in zip(separators.to_pylist(), rows, strict=True)
-        ]
-        return pa.array(joined, _TEXT)
+        return pc.binary_join(_items(texts, row_count), separators)
     if not texts:
         return pc.if_else(pc.is_valid(separators), "", separators)
     # Arrow 26 makes no row of nulls alone, so the first of them is made the empty text.
@@ -78,27 +84,63 @@ def _concat_ws(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arr
     return pc.binary_join_element_wise(*texts, separators, null_handling="skip")
 
 
-def _present(row: Sequence[Any]) -> list[str]:
-    """Return the texts of a row that are not null, those in arrays among them."""
-    parts = [one if isinstance(one, list) else [one] for one in row]
-    return [text for part in parts for text in part if text is not None]
+def _items(columns: Sequence[pa.Array], row_count: int) -> pa.Array:
+    """Return an array for each row: its texts that are not null, those in arrays among them."""
+    rows, items = [], []
+    for column in columns:
+        row = np.arange(row_count)
+        if column.type == _TEXTS:
+            row = primitive_values(pc.list_parent_indices(column))
+            column = column.flatten()
+        is_there = valid_mask(column, len(column))
+        rows.append(row[is_there])
+        items.append(column.drop_null())
+    every = np.concatenate(rows)
+    order = np.argsort(every, kind="stable")
+    offsets = np.zeros(row_count + 1, np.int32)
+    np.cumsum(np.bincount(every, minlength=row_count), out=offsets[1:])
+    in_order = pa.concat_arrays(items).take(primitive_array(order))
+    return pa.ListArray.from_arrays(primitive_array(offsets), in_order)
 
 
-def _with_capitals(text: str) -> str:
-    """Return a text with the first letter of each word large; spaces alone end words."""
-    return " ".join(map(_capitalised, text.split(" ")))
+def _initcap(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return cased(as_array(arguments[0], row_count), "title", "lower")
 
 
-def _capitalised(word: str) -> str:
-    """Return a word in small letters, whose forms depend on the letters beside them, but one."""
-    return word[:1].title() + word.lower()[len(word[:1].lower()) :]
+def _translate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    with late_import:
+        from projseg.kernels.texts.text_changes import translated_rows
+    text, letters, instead = map(texts_of, arguments)
+    return written_texts(
+        lambda valid, most: translated_rows(text, letters, instead, valid, most),
+        arguments,
+        row_count,
+        call.type,
+    )
 
 
-def _translated(text: str, letters: str, instead: str) -> str:
-    table: dict[int, str] = {}
-    for place, letter in enumerate(letters):
-        table.setdefault(ord(letter), instead[place : place + 1])
-    return text.translate(table)
+def _ascii(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    with late_import:
+        from projseg.kernels.texts.text_parts import first_codes
+    text = as_array(arguments[0], row_count)
+    return from_integers(first_codes(texts_of(text)), valid_mask(text, row_count), call.type)
+
+
+def _base64(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    with late_import:
+        from projseg.kernels.texts.text_changes import base64_rows
+    content = texts_of(as_array(arguments[0], row_count))
+    return written_texts(
+        lambda valid, most: base64_rows(content, valid, most), arguments, row_count, call.type
+    )
+
+
+def _unhex(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    with late_import:
+        from projseg.kernels.texts.text_changes import unhexed_rows
+    text = as_array(arguments[0], row_count)
+    offsets, content, is_hex = unhexed_rows(texts_of(text), valid_mask(text, row_count))
+    return text_array(offsets, content, call.type, None if is_hex.all() else is_hex)
 
 
 def _build_hex(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -121,30 +163,9 @@ def _hex_of_bytes(value: str | bytes) -> str:
     return (value.encode() if isinstance(value, str) else value).hex().upper()
 
 
-def _first_code(text: str) -> int:
-    return ord(text[0]) if text else 0
-
-
-def _in_base64(value: bytes) -> str:
-    """Return lines of 76 characters, as MIME and Spark have them."""
-    text = base64.b64encode(value).decode()
-    return "\r\n".join(text[at : at + 76] for at in range(0, len(text), 76))
-
-
-def _from_hex(text: str) -> bytes | None:
-    """Return the bytes of hexadecimal digits, of which the first may be one alone."""
-    if not all(letter in hexdigits for letter in text):
-        return None
-    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
-
-
-def _by_row(compute: Callable[..., Any]) -> Evaluator:
-    return lambda call, arguments, row_count: by_row(compute, arguments, row_count, call.type)
-
-
 def _of_texts(
     name: str,
-    compute: Callable[..., Any],
+    evaluate: Evaluator,
     count: int = 1,
     *,
     wanted: pa.DataType = _TEXT,
@@ -158,7 +179,7 @@ def _of_texts(
 
     return ScalarFunction(
         spellings=(Spelling(name, build, count, count),),
-        evaluate=_by_row(compute),
+        evaluate=evaluate,
         in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=null_only_from_null,
@@ -197,42 +218,59 @@ def _build_octet_length(arguments: tuple[Expression, ...], zone: str) -> Express
     return Call(_INT, "octet_length", (argument,))
 
 
-def _limited(length: int) -> int:
-    if length > _CHARACTERS_MAX:
+def _padded(
+    call: Call, arguments: Sequence[Datum], row_count: int, lengths: NDArray[np.int64]
+) -> pa.Array:
+    """Return the first argument in these lengths, by the last one beside it.
+
+    Raises
+    ------
+    LimitExceededError
+        If a row's text would be too long.
+    """
+    with late_import:
+        from projseg.kernels.texts.text_changes import padded_rows
+        from projseg.kernels.texts.text_parts import BYTES, CHARACTERS
+    too_long = all_valid(arguments, row_count) & (lengths > _CHARACTERS_MAX)
+    if too_long.any():
+        length = np.broadcast_to(lengths, row_count)[too_long.argmax()]
         raise LimitExceededError(
             "PROJSEG_TEXT_TOO_LONG",
             f"a text of {length} characters passes the limit of {_CHARACTERS_MAX} for padding",
         )
-    return max(length, 0)
+    text, pad = texts_of(arguments[0]), texts_of(arguments[-1])
+    unit = CHARACTERS if call.type == _TEXT else BYTES
+    is_left = call.function == "lpad"
+    return written_texts(
+        lambda valid, most: padded_rows(
+            text, lengths, pad, valid, unit=unit, is_left=is_left, most=most
+        ),
+        arguments,
+        row_count,
+        call.type,
+    )
 
 
-def _padding(text: AnyStr, length: int, pad: AnyStr) -> AnyStr:
-    missing = max(_limited(length) - len(text), 0)
-    return (pad * (missing // len(pad) + 1))[:missing] if pad else pad
+def _evaluate_pad(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return _padded(call, arguments, row_count, numbers_of(arguments[1]))
 
 
-def _left_padded(text: AnyStr, length: int, pad: AnyStr) -> AnyStr:
-    return (_padding(text, length, pad) + text)[: _limited(length)]
-
-
-def _right_padded(text: AnyStr, length: int, pad: AnyStr) -> AnyStr:
-    return (text + _padding(text, length, pad))[: _limited(length)]
-
-
-def _repeated(text: str, count: int) -> str:
-    _limited(len(text) * count)
-    return text * max(count, 0)
+def _repeat(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return a text as often as asked for: the empty text, padded with it."""
+    text, count = arguments
+    lengths = numbers_of(pc.utf8_length(as_array(text, 1))) * numbers_of(count)
+    return _padded(call, (scalar_of("", _TEXT), count, text), row_count, lengths)
 
 
 def _octet_length(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     return pc.binary_length(arguments[0])
 
 
-def _lengthening(compute: Callable[..., Any], spelling: Spelling) -> ScalarFunction:
+def _lengthening(evaluate: Evaluator, spelling: Spelling) -> ScalarFunction:
     """Return the record of a function that raises where its text is too long."""
     return ScalarFunction(
         spellings=(spelling,),
-        evaluate=_by_row(compute),
+        evaluate=evaluate,
         in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
@@ -251,11 +289,11 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         may_fail=never,
         order=unordered,
     ),
-    "initcap": _of_texts("initcap", _with_capitals),
-    "ascii": _of_texts("ascii", _first_code, result=_INT),
-    "base64": _of_texts("base64", _in_base64, wanted=_BYTES),
-    "unhex": _of_texts("unhex", _from_hex, result=_BYTES, null_only_from_null=never),
-    "translate": _of_texts("translate", _translated, 3),
+    "initcap": _of_texts("initcap", _initcap),
+    "ascii": _of_texts("ascii", _ascii, result=_INT),
+    "base64": _of_texts("base64", _base64, wanted=_BYTES),
+    "unhex": _of_texts("unhex", _unhex, result=_BYTES, null_only_from_null=never),
+    "translate": _of_texts("translate", _translate, 3),
     "hex": ScalarFunction(
         spellings=(Spelling("hex", _build_hex, 1, 1),),
         evaluate=_hex,
@@ -265,9 +303,9 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         may_fail=never,
         order=unordered,
     ),
-    "lpad": _lengthening(_left_padded, _pad("lpad")),
-    "rpad": _lengthening(_right_padded, _pad("rpad")),
-    "repeat": _lengthening(_repeated, Spelling("repeat", _build_repeat, 2, 2)),
+    "lpad": _lengthening(_evaluate_pad, _pad("lpad")),
+    "rpad": _lengthening(_evaluate_pad, _pad("rpad")),
+    "repeat": _lengthening(_repeat, Spelling("repeat", _build_repeat, 2, 2)),
     "octet_length": ScalarFunction(
         spellings=(Spelling("octet_length", _build_octet_length, 1, 1),),
         evaluate=_octet_length,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,13 @@ from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
     all_valid,
-    by_row,
     cast_arguments,
     constant_of,
+    from_integers,
     integers,
+    valid_mask,
 )
+from projseg.algebra.expressions.functions.row_texts import numbers_of, parts_of, texts_of
 from projseg.algebra.expressions.functions.scalar_function import (
     NoBlocks,
     Nulls,
@@ -38,9 +40,12 @@ from projseg.algebra.expressions.tree import (
     end_of_prefix,
 )
 from projseg.errors import EvaluationError
+from projseg.memory.forks import late_import
+from projseg.segment_format.arrow_arrays import scalar_of
 
 _TEXT: Final = pa.string()
 _INT: Final = pa.int32()
+_INT_MAX: Final = 2**31 - 1
 
 
 def _build_left(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -53,27 +58,26 @@ def _build_right(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _right(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    return by_row(_last_characters, arguments, row_count, call.type)
-
-
-def _last_characters(text: str, length: int) -> str:
-    return text[-length:] if length > 0 else ""
+    with late_import:
+        from projseg.kernels.texts.text_parts import CHARACTERS, substring_rows
+    text, counts = texts_of(arguments[0]), numbers_of(arguments[1])
+    lengths = np.maximum(counts, 0)
+    return parts_of(arguments, substring_rows(text, -lengths, lengths, CHARACTERS), row_count)
 
 
 def _substring(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     constants = [constant_of(argument) for argument in arguments[1:]]
     is_slice = None not in constants and constants[0] >= 0 and constants[-1] >= 0
-    if not is_slice or isinstance(arguments[0], pa.Scalar) or call.type != _TEXT:
-        return by_row(substring, arguments, row_count, call.type)
-    start = max(constants[0] - 1, 0)
-    stop = start + constants[1] if len(constants) > 1 else None
-    return pc.utf8_slice_codeunits(arguments[0], start, stop)
-
-
-def substring(text: Any, position: int, length: int = 2**31 - 1) -> Any:
-    """Return Spark's substring: positions 0 and 1 are the first character, -1 is the last."""
-    start = position - 1 if position > 0 else position + len(text) if position < 0 else 0
-    return text[max(start, 0) : max(start + length, 0)]
+    if is_slice and isinstance(arguments[0], pa.Array) and call.type == _TEXT:
+        start = max(constants[0] - 1, 0)
+        stop = start + constants[1] if len(constants) > 1 else None
+        return pc.utf8_slice_codeunits(arguments[0], start, stop)
+    with late_import:
+        from projseg.kernels.texts.text_parts import BYTES, CHARACTERS, substring_rows
+    text, *numbers = arguments
+    positions, lengths = (*map(numbers_of, numbers), np.array([_INT_MAX]))[:2]
+    unit = CHARACTERS if call.type == _TEXT else BYTES
+    return parts_of(arguments, substring_rows(texts_of(text), positions, lengths, unit), row_count)
 
 
 def _split_part(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -81,23 +85,11 @@ def _split_part(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Ar
         raise EvaluationError(
             "PROJSEG_EVALUATION_BAD_ARGUMENT", "split_part counts parts from 1 or from -1, not 0"
         )
-    return by_row(split_part, arguments, row_count, call.type)
-
-
-def split_part(text: str, delimiter: str, index: int) -> str:
-    """Return the part at a 1-based index, from the end if negative; empty if there is none."""
-    parts = text.split(delimiter) if delimiter else [text]
-    position = index - 1 if index > 0 else len(parts) + index
-    return parts[position] if 0 <= position < len(parts) else ""
-
-
-def _position(text_part: str | None, text: str | None, start: int | None = 1) -> int | None:
-    """Return Spark's locate: 0 if the start is null, 1 if the empty text is looked for."""
-    if start is None or start < 1:
-        return 0 if start is None or None not in (text_part, text) else None
-    if text_part is None or text is None:
-        return None
-    return text.find(text_part, start - 1) + 1 if text_part else 1
+    with late_import:
+        from projseg.kernels.texts.text_parts import split_rows
+    text, delimiter, index = arguments
+    spans = split_rows(texts_of(text), texts_of(delimiter), numbers_of(index))
+    return parts_of(arguments, spans, row_count)
 
 
 def _build_position(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -108,8 +100,15 @@ def _build_instr(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return _build_position((arguments[1], arguments[0]), zone)
 
 
-def _evaluate_position(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    return by_row(_position, arguments, row_count, call.type, takes_null=True)
+def _position(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return Spark's locate: 0 if the start is null, 1 if the empty text is looked for."""
+    with late_import:
+        from projseg.kernels.texts.text_parts import found_rows
+    part, text, *given = arguments
+    start = given[0] if given else scalar_of(1, _INT)
+    found = found_rows(texts_of(text), texts_of(part), numbers_of(start))
+    valid = all_valid((part, text), row_count) | ~valid_mask(start, row_count)
+    return from_integers(found, valid, call.type)
 
 
 def _build_substring(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -177,7 +176,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             Spelling("position", _build_position, 2, 3, aliases=("locate",)),
             Spelling("instr", _build_instr, 2, 2),
         ),
-        evaluate=_evaluate_position,
+        evaluate=_position,
         in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.OWN,
         null_only_from_null=always,

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,7 +26,7 @@ from projseg.algebra.expressions.patterns.pattern_part import (
 )
 from projseg.errors import EvaluationError
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, under
-from projseg.segment_format.arrow_arrays import array_of
+from projseg.segment_format.arrow_arrays import primitive_array, text_array, text_buffers
 
 # How much time a pattern may take for a text.
 #
@@ -231,8 +232,7 @@ class Splitter(JavaRegex):
             As `JavaRegex.search` does.
         """
         if not self._text:
-            parts = [t if t is None else _characters(t, limit) for t in texts.to_pylist()]
-            return array_of(parts, pa.list_(pa.string()))
+            return _characters(texts, limit)
         most = limit - 1 if limit > 0 else None
         if _SIGNS.isdisjoint(self._text):
             return pc.split_pattern(texts, self._text, max_splits=most)
@@ -335,10 +335,26 @@ def _checked(text: str, found: str) -> str:
     return found
 
 
-def _characters(text: str, limit: int) -> list[str]:
+def _characters(texts: pa.Array, limit: int) -> pa.Array:
     """Return what Spark's split at the empty pattern does: characters, the last part with more."""
-    count = limit if 0 < limit < len(text) else len(text)
-    return [*text[: count - 1], text[count - 1 :]] if text else [""]
+    offsets, content = text_buffers(texts.fill_null("") if texts.null_count else texts)
+    begin, end = int(offsets[0]), int(offsets[-1])
+    is_first = content[begin:end] & 0xC0 != 0x80
+    # Where parts begin: the characters, and the texts that are empty, which are one part each.
+    is_empty = offsets[1:] == offsets[:-1]
+    begins = np.flatnonzero(is_first) + begin
+    if is_empty.any():
+        begins = np.sort(np.concatenate([begins, offsets[:-1][is_empty]]), kind="stable")
+    passed = np.concatenate([[0], np.cumsum(is_first)])[offsets - begin]
+    counts = np.diff(passed) + is_empty
+    if limit > 0:
+        ranks = np.arange(len(begins)) - np.repeat(np.cumsum(counts) - counts, counts)
+        begins, counts = begins[ranks < limit], np.minimum(counts, limit)
+    ends = np.append(begins, end).astype(np.int32)
+    places = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    parts = text_array(ends, content, texts.type, None)
+    nulls = texts.is_null() if texts.null_count else None
+    return pa.ListArray.from_arrays(primitive_array(places), parts, mask=nulls)
 
 
 def _parts(pattern: str, replacement: str, group_count: int) -> Iterator[str | int]:
