@@ -1,0 +1,1 @@
+"""Questions of other engines, answered by ours where both give them the same meaning."""
