@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +14,9 @@ from projseg.catalog.external.source_reader import read_source
 from projseg.catalog.store.table_metadata import NameLike, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.extras import require
+
+if TYPE_CHECKING:
+    from projseg.doors.duckdb_tables import DuckDBTables
 
 
 class ExternalVerbs(TableVerbs):
@@ -83,11 +87,11 @@ class ExternalVerbs(TableVerbs):
         """
         return read_source(given_spec(parameters), self._places, timezone)
 
-    def duckdb(self, names: Iterable[NameLike], connection: Any = None) -> Any:
+    def duckdb(self, names: Iterable[NameLike], connection: Any = None) -> DuckDBTables:
         """Return a connection of DuckDB in which tables are views under their names.
 
-        Each question reads the newest version as its definition says. DuckDB reads all rows of the
-        columns, and pushes no condition into projseg; what projections answer is faster by `sql`.
+        Each question reads the newest version as its definition says; `sql` answers groups from
+        projections, as of `projseg.duckdb`.
 
         Parameters
         ----------
@@ -98,7 +102,7 @@ class ExternalVerbs(TableVerbs):
 
         Returns
         -------
-        duckdb.DuckDBPyConnection
+        DuckDBTables
             For DuckDB's SQL: `SELECT ... FROM sales.edits JOIN ...`.
 
         Raises
@@ -109,29 +113,8 @@ class ExternalVerbs(TableVerbs):
             As of `table`.
         """
         require("duckdb", "Catalog.duckdb")
-        import duckdb
+        # Imported here: most users of a catalog ask in Spark's SQL.
+        from projseg.doors.duckdb_tables import DuckDBTables
 
-        opened = connection or duckdb.connect()
-        for name in names:
-            found = self.table(name).definition
-            schema, own = (_quoted(part) for part in found.full_name)
-            rows = f"projseg {found.id}"
-            opened.register(rows, _NewestRows(self, found.full_name))
-            opened.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-            view = f"CREATE OR REPLACE VIEW {schema}.{own}"
-            opened.execute(f"{view} AS FROM {_quoted(rows)}")
-        return opened
-
-
-class _NewestRows:
-    """A table by name as a stream of Arrow, opened anew by each question."""
-
-    def __init__(self, catalog: TableVerbs, name: NameLike) -> None:
-        self._catalog, self._name = catalog, name
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._catalog.table(self._name).__arrow_c_stream__(requested_schema)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        found = [self.table(name).definition.full_name for name in names]
+        return DuckDBTables({(*name,): partial(self.table, name) for name in found}, connection)

@@ -12,6 +12,7 @@ from regions import KEPT_SPACE, WIDTH, code, wrapped
 
 import projseg
 from projseg import errors
+from projseg.doors.duckdb_tables import DuckDBTables
 from projseg.errors import ProjsegError
 from projseg.maintenance.findings import Finding
 from projseg.maintenance.row_changes.delete_and_update import Corrected
@@ -19,7 +20,7 @@ from projseg.maintenance.row_changes.erase import Erased
 from projseg.memory.cache import CacheStatistics
 from projseg.table_layer.vacuum import Vacuumed
 
-_RETURNED = (Finding, Corrected, Erased, Vacuumed, CacheStatistics)
+_RETURNED = (Finding, Corrected, Erased, Vacuumed, CacheStatistics, DuckDBTables)
 _ANSWERS = (projseg.Commit, projseg.Explain, projseg.Refresh, projseg.View, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
 _WORDS = {"Parameters": "", "Returns": "returns ", "Raises": "raises "}
@@ -56,6 +57,7 @@ _INSTANCES = {
     "View": "view",
     "Refresh": "done",
     "CacheStatistics": "found",
+    "DuckDBTables": "tables",
 }
 """The variable that the examples use for an object of each class."""
 

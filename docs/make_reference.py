@@ -11,6 +11,7 @@ from rest_reference import rest_page
 
 from projseg import errors
 from projseg.algebra.query.context import STEERING, Steering
+from projseg.doors.equal_functions import AGGREGATE_FORMS, EQUAL_FORMS
 from projseg.errors import CODES
 from projseg.spark_datasource.option_table import OF_STREAMS, OPTIONS
 from projseg.table_layer.metadata_tables import METADATA_TABLES
@@ -54,12 +55,19 @@ def _steering_cells(steering: Steering) -> tuple[str, ...]:
     return code(steering.key), setting, code(hint) if hint else "", cell(steering.meaning)
 
 
+def equal_form_parts() -> dict[str, str]:
+    """Return the part about what DuckDB's SQL and ours say alike."""
+    rows = ((code(one.form), one.over) for one in (*AGGREGATE_FORMS, *EQUAL_FORMS))
+    return {"equal-forms": table(("in DuckDB's SQL", "over"), rows)}
+
+
 PARTS = {
     "command-line.md": command_parts,
     "errors.md": error_parts,
     "functions.md": function_parts,
     "options.md": option_parts,
     "python-api.md": api_parts,
+    "sql-without-spark.md": equal_form_parts,
 }
 
 

@@ -21,6 +21,7 @@ from projseg.query_pool.fork_server import ForkServer
 from projseg.query_pool.messages import TableQuestion, VersionName, rows_of
 from projseg.query_pool.queue import QueuedQuestion, RequestQueue, Slot
 from projseg.table import Table
+from projseg.table.writable_table import check_max_age
 
 TableLike: TypeAlias = Table | str | os.PathLike[str]
 
@@ -73,6 +74,7 @@ class QueryPool:
         start_method: str | None = None,
         max_age: float | None = None,
     ) -> None:
+        check_max_age(max_age)
         self._max_age = max_age
         named = tables if isinstance(tables, Mapping) else {"table": tables}
         if not named:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from projseg.algebra.query.request import Query
     from projseg.catalog.catalog import Catalog
     from projseg.declarations import Index, Projection
+    from projseg.doors.duckdb_tables import duckdb
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
@@ -44,6 +45,7 @@ __all__ = [
     "View",
     "cache_statistics",
     "configure",
+    "duckdb",
     "is_table",
     "literal",
     "query_log",
@@ -68,6 +70,7 @@ _HOMES: Final = {
     "View": "projseg.table.view_object",
     "cache_statistics": "projseg.memory.cache",
     "configure": "projseg.spark_datasource.extension",
+    "duckdb": "projseg.doors.duckdb_tables",
     "is_table": "projseg.table",
     "literal": "projseg.algebra.expressions.argument_texts",
     "query_log": "projseg.spark_datasource.extension",

@@ -20,7 +20,7 @@ SPARK_RELEASES: Final = (
 )  # CI runs the last; `make test-spark-matrix` all
 REQUIREMENTS: Final = {
     "alembic": "alembic>=1.16",
-    "duckdb": "duckdb>=1.2",
+    "duckdb": "duckdb>=1.4",
     "sqlalchemy": "sqlalchemy>=2.0.40",
     "starlette": "starlette>=0.46",
     "uvicorn": "uvicorn>=0.34",

@@ -568,10 +568,13 @@ def test_every_door_reads_declared_columns(edits):
     total = 'SELECT sum(a) AS s FROM "default".t'
     assert opened.execute(total).fetchall() == [(10,)], "the newest version"
     own = duckdb.connect()
-    assert edits.duckdb(["t"], own) is own
+    ours = edits.duckdb(["t"], own)
+    assert ours.connection is own
+    assert opened.sql(total).to_pylist() == [{"s": 10}]
+    assert opened.explain(total)["answered"].to_pylist() == ["groups"]
     projseg.Table(edits.metadata("t").location).append(pa.table({"a": ["no"], "b": ["z"]}))
     with pytest.raises(duckdb.Error, match="PROJSEG_EVALUATION_BAD_CAST"):
-        own.execute(total).fetchall()
+        ours.execute(total).fetchall()
     with pytest.raises(ProjsegError, match="PROJSEG_EVALUATION_BAD_CAST"):
         edits.sql("SELECT sum(a) AS s FROM t")
     code, told = of_shell("SELECT sum(a) AS s FROM t")

@@ -26,6 +26,7 @@ LAYERS = [
     {"declarations", "explain"},
     {"spark_datasource"},
     {"table"},
+    {"doors"},
     {"query_pool", "catalog"},
     {"spark_engine"},
     {"benchmarks"},

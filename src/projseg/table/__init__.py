@@ -23,7 +23,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from projseg.errors import InvalidInputError
 from projseg.table.columns import TableColumns
 from projseg.table.index_edits import TableIndexes
 from projseg.table.kept_versions import TableVersions
@@ -31,6 +30,7 @@ from projseg.table.projection_edits import TableProjections, bounds_of
 from projseg.table.row_edits import TableRows
 from projseg.table.segments import TableSegments
 from projseg.table.view_edits import TableViews
+from projseg.table.writable_table import check_max_age
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
 from projseg.table_layer.metadata.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.metadata.versions_and_tags import holds_table
@@ -127,11 +127,7 @@ class Table(
         *,
         max_age: float | None = None,
     ) -> None:
-        if max_age is not None and not max_age >= 0:
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT",
-                f"max_age is a number of seconds, at least 0, not {max_age!r}",
-            )
+        check_max_age(max_age)
         storage = open_storage(location, storage_options)
         is_pinned = (version, timestamp, tag) != (None, None, None)
         snapshot = open_as_of(storage, version, timestamp, tag)

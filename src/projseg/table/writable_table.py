@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 LOGGER: Final = logging.getLogger("projseg.table")
 
 
+def check_max_age(seconds: float | None) -> None:
+    """Refuse an age that is no number of seconds.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    """
+    if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"max_age is a number of seconds, at least 0, not {seconds!r}"
+        )
+
+
 class WritableTable(TableVersion):
     """A table at one version, which a commit through this object replaces by the one written.
 
