@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -89,11 +89,24 @@ def transfer_schema(schema: spark_types.StructType) -> pa.Schema:
         PROJSEG_UNSUPPORTED_TYPE if Spark itself cannot exchange a type.
     """
     try:
-        return to_arrow_schema(schema, **_IN_UTC)
-    except PySparkTypeError as error:
+        return to_arrow_schema(cast("spark_types.StructType", _nullable(schema)), **_IN_UTC)
+    except (PySparkTypeError, ValueError) as error:  # the latter for a map whose keys are void
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_TYPE", f"a column cannot be exchanged through Arrow: {error}"
         ) from error
+
+
+def _nullable(kind: spark_types.DataType) -> spark_types.DataType:
+    """Return the type with nulls allowed everywhere: `array()` is of void without nulls."""
+    if isinstance(kind, spark_types.ArrayType):
+        return spark_types.ArrayType(_nullable(kind.elementType))
+    if isinstance(kind, spark_types.MapType):
+        return spark_types.MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+    if isinstance(kind, spark_types.StructType):
+        return spark_types.StructType(
+            [spark_types.StructField(field.name, _nullable(field.dataType)) for field in kind]
+        )
+    return kind
 
 
 def stored_schema(schema: spark_types.StructType) -> pa.Schema:
