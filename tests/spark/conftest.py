@@ -58,6 +58,18 @@ def plain(spark):
     return SparkSession(spark.sparkContext, session)
 
 
+@pytest.fixture
+def silent_refusals():
+    """Log no error of Spark: many texts are refused, each with a page of Java's stack."""
+    from pyspark.logger import PySparkLogger
+
+    # A logger of this name that another class made would fail at each error of a query.
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger.disabled = True
+    yield
+    logger.disabled = False
+
+
 @pytest.fixture(scope="session")
 def stars(spark, tmp_path_factory):
     make_stars(spark, tmp_path_factory.mktemp("stars"))

@@ -1,6 +1,5 @@
 """Random expressions over extreme rows: Spark and every way of ours to compute them agree."""
 
-import logging
 import math
 
 import block_cases
@@ -15,22 +14,13 @@ from projseg.errors import EvaluationError, InvalidInputError
 from projseg.evaluation import in_blocks
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("silent_refusals")]
 
 EXPRESSIONS_A_TABLE = 25
 REFUSED = "refused"
 # Where an operand is null, Spark does not look at the other one, and we refuse what is wrong there;
 # where NULL stands in the text, we do not look, and Spark refuses.
 REFUSED_BY_ONE_MAX = 0.02
-
-
-@pytest.fixture(autouse=True)
-def silent_refusals():
-    """Many expressions are refused, each with a page of Java's stack."""
-    logger = logging.getLogger("SQLQueryContextLogger")
-    logger.disabled = True
-    yield
-    logger.disabled = False
 
 
 @pytest.fixture(autouse=True)

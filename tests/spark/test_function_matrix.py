@@ -1,6 +1,5 @@
 """Functions over every type and awkward values: in Spark, here in every way, and in plain SQL."""
 
-import logging
 import math
 import re
 
@@ -20,7 +19,7 @@ from projseg.evaluation.arrow_vectors import encode_sorted, numbers_of_array
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 from projseg.evaluation.rows import MemorySource, all_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("silent_refusals")]
 
 ZONE = "America/New_York"
 TABLE = function_matrix.table()
@@ -29,15 +28,6 @@ TEXTS_IN_CI = 300
 SQL_TEXTS_IN_CI, SQL_TEXTS = 8, 600
 BATCH = 100
 RAISED = "raised"
-
-
-@pytest.fixture(autouse=True)
-def silent_refusals():
-    """Many texts are refused, each with a page of Java's stack."""
-    logger = logging.getLogger("SQLQueryContextLogger")
-    logger.disabled = True
-    yield
-    logger.disabled = False
 
 
 @pytest.fixture(scope="module")
