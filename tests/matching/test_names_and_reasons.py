@@ -146,7 +146,7 @@ AGGREGATES = [
 def test_a_reason_is_what_to_type(tmp_path, aggregate):
     """What the reason names is declared, until the projection answers."""
     asked = {"group_by": "c", "aggregators": f"{aggregate} AS v"}
-    grouping, aggregators = ["c"], ["count(b) AS none"]
+    grouping, aggregators = ["c"], ["sum(f) AS none"]
     for attempt in range(6):
         table = made(tmp_path / str(attempt), Projection("p", grouping, aggregators))
         context = {"excludeProjections": ""}
