@@ -21,6 +21,8 @@ QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_p
 	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
 	tests/segment_format/test_round_trip.py tests/segment_format/test_spec.py \
 	tests/segment_format/test_deletion_vector.py tests/kernels/test_roaring.py
+DOORS := tests/benchmarks tests/cli tests/errors tests/install tests/query tests/query_pool \
+	tests/spark tests/views
 # Warnings of old or new releases of others are not ours to heed.
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
@@ -69,8 +71,9 @@ NIGHTS := 1 2 3 4 5 6 7 8 9 10 11
 
 nightly: $(NIGHTS:%=nightly-%) nightly-12 nightly-13 nightly-14 nightly-15
 
-$(NIGHTS:%=nightly-%): nightly-%: $(VENV)/installed-dev $(OTHERS)/connect/installed \
-		$(OTHERS)/neighbours/installed
+nightly-11: $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed
+
+$(NIGHTS:%=nightly-%): nightly-%: $(VENV)/installed-dev
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200 $(NIGHT_$*)
 
 nightly-12: $(VENV)/installed-dev
@@ -80,18 +83,19 @@ nightly-13: test-by-path
 
 nightly-14: test-minimums test-pythons
 
-nightly-15: test-spark-matrix
+# Parts 1 to 4 have the last release, which is that of $(VENV).
+nightly-15: $(patsubst %,test-spark-%,$(filter-out $(lastword $(SPARK_RELEASES)),$(SPARK_RELEASES)))
 
 # The files of the parts that run pytest.
 nightly-files:
 	@for place in $(foreach night,$(NIGHTS),$(NIGHT_$(night))); do \
 		find $$place -name 'test_*.py'; done
 
-# The suite by path, where no process can import a catalog's packages and no database answers.
+# The doors by path, where no process can import a catalog's packages and no database answers; what
+# lies below the doors imports nothing of a catalog, as tests/house_style proves.
 test-by-path: $(VENV)/installed-dev
 	PYTHONPATH=tests/support/without_catalog PROJSEG_CATALOG=postgresql://nobody@127.0.0.1:1/none \
-		$(BIN)/pytest $(SIDE_BY_SIDE) --ignore tests/catalog --ignore tests/docs \
-		--ignore tests/house_style
+		$(BIN)/pytest $(SIDE_BY_SIDE) $(DOORS)
 
 # The oldest releases that pyproject.toml allows.
 test-minimums:
@@ -115,7 +119,7 @@ test-spark-matrix: $(SPARK_RELEASES:%=test-spark-%)
 test-spark-%:
 	$(PYTHON) -m venv --clear $(OTHERS)/spark-$*
 	$(OTHERS)/spark-$*/bin/pip install --quiet --disable-pip-version-check \
-		--editable . 'pyspark==$*.*' $(TEST_TOOLS)
+		--editable '.[stores,server]' 'pyspark==$*.*' $(TEST_TOOLS)
 	PYSPARK_PYTHON=$(CURDIR)/$(OTHERS)/spark-$*/bin/python \
 		$(OTHERS)/spark-$*/$(PYTEST_ELSEWHERE) tests/spark
 
