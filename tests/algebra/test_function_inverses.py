@@ -94,7 +94,7 @@ def test_these_functions_have_inverses():
 
 @pytest.mark.parametrize("function", NAMES)
 def test_values_lie_after_a_cut_where_the_inverse_says(function):
-    @settings(deadline=None, max_examples=4000 if IS_NIGHTLY else 12)
+    @settings(deadline=None, max_examples=1_500 if IS_NIGHTLY else 12)
     @given(st.data())
     def check(data):
         zone = data.draw(st.sampled_from(ZONES))

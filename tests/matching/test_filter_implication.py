@@ -93,7 +93,7 @@ def test_what_does_not_follow_is_not_proved(premise, goal):
     assert not Premises([condition(premise)]).imply(condition(goal))
 
 
-@settings(max_examples=20_000 if IS_NIGHTLY else 50)
+@settings(max_examples=10_000 if IS_NIGHTLY else 50)
 @given(predicates(), predicates(), predicates(), tables())
 def test_a_proof_has_no_counterexample(one, other, wanted, table):
     premises, goal = [condition(one), condition(other)], condition(wanted)

@@ -24,7 +24,7 @@ def facts_of(table):
     return SegmentFacts("s", table.num_rows, columns)
 
 
-@settings(max_examples=20_000 if IS_NIGHTLY else 100)
+@settings(max_examples=10_000 if IS_NIGHTLY else 100)
 @given(predicates(), tables())
 def test_zone_facts_foresee_every_outcome(text, table):
     expression = condition(text)

@@ -9,7 +9,7 @@ from scale import IS_NIGHTLY
 
 import projseg.algebra.planning.planner as planner
 
-TABLES = 1_250 if IS_NIGHTLY else 6
+TABLES = 300 if IS_NIGHTLY else 6
 QUERIES_A_TABLE = 16
 
 

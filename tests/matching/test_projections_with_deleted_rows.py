@@ -30,7 +30,7 @@ from projseg.algebra.planning import planner
 from projseg.errors import ProjsegError
 from projseg.table_layer.metadata import known_properties
 
-TABLES = 800 if IS_NIGHTLY else 3
+TABLES = 500 if IS_NIGHTLY else 3
 QUERIES_A_TABLE = 16
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 SCHEMA = pa.schema(

@@ -14,7 +14,7 @@ from scale import IS_NIGHTLY
 import projseg
 from projseg.errors import EvaluationError
 
-CASES = 20_000 if IS_NIGHTLY else 30
+CASES = 800 if IS_NIGHTLY else 30
 OVERFLOWS = object()
 
 

@@ -20,7 +20,7 @@ from scale import IS_NIGHTLY
 import projseg
 from projseg.errors import EvaluationError
 
-TABLES = 2_000 if IS_NIGHTLY else 8
+TABLES = 1_000 if IS_NIGHTLY else 8
 
 
 def sql_of(query):

@@ -9,7 +9,7 @@ from select_cases import STORED_ROWS, selects
 from select_texts import KEYS
 from sql_statements import duckdb_over
 
-TABLES = 1_000 if IS_NIGHTLY else 2
+TABLES = 200 if IS_NIGHTLY else 2
 SELECTS_A_TABLE = 20 if IS_NIGHTLY else 12
 
 

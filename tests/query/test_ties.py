@@ -16,7 +16,7 @@ from scale import IS_NIGHTLY
 
 import projseg
 
-CASES = 5_000 if IS_NIGHTLY else 8
+CASES = 1_000 if IS_NIGHTLY else 8
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 
 

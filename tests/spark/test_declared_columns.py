@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from declared_lives import Life
-from scale import IS_NIGHTLY
 
 CLASS = "org.apache.spark.sql.projseg.ProjsegCatalog"
-LIVES, STEPS = (1000, 8) if IS_NIGHTLY else (8, 6)
+LIVES, STEPS = 60, 8
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from projseg.errors import EvaluationError
 
 pytestmark = pytest.mark.spark
 
-TABLES = 250 if IS_NIGHTLY else 2
+TABLES = 100 if IS_NIGHTLY else 2
 QUERIES_A_TABLE = 8 if IS_NIGHTLY else 5
 SELECTS_A_TABLE = 8 if IS_NIGHTLY else 3
 

@@ -11,7 +11,7 @@ from float_cases import LAYOUTS, WIDTHS, drawn_rows, make_table, same, spellings
 from scale import IS_NIGHTLY
 from spark_sql import using
 
-CASES = [(width, seed) for seed in range(40 if IS_NIGHTLY else 1) for width in sorted(WIDTHS)]
+CASES = [(width, seed) for seed in range(8 if IS_NIGHTLY else 1) for width in sorted(WIDTHS)]
 
 
 def answer(spark, text):

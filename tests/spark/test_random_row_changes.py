@@ -10,7 +10,7 @@ from row_changes import Life
 from scale import IS_NIGHTLY
 from spark_sql import using
 
-LIVES, STEPS = (100, 10) if IS_NIGHTLY else (2, 3)
+LIVES, STEPS = (20, 10) if IS_NIGHTLY else (2, 3)
 
 
 @pytest.mark.timeout(7200)

@@ -11,7 +11,7 @@ from star_cases import PROJECTIONS, SCHEMAS, Star, rows_of
 
 import projseg
 
-STARS = 40 if IS_NIGHTLY else 2
+STARS = 15 if IS_NIGHTLY else 2
 ASKED = 25 if IS_NIGHTLY else 10
 VIEWS = {
     "by_place": "SELECT region, d.name, country, day, sum(v) AS s, count(v), sum(v * d.zone) AS z "

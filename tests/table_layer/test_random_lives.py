@@ -313,7 +313,7 @@ def test_random_lives():
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=2_000 if IS_NIGHTLY else 6,
+            max_examples=120 if IS_NIGHTLY else 6,
             stateful_step_count=30 if IS_NIGHTLY else 12,
         ),
     )

@@ -13,7 +13,7 @@ from viewed_tables import check_covers
 
 import projseg
 
-LIVES = 120 if IS_NIGHTLY else 2
+LIVES = 16 if IS_NIGHTLY else 2
 STEPS = 30 if IS_NIGHTLY else 5
 ASKED = Counter()
 DONE = Counter()

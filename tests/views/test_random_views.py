@@ -10,7 +10,7 @@ from projseg import Table
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 
-TABLES = 300 if IS_NIGHTLY else 2
+TABLES = 60 if IS_NIGHTLY else 2
 STEPS = 3
 QUERIES_A_STEP = 6
 
