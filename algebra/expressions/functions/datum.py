@@ -6,7 +6,7 @@ code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -21,7 +21,6 @@ from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, LimitExceededError
 from projseg.memory.forks import late_import
 from projseg.segment_format.arrow_arrays import (
-    array_of,
     filled_values,
     primitive_array,
     scalar_of,
@@ -37,7 +36,6 @@ ARRAY_BYTES_MAX: Final = (1 << 31) - 1
 SEARCHED_TEXTS_MIN: Final = 1 << 16
 """So many texts are searched in compiled code; fewer by Arrow, before that is loaded."""
 _GROWTH_MAX: Final = 2  # times what the arguments take
-_OBJECT_ROWS: Final = 1 << 16  # how many rows are turned into Python objects at a time
 _INT_MAX: Final = (1 << 31) - 1
 
 Datum: TypeAlias = pa.Array | pa.Scalar
@@ -256,57 +254,6 @@ def check_text_bytes(
     """
     if byte_count > text_limit(arguments, row_count):
         raise texts_too_large(row_count)
-
-
-def by_row(
-    compute: Callable[..., Any],
-    arguments: Sequence[Datum],
-    row_count: int,
-    result: pa.DataType,
-    *,
-    takes_null: bool = False,
-) -> pa.Array:
-    """Return `compute(*values)` for each row; equal rows are computed once.
-
-    The result is null where an argument is null, unless `takes_null` says that `compute` takes
-    None.
-
-    Raises
-    ------
-    TextsTooLargeError
-        If the resulting texts take too much memory together.
-    """
-    bytes_left = text_limit(arguments, row_count)
-    valid = [True] * row_count if takes_null else all_valid(arguments, row_count)
-    known: dict[tuple[Any, ...], Any] = {}
-    parts: list[pa.Array] = []
-    for start in range(0, max(row_count, 1), _OBJECT_ROWS):
-        end = min(start + _OBJECT_ROWS, row_count)
-        columns = [_objects(argument, start, end) for argument in arguments]
-        values: list[Any] = []
-        for is_valid, row in zip(valid[start:end], zip(*columns, strict=True), strict=True):
-            if not is_valid:
-                values.append(None)
-                continue
-            if row not in known:
-                known[row] = compute(*row)
-            value = known[row]
-            if isinstance(value, str | bytes):
-                bytes_left -= len(value)
-                if bytes_left < 0:
-                    raise texts_too_large(row_count)
-            values.append(value)
-        parts.append(array_of(values, result))
-        if len(known) > _OBJECT_ROWS:
-            known.clear()
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-
-
-def _objects(datum: Datum, start: int, end: int) -> list[Any]:
-    if isinstance(datum, pa.Scalar):
-        return [datum.as_py()] * (end - start)
-    values: list[Any] = datum.slice(start, end - start).to_pylist()
-    return values
 
 
 def constant_of(datum: Datum) -> Any:

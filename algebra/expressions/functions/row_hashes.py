@@ -1,4 +1,4 @@
-"""Digests, Spark's hashes of rows, and the distinct values of a sketch; the bits of a number.
+"""Digests, Spark's hashes of rows, and the distinct values of a sketch.
 
 The hash of each value is the seed of the next one's, and a null leaves it as it is.
 After: Austin Appleby, MurmurHash3; Yann Collet, xxHash.
@@ -6,28 +6,30 @@ After: Austin Appleby, MurmurHash3; Yann Collet, xxHash.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import xxhash
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.coercion import cast_to, is_decimal, is_floating, is_numeric
+from projseg.algebra.expressions.coercion import cast_to, is_decimal, is_floating
 from projseg.algebra.expressions.functions.datum import (
     Datum,
+    all_valid,
     as_array,
-    by_row,
+    check_text_bytes,
     from_integers,
     integers,
     plain_floats,
     require_type,
     valid_mask,
 )
+from projseg.algebra.expressions.functions.decimal_arithmetic import unscaled
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     NoBlocks,
@@ -41,13 +43,17 @@ from projseg.algebra.expressions.functions.scalar_function import (
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.errors import CorruptSegmentError, EvaluationError
 from projseg.memory.forks import late_import
-from projseg.segment_format.arrow_arrays import filled_values, primitive_array
+from projseg.segment_format.arrow_arrays import (
+    filled_values,
+    primitive_array,
+    text_array,
+    text_buffers,
+)
 from projseg.segment_format.encodings.text_encoding import text_parts
-from projseg.segment_format.logical_types import arrow_to_numbers, is_nested, is_text
+from projseg.segment_format.logical_types import is_nested, is_text
 
 _TEXT: Final = pa.string()
 _SHA2: Final = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
-_UNSIGNED: Final = (1 << 64) - 1
 
 
 def _bytes_of(function: str, argument: Expression, zone: str) -> Expression:
@@ -69,42 +75,62 @@ def _build_sha2(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(_TEXT, "sha2", parts)
 
 
-def _build_bin(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    number = arguments[0]
-    is_number = is_numeric(number.type) or number.type in (_TEXT, pa.null())
-    require_type(is_number, "bin", number, "a number")
-    return Call(_TEXT, "bin", (cast_to(number, pa.int64(), zone),))
+def _digest(algorithm: str, call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return _digests(algorithm, as_array(arguments[0], row_count))
 
 
-def _digest(algorithm: str, content: bytes) -> str:
-    """Return a digest in hexadecimal."""
+def _digests(algorithm: str, array: pa.Array) -> pa.Array:
+    """Return the digest of each binary value in hexadecimal, computed once for each distinct value.
+
+    A digest by OpenSSL takes half a microsecond to begin, whatever it is of.
+    """
     import hashlib  # loads OpenSSL, which a question without digests does without
 
-    return hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
+    begin = partial(getattr(hashlib, algorithm), usedforsecurity=False)
+    width = 2 * begin().digest_size
+    check_text_bytes(width * len(array), [array], len(array))
+    encoded = array.dictionary_encode()
+    offsets, content = text_parts(encoded.dictionary)
+    view = memoryview(content.data)
+    found = b"".join([begin(view[start:end]).digest() for start, end in pairwise(offsets.tolist())])
+    ends = np.arange(len(encoded.dictionary) + 1, dtype=np.int32) * width
+    texts = text_array(ends, memoryview(found.hex().encode()), _TEXT, None)
+    return texts.take(encoded.indices)
 
 
-def _sha2(content: bytes, bit_count: int) -> str | None:
-    """Return the digest in hexadecimal; None of a length that SHA-2 does not have."""
-    algorithm = _SHA2.get(bit_count)
-    return None if algorithm is None else _digest(algorithm, content)
+def _sha2(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return digests in hexadecimal; null of lengths that SHA-2 does not have."""
+    contents = as_array(arguments[0], row_count)
+    bit_counts = integers(arguments[1], row_count)
+    valid = all_valid(arguments, row_count)
+    digests = pa.nulls(row_count, _TEXT)
+    for bit_count, algorithm in _SHA2.items():
+        rows = valid & (bit_counts == bit_count)
+        if rows.any():
+            mask = primitive_array(rows)
+            digests = pc.replace_with_mask(
+                digests, mask, _digests(algorithm, contents.filter(mask))
+            )
+    return digests
 
 
-def _by_row(compute: Callable[..., Any]) -> Evaluator:
-    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-        return by_row(compute, arguments, row_count, call.type)
-
-    return evaluate
+def _crc32(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    with late_import:
+        from projseg.kernels.byte_hashes import crc32
+    array = as_array(arguments[0], row_count)
+    sums = crc32(*text_buffers(array)).view(np.int64)
+    return from_integers(sums, valid_mask(array, row_count), call.type)
 
 
 def _digest_record(
-    compute: Callable[..., Any],
+    evaluate: Evaluator,
     spelling: Spelling,
     null_only_from_null: Callable[[Call], bool] = always,
 ) -> ScalarFunction:
-    """Return the record of a function that is computed once for each distinct row."""
+    """Return the record of a function of bytes that is null where they are."""
     return ScalarFunction(
         spellings=(spelling,),
-        evaluate=_by_row(compute),
+        evaluate=evaluate,
         in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=null_only_from_null,
@@ -127,7 +153,8 @@ class _Algorithm:
     dtype: type[np.unsignedinteger[Any]]
     of_words: Callable[[_Words, _Words], _Words]
     """(values uint32[n] or uint64[n], seeds [n]) -> hashes [n]."""
-    of_bytes: Callable[[bytes, int], int]
+    of_bytes: str
+    """The kernel of byte strings, in `kernels/byte_hashes.py`."""
 
 
 def _turned(values: _Words, count: int) -> _Words:
@@ -156,20 +183,6 @@ def _murmur_words(values: _Words, seeds: _Words) -> _Words:
     return _murmur_end(_murmur_step(_murmur_step(seeds, low), high), 8)
 
 
-def _murmur_bytes(content: bytes, seed: int) -> int:
-    """Hash four bytes at a time, then each byte left over as a word, which is Spark's own way."""
-    whole = len(content) // 4 * 4
-    words = np.frombuffer(content[:whole], "<u4").tolist()
-    words += np.frombuffer(content[whole:], np.int8).tolist()
-    value = seed
-    for word in words:
-        mixed = word * 0xCC9E2D51 & 0xFFFFFFFF
-        mixed = (mixed << 15 | mixed >> 17) * 0x1B873593 & 0xFFFFFFFF
-        value ^= mixed
-        value = ((value << 13 | value >> 19) & 0xFFFFFFFF) * 5 + 0xE6546B64 & 0xFFFFFFFF
-    return int(_murmur_end(np.array([value], _U32), len(content))[0])
-
-
 _P1, _P2, _P3 = _U64(0x9E3779B185EBCA87), _U64(0xC2B2AE3D27D4EB4F), _U64(0x165667B19E3779F9)
 _P4, _P5 = _U64(0x85EBCA77C2B2AE63), _U64(0x27D4EB2F165667C5)
 
@@ -186,17 +199,16 @@ def _xxhash_words(values: _Words, seeds: _Words) -> _Words:
     return np.asarray(hashes ^ hashes >> _U64(32))
 
 
-_MURMUR: Final = _Algorithm(_U32, _murmur_words, _murmur_bytes)
-_XXHASH: Final = _Algorithm(_U64, _xxhash_words, xxhash.xxh64_intdigest)
+_MURMUR: Final = _Algorithm(_U32, _murmur_words, "murmur3")
+_XXHASH: Final = _Algorithm(_U64, _xxhash_words, "xxhash64")
 
 
 def _hashes_of(algorithm: _Algorithm, array: pa.Array, seeds: _Words) -> _Words:
     """Return the hash of each value with the seed of its row; of a null, of any value."""
     if is_text(array.type):
-        return _hashes_of_bytes(algorithm, array.cast(pa.binary()).to_pylist(), seeds)
+        return _hashes_of_bytes(algorithm, *text_buffers(array), seeds)
     if is_decimal(array.type) and array.type.precision > _LONG_DIGITS_MAX:
-        unscaled, _ = arrow_to_numbers(array)
-        return _hashes_of_bytes(algorithm, [_java_bytes(int(n)) for n in unscaled], seeds)
+        return _hashes_of_bytes(algorithm, *_java_bytes(unscaled(array)), seeds)
     return algorithm.of_words(_words(array), seeds)
 
 
@@ -206,28 +218,34 @@ def _words(array: pa.Array) -> _Words:
         values = filled_values(plain_floats(array), 0.0)
         return values.view(_U32 if values.dtype == np.float32 else _U64)
     if is_decimal(array.type):
-        return arrow_to_numbers(array)[0].astype(np.int64).view(_U64)
+        return np.ascontiguousarray(unscaled(array)[:, 0]).view(_U64)
     numbers = integers(array, len(array))
     is_wide = array.type == pa.int64() or pa.types.is_timestamp(array.type)
     return numbers.view(_U64) if is_wide else numbers.astype(np.int32).view(_U32)
 
 
-def _java_bytes(value: int) -> bytes:
-    """Return what Java's `BigInteger.toByteArray` does: the fewest bytes, highest first."""
-    size = value if value >= 0 else ~value
-    return value.to_bytes(size.bit_length() // 8 + 1, "big", signed=True)
+def _java_bytes(values: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return (offsets, bytes) of numbers as Java's `BigInteger.toByteArray` has them.
+
+    These are the fewest bytes that leave the sign, highest first.
+    """
+    whole = values[:, ::-1].astype(">i8").view(np.uint8).reshape(-1, 16)
+    signs = (whole[:, :1] >> 7) * np.uint8(255)
+    is_left_out = (whole[:, :-1] == signs) & (whole[:, 1:] >> 7 == signs & 1)
+    kept = np.ones(whole.shape, np.bool_)
+    kept[:, :-1] = ~np.logical_and.accumulate(is_left_out, axis=1)
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.count_nonzero(kept, axis=1), out=offsets[1:])
+    return offsets, whole[kept]
 
 
 def _hashes_of_bytes(
-    algorithm: _Algorithm, contents: Sequence[bytes | None], seeds: _Words
+    algorithm: _Algorithm, offsets: NDArray[np.int32], content: NDArray[np.uint8], seeds: _Words
 ) -> _Words:
-    known: dict[tuple[bytes | None, int], int] = {}
-    found = []
-    for row in zip(contents, seeds.tolist(), strict=True):
-        if row not in known:
-            known[row] = algorithm.of_bytes(row[0] or b"", row[1])
-        found.append(known[row])
-    return np.array(found, algorithm.dtype)
+    with late_import:
+        from projseg.kernels import byte_hashes
+    found = getattr(byte_hashes, algorithm.of_bytes)(offsets, content, seeds.astype(_U64))
+    return np.asarray(found.astype(algorithm.dtype, copy=False))
 
 
 def _record(function: str, result: pa.DataType, algorithm: _Algorithm) -> ScalarFunction:
@@ -309,8 +327,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "md5": _digest_record(partial(_digest, "md5"), _of_bytes("md5", _TEXT)),
     "sha1": _digest_record(partial(_digest, "sha1"), _of_bytes("sha1", _TEXT, "sha")),
     "sha2": _digest_record(_sha2, Spelling("sha2", _build_sha2, 2, 2), null_only_from_null=never),
-    "crc32": _digest_record(zlib.crc32, _of_bytes("crc32", pa.int64())),
-    "bin": _digest_record(lambda n: format(n & _UNSIGNED, "b"), Spelling("bin", _build_bin, 1, 1)),
+    "crc32": _digest_record(_crc32, _of_bytes("crc32", pa.int64())),
     "hash": _record("hash", pa.int32(), _MURMUR),
     "xxhash64": _record("xxhash64", pa.int64(), _XXHASH),
     "hll_sketch_estimate": ScalarFunction(

@@ -1,4 +1,4 @@
-"""Texts made of other values: joined, padded, repeated, in hexadecimal, letter by letter."""
+"""Texts made of other values: joined, padded, repeated, letter by letter."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_numeric
+from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
     all_valid,
     as_array,
-    by_row,
     cast_arguments,
     check_text_bytes,
     from_integers,
-    integers,
     valid_mask,
 )
 from projseg.algebra.expressions.functions.row_texts import numbers_of, texts_of, written_texts
@@ -141,26 +139,6 @@ def _unhex(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     text = as_array(arguments[0], row_count)
     offsets, content, is_hex = unhexed_rows(texts_of(text), valid_mask(text, row_count))
     return text_array(offsets, content, call.type, None if is_hex.all() else is_hex)
-
-
-def _build_hex(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    value = arguments[0]
-    wanted = pa.int64() if is_numeric(value.type) else _TEXT
-    binary = value.type == pa.binary()
-    return Call(_TEXT, "hex", (value if binary else cast_to(value, wanted, zone),))
-
-
-def _hex(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    value = arguments[0]
-    if value.type != pa.int64():
-        return by_row(_hex_of_bytes, arguments, row_count, call.type)
-    values, back = np.unique(integers(value, row_count), return_inverse=True)
-    texts = pa.array([f"{one & 0xFFFF_FFFF_FFFF_FFFF:X}" for one in values.tolist()], _TEXT)
-    return pc.if_else(as_array(value, row_count).is_valid(), texts.take(pa.array(back)), None)
-
-
-def _hex_of_bytes(value: str | bytes) -> str:
-    return (value.encode() if isinstance(value, str) else value).hex().upper()
 
 
 def _of_texts(
@@ -294,15 +272,6 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "base64": _of_texts("base64", _base64, wanted=_BYTES),
     "unhex": _of_texts("unhex", _unhex, result=_BYTES, null_only_from_null=never),
     "translate": _of_texts("translate", _translate, 3),
-    "hex": ScalarFunction(
-        spellings=(Spelling("hex", _build_hex, 1, 1),),
-        evaluate=_hex,
-        in_blocks=NoBlocks.NO_NUMBERS,
-        nulls=Nulls.FROM_ANY,
-        null_only_from_null=always,
-        may_fail=never,
-        order=unordered,
-    ),
     "lpad": _lengthening(_evaluate_pad, _pad("lpad")),
     "rpad": _lengthening(_evaluate_pad, _pad("rpad")),
     "repeat": _lengthening(_repeat, Spelling("repeat", _build_repeat, 2, 2)),
