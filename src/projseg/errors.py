@@ -332,6 +332,8 @@ class EvaluationError(ProjsegError, ArithmeticError):
 
     column: str | None = None
     """The table's column of which a value could not be cast, where that is known."""
+    rows: Any = None
+    """bool[n], which of the rows that were computed together have no value, where that is known."""
 
 
 class QueryTimeoutError(ProjsegError, TimeoutError):

@@ -23,7 +23,6 @@ from projseg.algebra.expressions.coercion import (
     is_integral,
     is_numeric,
 )
-from projseg.algebra.expressions.functions import decimal_arithmetic
 from projseg.algebra.expressions.functions.datum import (
     Datum,
     all_valid,
@@ -34,6 +33,7 @@ from projseg.algebra.expressions.functions.datum import (
     overflow,
     require_type,
 )
+from projseg.algebra.expressions.functions.decimal_arithmetic import evaluate_decimals
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     Nulls,
@@ -133,10 +133,10 @@ def negative(argument: Expression, zone: str) -> Expression:
     return Call(argument.type, "negative", (argument,))
 
 
-def _exact(kernel: Callable[[Any, Any], Any], decimals: decimal_arithmetic.Operation) -> Evaluator:
+def _exact(kernel: Callable[[Any, Any], Any]) -> Evaluator:
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         if is_decimal(call.type):
-            return decimal_arithmetic.evaluate_decimals(call, arguments, row_count, decimals)
+            return evaluate_decimals(call, arguments, row_count)
         try:
             return kernel(arguments[0], arguments[1])
         except pa.ArrowInvalid as error:
@@ -153,9 +153,7 @@ def _left_type(call: Call) -> Exception:
 
 def _divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     if is_decimal(call.type):
-        return decimal_arithmetic.evaluate_decimals(
-            call, arguments, row_count, decimal_arithmetic.divide
-        )
+        return evaluate_decimals(call, arguments, row_count)
     left, right = arguments
     _refuse_zero(call, left, right)
     return pc.divide(left, right)
@@ -169,9 +167,7 @@ def _refuse_zero(call: Call, left: Datum, right: Datum) -> None:
 
 def _whole_divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     if is_decimal(arguments[0].type):
-        return decimal_arithmetic.evaluate_decimals(
-            call, arguments, row_count, decimal_arithmetic.whole_divide
-        )
+        return evaluate_decimals(call, arguments, row_count)
     _refuse_zero(call, *arguments)
     left, right = (integers(argument, row_count) for argument in arguments)
     valid = all_valid(arguments, row_count)
@@ -185,12 +181,7 @@ def _whole_divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
 
 def _remainder(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     if is_decimal(call.type):
-        operation = (
-            decimal_arithmetic.remainder
-            if call.function == "%"
-            else decimal_arithmetic.positive_remainder
-        )
-        return decimal_arithmetic.evaluate_decimals(call, arguments, row_count, operation)
+        return evaluate_decimals(call, arguments, row_count)
     _refuse_zero(call, *arguments)
     valid = all_valid(arguments, row_count)
     convert: Callable[[Datum, int], Any] = doubles if is_floating(call.type) else integers
@@ -323,17 +314,9 @@ def _pair(name: str, function: str) -> Spelling:
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "+": _checked(_exact(pc.add_checked, decimal_arithmetic.add), steps.add, _sum_order),
-    "-": _checked(
-        _exact(pc.subtract_checked, decimal_arithmetic.subtract),
-        steps.subtract,
-        _difference_order,
-    ),
-    "*": _checked(
-        _exact(pc.multiply_checked, decimal_arithmetic.multiply),
-        steps.multiply,
-        _product_order,
-    ),
+    "+": _checked(_exact(pc.add_checked), steps.add, _sum_order),
+    "-": _checked(_exact(pc.subtract_checked), steps.subtract, _difference_order),
+    "*": _checked(_exact(pc.multiply_checked), steps.multiply, _product_order),
     "/": _division(_divide, steps.divide, _quotient_order, written_infix),
     "div": _division(
         _whole_divide,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -33,9 +33,15 @@ from projseg.algebra.expressions.functions.datum import (
     word_of,
 )
 from projseg.algebra.expressions.functions.decimal_arithmetic import (
-    scaled,
-    to_type,
-    without_fraction,
+    decimals,
+    rounded,
+    scale_of,
+    unscaled,
+)
+from projseg.algebra.expressions.functions.double_digits import (
+    DOUBLE_BITS,
+    DOUBLE_POWER_MAX,
+    double_to_decimal,
 )
 from projseg.algebra.expressions.functions.scalar_function import (
     Nulls,
@@ -45,11 +51,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
     Writer,
     zone_in_parameters,
 )
-from projseg.algebra.expressions.functions.text_casts import (
-    double_to_decimal,
-    parse_text,
-    to_text,
-)
+from projseg.algebra.expressions.functions.text_casts import parse_text, to_text
 from projseg.algebra.expressions.functions.time.time_floor import without_implied_floor
 from projseg.algebra.expressions.inverses import inverse_of_cast
 from projseg.algebra.expressions.sql_words import sql_type
@@ -57,11 +59,19 @@ from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.time.duration import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
 from projseg.errors import EvaluationError
-from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
+from projseg.kernels.decimals.wide_arithmetic import Rounding, rescale
+from projseg.segment_format.arrow_arrays import (
+    WIDE,
+    are_at_least,
+    as_wide,
+    halves,
+    primitive_array,
+    scalar_of,
+)
 from projseg.segment_format.logical_types import (
+    DECIMAL_DIGITS_MAX,
     TIMESTAMP,
     TIMESTAMP_NTZ,
-    arrow_to_numbers,
     type_name,
 )
 
@@ -70,6 +80,8 @@ _LIMITS: Final = {pa.int8(): 1 << 7, pa.int16(): 1 << 15, pa.int32(): 1 << 31, p
 
 # Spark keeps decimals of at most so many digits as longs.
 _LONG_DIGITS_MAX: Final = 18
+_PRODUCT_DIGITS: Final = 34  # of Scala's products of decimals
+_BIGINT_LEAST: Final = -(1 << 63)
 
 
 def _evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -106,13 +118,10 @@ def _number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if is_decimal(wanted):
         return _to_decimal(array, wanted)
     if is_floating(wanted):
-        # Arrow multiplies doubles to convert a decimal; converting its text rounds only once.
-        source = array.cast(pa.string()) if is_decimal(array.type) else array
-        via = pa.float64() if is_decimal(array.type) else wanted
-        return source.cast(via, safe=False).cast(wanted, safe=False)
+        source = _doubles_of_decimals(array) if is_decimal(array.type) else array
+        return source.cast(wanted, safe=False)
     if is_decimal(array.type):
-        valid = valid_mask(array, len(array))
-        return _whole_of_decimal(array, wanted, valid)
+        return _whole_of_decimal(array, wanted)
     if is_floating(array.type):
         return _whole_of_double(array, wanted)
     try:
@@ -138,26 +147,32 @@ def _whole_of_double(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     return from_integers(whole_numbers(whole), valid, wanted)
 
 
-def _whole_of_decimal(array: pa.Array, wanted: pa.DataType, valid: NDArray[np.bool_]) -> pa.Array:
+def _doubles_of_decimals(array: pa.Array) -> pa.Array:
+    """Return the nearest doubles. Where both are exact, one division rounds once; else a text does.
+
+    Arrow multiplies doubles to convert a decimal, which rounds twice.
+    """
+    low, high = unscaled(array).T
+    valid = valid_mask(array, len(array))
+    is_exact = (low >> 63 == high) & (abs(low) <= 1 << DOUBLE_BITS) & (low != _BIGINT_LEAST)
+    is_exact &= array.type.scale <= DOUBLE_POWER_MAX
+    quick = primitive_array(low / 10.0 ** min(array.type.scale, DOUBLE_POWER_MAX), valid)
+    if np.all(is_exact | ~valid):
+        return quick
+    rest = primitive_array(~is_exact)
+    texts = array.filter(rest).cast(pa.string())
+    return pc.replace_with_mask(quick, rest, texts.cast(pa.float64()))
+
+
+def _whole_of_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Drop the fraction; Spark casts a wide decimal to int by way of its nearest double."""
     if array.type.precision > _LONG_DIGITS_MAX and wanted != pa.int64():
         return _whole_of_double(_number(array, pa.float64()), wanted)
-    unscaled, _ = arrow_to_numbers(array)
-    whole = without_fraction(unscaled.astype(object), array.type.scale)
-    limit = _LIMITS[wanted]
-    if not np.all((whole >= -limit) & (whole < limit)):
-        raise _too_large(array.type, wanted)
-    return from_integers(whole.astype(np.int64), valid, wanted)
+    return rounded(array, wanted, Rounding.TOWARDS_ZERO)
 
 
 def _to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if is_floating(array.type):
-        return double_to_decimal(array, wanted)
-    valid = valid_mask(array, len(array))
-    if is_integral(array.type):
-        return to_type(integers(array, len(array)), 0, wanted, valid)
-    unscaled, _ = arrow_to_numbers(array)
-    return to_type(unscaled, array.type.scale, wanted, valid)
+    return double_to_decimal(array, wanted) if is_floating(array.type) else rounded(array, wanted)
 
 
 def _temporal(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
@@ -190,22 +205,33 @@ def _timestamp_of_number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         with np.errstate(over="ignore"):
             micros = np.nan_to_num(doubles(array, len(array)) * SECOND, nan=np.inf)
     else:
-        unscaled, _ = arrow_to_numbers(array)
-        scale = array.type.scale if is_decimal(array.type) else 0
-        micros = without_fraction(scaled(_rounded_by_java(unscaled), 6), scale)
+        micros, is_too_large = _micros_of_decimals(array)
+        valid &= ~is_too_large
+        if is_too_large.any():
+            raise _too_large(array.type, wanted)
     inside = (micros >= MIN_MICROS) & (micros < MAX_MICROS)
     if not np.all(inside | ~valid):
         raise _too_large(array.type, wanted)
     return from_integers(np.where(inside, micros, 0).astype(np.int64), valid, wanted)
 
 
-def _rounded_by_java(unscaled: NDArray[Any]) -> NDArray[Any]:
-    """Return decimals rounded half to even to 34 digits, as Scala rounds products of decimals."""
-    if unscaled.dtype != object:
-        return unscaled
-    context = Context(prec=34, rounding=ROUND_HALF_EVEN)
-    rounded = [int(context.create_decimal(int(value))) for value in unscaled]
-    return np.array(rounded, dtype=object)
+def _micros_of_decimals(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return (microseconds, which pass 64 bits) of seconds; the rest of a microsecond is dropped.
+
+    Before, they are rounded half to even to 34 digits, as Scala rounds products of decimals.
+    """
+    valid, values = valid_mask(array, len(array)), unscaled(array)
+    wide = values.view(WIDE).reshape(-1)
+    for dropped in range(1, DECIMAL_DIGITS_MAX - _PRODUCT_DIGITS + 1):
+        least = 10 ** (_PRODUCT_DIGITS + dropped - 1)
+        is_long = valid & (are_at_least(wide, least) | ~are_at_least(wide, 1 - least))
+        if is_long.any():
+            few, _ = rescale(values, Rounding.HALF_EVEN, (dropped, dropped), 1 << 127, is_long)
+            values = np.where(is_long[:, None], few, values)
+    scale = scale_of(array.type)
+    powers = max(scale - 6, 0), max(6 - scale, 0)
+    micros, failures = rescale(values, Rounding.TOWARDS_ZERO, powers, 1 << 63, valid)
+    return micros[:, 0], failures != 0
 
 
 def _number_of_timestamp(
@@ -215,7 +241,8 @@ def _number_of_timestamp(
     if is_integral(wanted):
         return _number(from_integers(micros // SECOND, valid, pa.int64()), wanted)
     if is_decimal(wanted):
-        return to_type(micros, 6, wanted, valid)
+        exact = decimals(halves(as_wide(micros)), pa.decimal128(19, 6), valid)
+        return rounded(exact, wanted)
     return primitive_array(micros / SECOND, valid).cast(wanted)
 
 

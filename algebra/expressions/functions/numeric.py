@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,6 @@ from projseg.algebra.expressions.coercion import (
     bounded_decimal,
     cast_to,
     is_decimal,
-    is_floating,
     is_integral,
     is_numeric,
     unify,
@@ -36,11 +34,12 @@ from projseg.algebra.expressions.functions.datum import (
     require_type,
     valid_mask,
 )
-from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
+from projseg.algebra.expressions.functions.decimal_arithmetic import rounded
 from projseg.algebra.expressions.functions.rounding import (
     digits_of,
     number_argument,
     rounded_type,
+    rounding_to_digits,
     to_digits,
 )
 from projseg.algebra.expressions.functions.scalar_function import (
@@ -64,16 +63,12 @@ from projseg.algebra.expressions.functions.scalar_function import (
 )
 from projseg.algebra.expressions.inverses import whole
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.segment_format.arrow_arrays import array_of, primitive_array, scalar_of
+from projseg.kernels.decimals.wide_arithmetic import Rounding
+from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.logical_types import (
-    arrow_to_numbers,
     is_nested,
-    numbers_to_arrow,
     type_name,
 )
-
-_ROUNDED_DIGITS_MAX: Final = 400
-"""Beyond so many digits, no number changes, or all become 0."""
 
 
 def _build_abs(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -198,13 +193,9 @@ def _abs(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
 def _whole(is_floor: bool) -> Evaluator:
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         argument = as_array(arguments[0], row_count)
-        valid = valid_mask(argument, row_count)
         if is_decimal(call.type):
-            unscaled, _ = arrow_to_numbers(argument)
-            unit = 10**argument.type.scale
-            unscaled = unscaled.astype(object) if unit >= 1 << 62 else unscaled
-            whole = unscaled // unit if is_floor else -(-unscaled // unit)
-            return to_type(whole, 0, call.type, valid)
+            return rounded(argument, call.type, Rounding.FLOOR if is_floor else Rounding.CEILING)
+        valid = valid_mask(argument, row_count)
         values = doubles(argument, row_count)
         whole = np.nan_to_num(np.floor(values) if is_floor else np.ceil(values), nan=0.0)
         if not np.all(((whole >= -(2.0**63)) & (whole < 2.0**63)) | ~valid):
@@ -212,70 +203,6 @@ def _whole(is_floor: bool) -> Evaluator:
         return from_integers(np.where(valid, whole, 0.0).astype(np.int64), valid, call.type)
 
     return evaluate
-
-
-def _round(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    digits_literal = call.arguments[1]
-    assert isinstance(digits_literal, Literal)
-    assert isinstance(digits_literal.value, int)
-    digits = min(max(digits_literal.value, -_ROUNDED_DIGITS_MAX), _ROUNDED_DIGITS_MAX)
-    argument = as_array(arguments[0], row_count)
-    if is_floating(argument.type):
-        return _round_doubles(argument, digits)
-    valid = valid_mask(argument, row_count)
-    scale = argument.type.scale if is_decimal(argument.type) else 0
-    if not is_decimal(argument.type) and digits >= 0:
-        return argument
-    unscaled, _ = arrow_to_numbers(argument)
-    if digits < scale:
-        unit = 10 ** (scale - digits)
-        sizes = abs(unscaled.astype(object)) + unit // 2
-        sizes = sizes // unit * unit
-        unscaled = np.where(unscaled < 0, -sizes, sizes)
-    if is_decimal(call.type):
-        return to_type(unscaled, scale, call.type, valid)
-    try:
-        return numbers_to_arrow(unscaled.astype(np.int64), call.type, valid)
-    except (pa.ArrowInvalid, OverflowError) as error:
-        raise overflow(f"round gives a value outside {type_name(call.type)}") from error
-
-
-def _round_doubles(argument: pa.Array, digits: int) -> pa.Array:
-    """Round the shortest decimal text of each value half up, as Java's BigDecimal does.
-
-    Away from a tie, arithmetic on doubles gives the same; near a tie the texts are rounded.
-    """
-    if not 0 <= digits <= 15:
-        return _round_texts(argument, digits)
-    values = doubles(argument, len(argument))
-    with np.errstate(over="ignore", invalid="ignore"):
-        sizes = np.abs(values) * 10.0**digits
-        whole = np.floor(sizes)
-        is_close = np.abs(sizes - whole - 0.5) < 1e-6 * (1 + sizes)
-        is_close |= ~(sizes < 2.0**40)
-        quick = np.copysign(np.floor(sizes + 0.5) / 10.0**digits, values) + 0.0
-    rounded = primitive_array(quick, valid_mask(argument, len(argument)))
-    rounded = rounded.cast(argument.type, safe=False)
-    if not is_close.any():
-        return rounded
-    close = primitive_array(is_close)
-    slow = _round_texts(pc.if_else(close, argument, scalar_of(None, argument.type)), digits)
-    return pc.if_else(close, slow, rounded)
-
-
-def _round_texts(argument: pa.Array, digits: int) -> pa.Array:
-    encoded = argument.dictionary_encode()
-    is_single = argument.type == pa.float32()
-    unit, context = Decimal(1).scaleb(-digits), Context(prec=800, rounding=ROUND_HALF_UP)
-    rounded = []
-    for value in encoded.dictionary.to_pylist():
-        if value is None or not np.isfinite(value) or digits > 330:
-            rounded.append(value)
-            continue
-        text = str(np.float32(value)) if is_single else repr(value)
-        rounded.append(float(Decimal(text).quantize(unit, context=context)) + 0.0)
-    found = array_of(rounded, pa.float64()).cast(argument.type, safe=False)
-    return found.take(encoded.indices)
 
 
 def _sign(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -398,7 +325,10 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         _to_whole("ceil", aliases=("ceiling",), druid_names=("ceil",)),
         whole(is_floor=False),
     ),
-    "round": _rounding(_round, Spelling("round", _build_round, 1, 2, druid_names=("round",))),
+    "round": _rounding(
+        rounding_to_digits(Rounding.HALF_UP),
+        Spelling("round", _build_round, 1, 2, druid_names=("round",)),
+    ),
     "least": _extreme_of(True, _of_several("least")),
     "greatest": _extreme_of(False, _of_several("greatest")),
     "sqrt": _record(_double_function(np.sqrt, _everywhere), _to_double("sqrt")),

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import (
     cast_to,
@@ -19,13 +16,11 @@ from projseg.algebra.expressions.coercion import (
 from projseg.algebra.expressions.functions.datum import (
     Datum,
     as_array,
-    from_integers,
-    overflow,
     require_type,
-    valid_mask,
     whole_of,
 )
-from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
+from projseg.algebra.expressions.functions.decimal_arithmetic import rounded, scale_of
+from projseg.algebra.expressions.functions.double_digits import rounded_doubles
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     NoBlocks,
@@ -38,8 +33,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
     never,
 )
 from projseg.algebra.expressions.tree import PRECISION_MAX, Call, Expression, Literal
-from projseg.segment_format.arrow_arrays import array_of
-from projseg.segment_format.logical_types import arrow_to_numbers, type_name
+from projseg.kernels.decimals.wide_arithmetic import Rounding
 
 _DECIMAL_OF: Final = {
     pa.int8(): pa.decimal128(3, 0),
@@ -51,11 +45,6 @@ _DECIMAL_OF: Final = {
     pa.string(): pa.decimal128(38, 18),
 }
 """The decimals to which Spark casts other types for floor and ceil at decimal digits."""
-_DIGITS_MAX: Final = 400
-
-_Unscaled = NDArray[Any]
-_Divide = Callable[[_Unscaled, int], _Unscaled]
-"""(whole numbers, unit) -> how many units each becomes."""
 
 
 def number_argument(function: str, argument: Expression, zone: str) -> Expression:
@@ -114,39 +103,16 @@ def _build_bround(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(rounded_type(number.type, digits), "bround", (number, Literal(pa.int32(), digits)))
 
 
-def _half_even(numbers: _Unscaled, unit: int) -> _Unscaled:
-    whole = numbers // unit
-    twice = 2 * (numbers - whole * unit)
-    is_up = (twice > unit) | ((twice == unit) & (whole % 2 != 0))
-    return whole + np.where(is_up, 1, 0)
+def rounding_to_digits(rounding: Rounding) -> Evaluator:
+    """Return the evaluator of a function that rounds a number to constant digits."""
 
-
-def _down(numbers: _Unscaled, unit: int) -> _Unscaled:
-    return numbers // unit
-
-
-def _up(numbers: _Unscaled, unit: int) -> _Unscaled:
-    return -(-numbers // unit)
-
-
-def _rounded(divide: _Divide) -> Evaluator:
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         argument, digits = as_array(arguments[0], row_count), _digits(call)
         if is_floating(argument.type):
-            return _round_doubles(argument, digits)
-        scale = argument.type.scale if is_decimal(argument.type) else 0
-        if digits >= scale:
-            return argument if argument.type == call.type else argument.cast(call.type)
-        unscaled, _ = arrow_to_numbers(argument)
-        unit = 10 ** min(scale - digits, _DIGITS_MAX)
-        values = divide(unscaled.astype(object), unit) * unit
-        valid = valid_mask(argument, row_count)
-        if is_decimal(call.type):
-            return to_type(values, scale, call.type, valid)
-        limit = 1 << (call.type.bit_width - 1)
-        if not np.all(((values >= -limit) & (values < limit)) | ~valid):
-            raise overflow(f"{call.function} gives a value outside {type_name(call.type)}")
-        return from_integers(np.where(valid, values, 0).astype(np.int64), valid, call.type)
+            return rounded_doubles(argument, digits, rounding)
+        if digits >= scale_of(argument.type):
+            return argument.cast(call.type)
+        return rounded(argument, call.type, rounding, digits)
 
     return evaluate
 
@@ -155,23 +121,6 @@ def _digits(call: Call) -> int:
     digits = call.arguments[1]
     assert isinstance(digits, Literal)
     return int(str(digits.value))
-
-
-def _round_doubles(argument: pa.Array, digits: int) -> pa.Array:
-    """Round the shortest decimal text of each distinct value, as Java's BigDecimal does."""
-    encoded = argument.dictionary_encode()
-    unit = Decimal(1).scaleb(-max(min(digits, _DIGITS_MAX), -_DIGITS_MAX))
-    context = Context(prec=3 * _DIGITS_MAX, rounding=ROUND_HALF_EVEN)
-    is_single = argument.type == pa.float32()
-    rounded = []
-    for value in encoded.dictionary.to_pylist():
-        if value is None or not np.isfinite(value):
-            rounded.append(value)
-            continue
-        text = str(np.float32(value)) if is_single else repr(value)
-        rounded.append(float(Decimal(text).quantize(unit, context=context)) + 0.0)
-    found = array_of(rounded, pa.float64()).cast(argument.type, safe=False)
-    return found.take(encoded.indices)
 
 
 def _order(call: Call) -> tuple[Order, ...]:
@@ -185,11 +134,11 @@ def _to_digits_text(call: Call, write: Writer) -> str:
     return f"{name}({', '.join(map(write, call.arguments))})"
 
 
-def _record(divide: _Divide, *spellings: Spelling, **more: Any) -> ScalarFunction:
+def _record(rounding: Rounding, *spellings: Spelling, **more: Any) -> ScalarFunction:
     """Return the record of a function that raises where the rounded number does not fit."""
     return ScalarFunction(
         spellings=spellings,
-        evaluate=_rounded(divide),
+        evaluate=rounding_to_digits(rounding),
         in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
@@ -200,7 +149,7 @@ def _record(divide: _Divide, *spellings: Spelling, **more: Any) -> ScalarFunctio
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "bround": _record(_half_even, Spelling("bround", _build_bround, 1, 2)),
-    "floor_to_digits": _record(_down, text=_to_digits_text),
-    "ceil_to_digits": _record(_up, text=_to_digits_text),
+    "bround": _record(Rounding.HALF_EVEN, Spelling("bround", _build_bround, 1, 2)),
+    "floor_to_digits": _record(Rounding.FLOOR, text=_to_digits_text),
+    "ceil_to_digits": _record(Rounding.CEILING, text=_to_digits_text),
 }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import numpy as np
@@ -18,17 +15,22 @@ from projseg.algebra.expressions.functions.datum import (
     from_integers,
     integers,
     overflow,
+    texts_too_large,
     valid_mask,
 )
+from projseg.algebra.expressions.functions.decimal_arithmetic import decimals, unscaled
 from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
 from projseg.errors import EvaluationError, InvalidInputError
+from projseg.memory.forks import late_import
 from projseg.segment_format.arrow_arrays import (
     array_of,
     filled_values,
     primitive_array,
     primitive_values,
     scalar_of,
+    text_array,
+    text_buffers,
 )
 from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_name
 
@@ -58,8 +60,18 @@ def to_text(array: pa.Array, zone: str) -> pa.Array:
                 "PROJSEG_EVALUATION_BAD_CAST", "a binary value is not UTF-8 text"
             ) from error
     if pa.types.is_decimal(array.type):
-        return _distinct(array)
+        return _texts_of_decimals(array)
     return array.cast(pa.string())
+
+
+def _texts_of_decimals(array: pa.Array) -> pa.Array:
+    with late_import:
+        from projseg.kernels.decimals.decimal_texts import decimal_texts
+    valid = valid_mask(array, len(array))
+    written = decimal_texts(unscaled(array), array.type.scale, valid)
+    if written is None:
+        raise texts_too_large(len(array))
+    return text_array(*written, pa.string(), None if valid.all() else valid)
 
 
 def _without_zeros(text: pa.Array) -> pa.Array:
@@ -83,12 +95,8 @@ def _floats(array: pa.Array) -> pa.Array:
 def _distinct(array: pa.Array) -> pa.Array:
     encoded = array.dictionary_encode()
     values = encoded.dictionary.to_pylist()
-    texts: list[str | None]
-    if pa.types.is_decimal(array.type):
-        texts = [format(value, "f") for value in values]
-    else:
-        number = np.float32 if array.type == pa.float32() else np.float64
-        texts = [None if v is None else _java_double(number(v)) for v in values]
+    number = np.float32 if array.type == pa.float32() else np.float64
+    texts = [None if v is None else _java_double(number(v)) for v in values]
     return array_of(texts, pa.string()).take(encoded.indices)
 
 
@@ -118,7 +126,9 @@ def _java_double(value: np.floating[Any]) -> str:
 
 _WHITESPACE: Final = "".join(map(chr, range(0x21))) + "\x7f"
 _INTEGER: Final = r"^[+-]?[0-9]+$"
-_NUMBER: Final = r"^[+-]?(\p{Nd}+(\.\p{Nd}*)?|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?$"
+_BLANKS: Final = r"[\x00-\x20\x7F]*"
+_DIGITS: Final = r"(\p{Nd}+(\.\p{Nd}*)?|\.\p{Nd}+)"
+_NUMBER: Final = rf"^{_BLANKS}[+-]?{_DIGITS}([eE][+-]?\p{{Nd}}+)?{_BLANKS}$"
 _DOUBLE: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
 _SPECIAL: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 _TRUE: Final = ("t", "true", "y", "yes", "1")
@@ -145,13 +155,14 @@ def parse_text(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
         return array.cast(pa.binary())
     if len(array) == 0 or array.null_count == len(array):
         return pa.nulls(len(array), wanted)
+    if is_decimal(wanted):
+        return _decimals(array, wanted)
     trimmed = pc.utf8_trim(array, _WHITESPACE)
     if pa.types.is_timestamp(wanted):
         return _timestamps(trimmed, wanted, zone)
     readers = (
         (is_integral, _integers),
         (is_floating, _doubles),
-        (is_decimal, _decimals),
         (pa.types.is_boolean, _booleans),
         (pa.types.is_date32, _dates),
     )
@@ -167,7 +178,6 @@ def may_be_written(array: pa.Array, wanted: pa.DataType) -> NDArray[np.bool_]:
     shapes = (
         (is_integral, _INTEGER),
         (is_floating, f"{_DOUBLE}|{_SPECIAL}"),
-        (is_decimal, _NUMBER),
         (pa.types.is_boolean, f"(?i)^({'|'.join((*_TRUE, *_FALSE))})$"),
         (pa.types.is_date32, _DATE_ONLY),
         (pa.types.is_timestamp, _TIMESTAMP),
@@ -178,52 +188,40 @@ def may_be_written(array: pa.Array, wanted: pa.DataType) -> NDArray[np.bool_]:
 
 
 def _decimals(text: pa.Array, wanted: pa.DataType) -> pa.Array:
-    _require(pc.match_substring_regex(text, _NUMBER), text, wanted)
-
-    def convert(written: str | None) -> Decimal | None:
-        if written is None:
-            return None
-        try:
-            value = Decimal(written)
-        except InvalidOperation as error:  # an exponent of twenty digits
-            raise _refused(written, wanted) from error
-        return _rounded(value, wanted)
-
-    return _by_distinct(text, wanted, convert)
-
-
-def double_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return floats as decimals, by way of the shortest text of each as a double, as Spark does.
-
-    NaN and the infinities become null.
-
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_EVALUATION_OVERFLOW, if a value has too many digits.
-    """
-
-    def convert(value: float | None) -> Decimal | None:
-        is_number = value is not None and math.isfinite(value)
-        return _rounded(Decimal(repr(value)), wanted) if is_number else None
-
-    return _by_distinct(array, wanted, convert)
+    values, readings = _read_decimals(text, wanted)
+    is_none = readings == 2
+    if is_none.any() and not pc.all(pc.string_is_ascii(text)).as_py():
+        is_other = is_none & filled_values(pc.match_substring_regex(text, _NUMBER), False)
+        if is_other.any():
+            plain = _with_plain_digits(text.filter(primitive_array(is_other)))
+            values[is_other], readings[is_other] = _read_decimals(plain, wanted)
+            is_none = readings == 2
+    failed = np.flatnonzero(is_none if is_none.any() else readings)
+    if len(failed):
+        first = text[int(failed[0])].as_py().strip(_WHITESPACE)
+        too_large = overflow(f"{first[:80]} does not fit {type_name(wanted)}")
+        error = _refused(first, wanted) if is_none.any() else too_large
+        error.rows = readings != 0
+        raise error
+    return decimals(values, wanted, valid_mask(text, len(text)))
 
 
-def _rounded(value: Decimal, wanted: pa.DataType) -> Decimal:
-    context = Context(prec=400, rounding=ROUND_HALF_UP)
-    if value.adjusted() > wanted.precision:
-        raise overflow(f"{value} does not fit {type_name(wanted)}")
-    rounded = value.quantize(Decimal(1).scaleb(-wanted.scale), context=context)
-    if abs(rounded) >= Decimal(10) ** (wanted.precision - wanted.scale):
-        raise overflow(f"{value} does not fit {type_name(wanted)}")
-    return rounded
+def _read_decimals(
+    text: pa.Array, wanted: pa.DataType
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    with late_import:
+        from projseg.kernels.decimals.decimal_texts import read_decimals
+    valid = valid_mask(text, len(text))
+    return read_decimals(*text_buffers(text), valid, wanted.precision, wanted.scale)
 
 
-def _by_distinct(array: pa.Array, wanted: pa.DataType, convert: Callable[[Any], Any]) -> pa.Array:
-    encoded = array.dictionary_encode()
-    values = [convert(value) for value in encoded.dictionary.to_pylist()]
-    return array_of(values, wanted).take(encoded.indices)
+def _with_plain_digits(text: pa.Array) -> pa.Array:
+    """Return texts in which the digits of all scripts are those of ASCII."""
+    offsets, content = text_buffers(text)
+    for character in set(content[offsets[0] : offsets[-1]].tobytes().decode()):
+        if not character.isascii() and character.isdecimal():
+            text = pc.replace_substring(text, character, str(int(character)))
+    return text
 
 
 def _require(good: pa.Array, text: pa.Array, wanted: pa.DataType) -> None:

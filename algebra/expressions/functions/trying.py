@@ -1,7 +1,8 @@
 """try_cast and arithmetic that give null where others raise an error.
 
-Rows that must fail are found by a quick comparison first. What still raises is found by halves, so
-that many rows without errors cost little more than the plain operation.
+Decimals say which rows have no value. Of other types, rows that must fail are found by a quick
+comparison first; what still raises is found by halves, so that many rows without errors cost little
+more than the plain operation.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ def _or_null(evaluate: Evaluator, call: Call, data: list[pa.Array], row_count: i
     """Return the values of a call, null in rows in which it raises an error."""
     try:
         return evaluate(call, data, row_count)
-    except EvaluationError:
+    except EvaluationError as error:
+        if error.rows is not None:
+            return _or_null(evaluate, call, _without(data, ~error.rows), row_count)
         if row_count == 1:
             return pa.nulls(1, call.type)
     middle = row_count // 2
@@ -100,6 +103,12 @@ def _or_null(evaluate: Evaluator, call: Call, data: list[pa.Array], row_count: i
     return pa.concat_arrays(halves)
 
 
+def _without(data: list[pa.Array], kept: _Mask) -> list[pa.Array]:
+    """Return arguments in which all rows that are not kept have a null."""
+    first, *others = data
+    return [pc.if_else(primitive_array(kept), first, scalar_of(None, first.type)), *others]
+
+
 def _trying(evaluate: Evaluator, may_fit: Callable[[Call, list[pa.Array]], _Mask]) -> Evaluator:
     """Return an evaluator that gives null in rows that `may_fit` rules out, or that raise."""
 
@@ -107,8 +116,7 @@ def _trying(evaluate: Evaluator, may_fit: Callable[[Call, list[pa.Array]], _Mask
         data = [as_array(argument, row_count) for argument in arguments]
         kept = may_fit(call, data)
         if not kept.all():
-            first, *others = data
-            data = [pc.if_else(primitive_array(kept), first, scalar_of(None, first.type)), *others]
+            data = _without(data, kept)
         return _or_null(evaluate, call, data, row_count)
 
     return evaluate_or_null
@@ -118,8 +126,6 @@ def _may_fit(values: NDArray[np.float64], wanted: pa.DataType) -> _Mask:
     """Return where numbers, which may be a little off, may fit a type; NaN is left to the cast."""
     if is_integral(wanted):
         limit = 2.0 ** (wanted.bit_width - 1)
-    elif is_decimal(wanted):
-        limit = 10.0 ** (wanted.precision - wanted.scale)
     else:
         return np.ones(len(values), np.bool_)
     return np.asarray(~(np.abs(values) > limit * _SLACK + 1), np.bool_)
@@ -127,6 +133,8 @@ def _may_fit(values: NDArray[np.float64], wanted: pa.DataType) -> _Mask:
 
 def _cast_may_fit(call: Call, data: list[pa.Array]) -> _Mask:
     (source,) = data
+    if is_decimal(source.type) or is_decimal(call.type):
+        return np.ones(len(source), np.bool_)
     if source.type == pa.string():
         return may_be_written(source, call.type)
     if is_numeric(source.type):
@@ -135,6 +143,8 @@ def _cast_may_fit(call: Call, data: list[pa.Array]) -> _Mask:
 
 
 def _result_may_fit(call: Call, data: list[pa.Array]) -> _Mask:
+    if is_decimal(call.type):
+        return np.ones(len(data[0]), np.bool_)
     left, right = (doubles(one, len(one)) for one in data)
     function = _PLAIN[call.function]
     if function in ("/", "%"):

@@ -29,6 +29,7 @@ from projseg.algebra.expressions.functions.datum import (
     require_type,
     valid_mask,
 )
+from projseg.algebra.expressions.functions.decimal_arithmetic import unscaled
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     NoBlocks,
@@ -48,7 +49,8 @@ from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.duration import DAY, SECOND, Span
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.errors import EvaluationError
-from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, arrow_to_numbers
+from projseg.kernels.decimals.wide_arithmetic import Rounding, rescale
+from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 
 def add_interval(argument: Expression, span: Span, zone: str) -> Expression:
@@ -249,12 +251,14 @@ def _timestamp_seconds(call: Call, arguments: Sequence[Datum], row_count: int) -
         valid = valid & np.isfinite(seconds := doubles(arguments[0], row_count))
         with np.errstate(over="ignore"):
             return in_range(_limited(np.where(valid, seconds, 0.0) * SECOND), call, valid)
-    unscaled, _ = arrow_to_numbers(as_array(arguments[0], row_count))
-    exact, unit = unscaled.astype(object) * SECOND, 10**kind.scale
-    if np.any(valid & (exact % unit != 0)):
+    values = unscaled(as_array(arguments[0], row_count))
+    below, above = max(kind.scale - 6, 0), max(6 - kind.scale, 0)
+    whole, _ = rescale(values, Rounding.TOWARDS_ZERO, (below, below), 1 << 127, valid)
+    if np.any(valid[:, None] & (whole != values)):
         problem = "timestamp_seconds met parts of a microsecond; round the decimal to 6 digits"
         raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", problem)
-    return in_range(_limited(np.where(valid, exact // unit, 0)), call, valid)
+    micros, failures = rescale(whole, Rounding.TOWARDS_ZERO, (below, above), 1 << 63, valid)
+    return in_range(np.where(failures != 0, MAX_MICROS, micros[:, 0]), call, valid)
 
 
 def _limited(micros: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,0 +1,1 @@
+"""Kernels over decimals: their arithmetic, their rounding, and their texts."""
