@@ -1,7 +1,6 @@
 """The data that evaluators take and return, and what all families of functions do with it.
 
-Texts are computed row by row, up to a limit of bytes for one evaluation, or searched in compiled
-code.
+Texts are made up to a limit of bytes for one evaluation, and searched in compiled code.
 """
 
 from __future__ import annotations
