@@ -28,6 +28,8 @@ LAYERS = [
     {"table"},
     {"doors"},
     {"query_pool", "catalog"},
+    {"dbapi"},
+    {"dialect"},
     {"spark_engine"},
     {"benchmarks"},
     {"cli"},
@@ -36,7 +38,7 @@ ROOMS = ["time", "expressions", "aggregates", "projection", "proofs", "query", "
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FOLDERS = [*sorted(p.name for p in (ROOT / "src/projseg").iterdir() if p.is_symlink())]
 HOMES = {
-    "sqlalchemy": ("catalog/store/",),
+    "sqlalchemy": ("catalog/store/", "src/projseg/dialect.py"),
     "alembic": ("catalog/store/",),
     "starlette": ("catalog/rest_server.py",),
     "uvicorn": ("catalog/rest_server.py",),
