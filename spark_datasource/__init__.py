@@ -1,4 +1,4 @@
-"""Spark's data source: `format("projseg")`, and the helpers around it."""
+"""Spark's data source, `format("projseg")`, and the extension of Spark's plans in `catalyst`."""
 
 from projseg.extras import require
 

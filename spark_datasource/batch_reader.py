@@ -121,13 +121,7 @@ class ProjsegReader(DataSourceReader):
     def partitions_of(
         self, scan: Scan, entries: Sequence[SegmentEntry] | None = None
     ) -> list[InputPartition]:
-        """Return the partitions of a scan, over all segments or over some.
-
-        Raises
-        ------
-        InvalidInputError
-            If Spark wants columns that the answer does not have.
-        """
+        """Return the partitions of a scan, over all segments or over some."""
         started = time.perf_counter()
         check_wanted(scan.answer_schema, self._schema, fills_missing=self._request.fills_missing)
         if scan.is_zone_missing:

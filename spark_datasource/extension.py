@@ -81,18 +81,7 @@ def _warn_of_workers() -> None:
 
 
 def settings(jar: Path) -> dict[str, str]:
-    """Return the settings of a session that uses the extension, for `spark-defaults.conf` too.
-
-    Parameters
-    ----------
-    jar : Path
-        As `extension_jar` returns it.
-
-    Returns
-    -------
-    dict
-        Values by names of settings.
-    """
+    """Return the settings of a session that uses the extension, for `spark-defaults.conf` too."""
     return {
         "spark.jars": str(jar),
         "spark.sql.extensions": EXTENSIONS,
@@ -108,18 +97,6 @@ def extension_jar(folder: Path | None = None) -> Path:
     ----------
     folder : Path or None
         Where jars are kept; None: the user's cache.
-
-    Returns
-    -------
-    Path
-        The jar.
-
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE if there is no Java runtime.
-    ProjsegError
-        PROJSEG_EXTENSION_NOT_BUILT if the compiler refuses the sources.
     """
     kept_in = (folder or cache_folder() or Path(tempfile.mkdtemp(prefix="projseg-"))).absolute()
     jar = kept_in / f"projseg-spark-{pyspark.__version__}-{_source_hash()}.jar"

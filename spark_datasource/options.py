@@ -46,11 +46,6 @@ class Options:
     ----------
     given : mapping of str to str
         As Spark passes them; names in any case.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_OPTION for a name that is no option.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -99,13 +94,7 @@ class Options:
         return self._text_by_name.get(_BY_FOLDED_NAME[name.lower()].name) or None
 
     def flag(self, name: str) -> bool:
-        """Return a flag; not given means false.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_OPTION if the text is neither true nor false.
-        """
+        """Return a flag; not given means false."""
         text = self.text(name)
         if text is None:
             return False
@@ -120,13 +109,7 @@ class Options:
         return None if text is None else parse_choice(name, text, allowed)
 
     def integer(self, name: str) -> int | None:
-        """Return a whole number, or None where it was not given.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_OPTION if the text is no whole number.
-        """
+        """Return a whole number, or None where it was not given."""
         text = self.text(name)
         if text is None:
             return None
@@ -152,13 +135,7 @@ class Options:
 
 
 def parse_choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
-    """Return the one of `allowed` that a text means, without regard to case.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION if it is none of them.
-    """
+    """Return the one of `allowed` that a text means, without regard to case."""
     chosen = {choice.lower(): choice for choice in allowed}.get(text.strip().lower())
     if chosen is None:
         expected = f"one of {', '.join(allowed)}{did_you_mean(text, allowed)}"
@@ -170,11 +147,6 @@ def parse_list(name: str, text: str) -> tuple[str, ...]:
     """Read a list option: SQL separated by commas, a JSON array, or a Python list's repr.
 
     The last is what `.option("groupBy", ["a", "b"])` becomes on its way through Spark.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION for a bracketed text that is no list of texts.
     """
     stripped = text.strip()
     if stripped.startswith("[") and stripped.endswith("]"):
@@ -208,24 +180,12 @@ def bad_value(name: str, text: str, expected: str) -> InvalidInputError:
 
 
 def read_location(options: Options) -> str:
-    """Return the table that a read is of, with its metadata suffix if it has one.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_PATH_MISSING, or PROJSEG_BAD_OPTION for several locations.
-    """
+    """Return the table that a read is of, with its metadata suffix if it has one."""
     return _location(options, f"the read {_WHY}; {_READ_REMEDIES}")
 
 
 def write_location(options: Options) -> str:
-    """Return the table that a write goes to.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_PATH_MISSING, or PROJSEG_BAD_OPTION for several locations.
-    """
+    """Return the table that a write goes to."""
     return _location(options, f"the write {_WHY}; {_WRITE_REMEDIES}")
 
 

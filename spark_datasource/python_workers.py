@@ -31,11 +31,6 @@ def in_one_line(method: Callable[_Parameters, _Result]) -> Callable[_Parameters,
     ----------
     method : callable
         What Spark calls to plan, or in a task; it may be a generator.
-
-    Returns
-    -------
-    callable
-        The same.
     """
 
     @wraps(method)

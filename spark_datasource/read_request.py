@@ -100,13 +100,7 @@ class ReadRequest:
 
 
 def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
-    """Read and check the options of one load.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION or PROJSEG_PATH_MISSING.
-    """
+    """Read and check the options of one load."""
     options = Options(given)
     options.require_readable()
     location, metadata_table = _split_suffix(read_location(options))
@@ -235,13 +229,7 @@ def has_stream_options(given: Mapping[str, str]) -> bool:
 
 
 def parse_stream_request(given: Mapping[str, str]) -> StreamRequest:
-    """Read and check the options of one stream.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION or PROJSEG_PATH_MISSING.
-    """
+    """Read and check the options of one stream."""
     options = Options(given)
     for name in options.given_names:
         if name not in OF_STREAMS and options.text(name) is not None:

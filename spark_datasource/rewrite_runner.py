@@ -44,13 +44,7 @@ class SparkRunner:
 
     @classmethod
     def of(cls, session: SparkSession) -> SparkRunner:
-        """Return the runner of a session.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_ARGUMENT if it is a client of Spark Connect, which cannot run such jobs.
-        """
+        """Return the runner of a session."""
         context = getattr(session, "sparkContext", None)
         if context is None:
             raise InvalidInputError(
@@ -178,11 +172,6 @@ class WorkReader(DataSourceReader):
     ----------
     given : mapping of str to str
         Spark's options: the table's location, options of its store, and the work.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `ShippedWork.from_json`.
     """
 
     schema = StructType([StructField("message", StringType(), nullable=False)])

@@ -84,13 +84,7 @@ class NumberedReader(DataSourceReader):
 
     @in_one_line
     def partitions(self) -> list[InputPartition]:
-        """Return a partition for each task.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_OPTION if what is asked for is not base rows.
-        """
+        """Return a partition for each task."""
         scan = Scan(self._request)
         places = {entry.file: place for place, entry in enumerate(scan.snapshot.segments)}
         found = [self._numbered(part, places) for part in self._reader.partitions_of(scan)]

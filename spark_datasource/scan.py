@@ -42,11 +42,6 @@ class Scan:
         Of any version; the newest is pinned where it names none.
     definitions : mapping of str to str
         Definitions of projections in segments of other versions that are to be read, by hash.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no such table or version, or the query does not fit it.
     """
 
     def __init__(
@@ -185,13 +180,7 @@ def _depends_on_instant(meaning: Callable[[], QuerySpec]) -> bool:
 
 
 def moment(option: str, timestamp: str, zone: str | None) -> int:
-    """Return the instant that an option names, in microseconds UTC.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION, or PROJSEG_TIME_ZONE_MISSING if it depends on a zone that is not given.
-    """
+    """Return the instant that an option names, in microseconds UTC."""
 
     def meaning(zone: str) -> int:
         try:

@@ -53,13 +53,7 @@ _UNLIKE_ZONES: Final = ("UTC", "+11:37:13")
 
 
 def spark_type(arrow_type: pa.DataType) -> spark_types.DataType:
-    """Return the Spark type of a stored Arrow type.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        If projseg stores no such type.
-    """
+    """Return the Spark type of a stored Arrow type."""
     if pa.types.is_decimal128(arrow_type):
         return spark_types.DecimalType(arrow_type.precision, arrow_type.scale)
     if pa.types.is_list(arrow_type):
@@ -81,13 +75,7 @@ def spark_schema(schema: pa.Schema) -> spark_types.StructType:
 
 
 def transfer_schema(schema: spark_types.StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark exchanges for `schema`, in UTC.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_TYPE if Spark itself cannot exchange a type.
-    """
+    """Return the Arrow schema that Spark exchanges for `schema`, in UTC."""
     try:
         return to_arrow_schema(cast("spark_types.StructType", _nullable(schema)), **_IN_UTC)
     except (PySparkTypeError, ValueError) as error:  # the latter for a map whose keys are void
@@ -110,13 +98,7 @@ def _nullable(kind: spark_types.DataType) -> spark_types.DataType:
 
 
 def stored_schema(schema: spark_types.StructType) -> pa.Schema:
-    """Return the schema that projseg stores for a Spark schema; nullability is not kept.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_TYPE, naming the column.
-    """
+    """Return the schema that projseg stores for a Spark schema; nullability is not kept."""
     fields = []
     for field in transfer_schema(schema):
         try:
@@ -142,11 +124,6 @@ def check_wanted(answer: pa.Schema, wanted: pa.Schema, *, fills_missing: bool) -
         The columns that Spark asks for: the caller's own schema, or a catalog table's.
     fills_missing : bool
         Whether a column that the answer lacks is null instead of refused.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN or PROJSEG_SCHEMA_MISMATCH.
     """
     positions = _positions(wanted.names, answer.names)
     for field, position in zip(wanted, positions, strict=True):
@@ -200,13 +177,6 @@ def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     ----------
     batch : RecordBatch
         Columns by name; more than `target` names may be there.
-    target : Schema
-        A schema that `check_wanted` accepted.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_SCHEMA_MISMATCH for a null where `target` has none.
     """
     if not target.names:
         return batch.select([])  # unlike a batch made of no arrays, it keeps the count of rows
@@ -267,13 +237,7 @@ def depends_on_zone(meaning: Callable[[str], object]) -> bool:
 
 
 def zone_of_task() -> str:
-    """Return the time zone of the session that runs the task that this is called in.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_TIME_ZONE_MISSING if Spark did not send it.
-    """
+    """Return the time zone of the session that runs the task that this is called in."""
     context = TaskContext.get()
     zone = None if context is None else context.getLocalProperty(SESSION_ZONE)
     if zone is None:

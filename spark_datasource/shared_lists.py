@@ -10,28 +10,20 @@ import pyarrow as pa
 from projseg.algebra.query.context import STEERING
 from projseg.segment_format.logical_types import normal_type, type_name
 from projseg.spark_datasource.option_table import HINT_PREFIX
-from projseg.table_layer.metadata_tables import METADATA_TABLES, MetadataTable, offered_by
+from projseg.spark_datasource.statement_list import FORMS, REPLIES
+from projseg.table_layer.metadata_tables import offered_by
 
 
 def shared_lists() -> str:
     """Return the lists as JSON."""
-    shown = {name: table for name, table in METADATA_TABLES.items() if table.shown}
     lists = {
         "metadata": offered_by("t.name"),
-        "shown": {name: ddl_of(_shown_columns(table)) for name, table in shown.items()},
+        "statements": [{"operation": operation, "form": form} for operation, form in FORMS],
+        "replies": {operation: ddl_of(columns) for operation, columns in REPLIES.items()},
         "hintPrefix": HINT_PREFIX,
         "steering": [_steering(name) for name in STEERING],
     }
     return json.dumps(lists, indent=1)
-
-
-def _shown_columns(table: MetadataTable) -> pa.Schema:
-    """Return the columns of Spark's statement, which shows lists as texts."""
-    fields = (table.schema.field(name) for name in table.shown)
-    return pa.schema(
-        pa.field(one.name, pa.string() if pa.types.is_list(one.type) else one.type)
-        for one in fields
-    )
 
 
 def _steering(name: str) -> dict[str, Any]:

@@ -245,13 +245,7 @@ class ProjsegStreamWriter(DataSourceStreamArrowWriter):
 
     @in_one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows as segments of names that no other attempt can have.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_QUERY_ID_MISSING if Spark does not tell which query this is.
-        """
+        """Write one task's rows as segments of names that no other attempt can have."""
         query_id = _query_id()
         written = SegmentsWritten.of(self._job.write(iterator))
         return _BatchWritten(written.entries, written.release, self._job, query_id)

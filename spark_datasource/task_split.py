@@ -112,8 +112,6 @@ def work_of_a_task(works: Sequence[SegmentWork], parallelism: int | None) -> int
 
     Parameters
     ----------
-    works : sequence of SegmentWork
-        Of all segments.
     parallelism : int or None
         How many tasks run at once; None: as many as this machine has processors.
     """
@@ -125,15 +123,7 @@ def work_of_a_task(works: Sequence[SegmentWork], parallelism: int | None) -> int
 
 
 def shares_of(works: Sequence[SegmentWork], of_a_task: int) -> list[list[Piece]]:
-    """Return what each task reads, in order; at least one task, so that no rows are an answer.
-
-    Parameters
-    ----------
-    works : sequence of SegmentWork
-        Of the segments.
-    of_a_task : int
-        Nanoseconds that a task should take.
-    """
+    """Return what each task reads, in order; at least one task, so that no rows are an answer."""
     shares: list[list[Piece]] = [[]]
     left: float = of_a_task
     for index, work in enumerate(works):

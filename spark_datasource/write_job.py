@@ -63,23 +63,11 @@ class SegmentsWritten(WriterCommitMessage):
 
     @classmethod
     def of(cls, entries: Sequence[SegmentEntry]) -> SegmentsWritten:
-        """Return the message for these segments.
-
-        Raises
-        ------
-        LimitExceededError
-            As of `packed`.
-        """
+        """Return the message for these segments."""
         return cls(packed(entries), __version__)
 
     def unpacked(self) -> list[SegmentEntry]:
-        """Return the segments.
-
-        Raises
-        ------
-        LimitExceededError, InvalidInputError
-            As of `unpacked`.
-        """
+        """Return the segments."""
         return unpacked(self.entries)
 
 
@@ -109,15 +97,7 @@ class WriteJob:
         return replace(self, request=replace(self.request, transaction=transaction, note=note))
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[SegmentEntry]:
-        """Write the rows of the task this is called in, under names no other attempt can have.
-
-        Raises
-        ------
-        InvalidInputError
-            If the rows do not fit the table.
-        StorageError
-            If a file cannot be written.
-        """
+        """Write the rows of the task this is called in, under names no other attempt can have."""
         context = TaskContext.get()
         assert context is not None
         target, rows = self.target, batches

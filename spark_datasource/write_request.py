@@ -101,13 +101,7 @@ class WriteRequest:
 
 
 def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
-    """Read and check the options of one save.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION or PROJSEG_PATH_MISSING.
-    """
+    """Read and check the options of one save."""
     options = Options(given)
     options.require_writable()
     target_rows = options.integer("targetSegmentRows")
@@ -154,13 +148,7 @@ def declared_options(request: WriteRequest) -> dict[str, Any]:
 
 
 def parse_stream_write_request(given: Mapping[str, str]) -> WriteRequest:
-    """Read and check the options of a stream's batches.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `parse_write_request`, and PROJSEG_BAD_OPTION for an option of a single write.
-    """
+    """Read and check the options of a stream's batches."""
     options = Options(given)
     for name in _OF_ONE_WRITE:
         if options.text(name) is not None:

@@ -74,15 +74,7 @@ class WriteTarget:
 
 
 def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) -> WriteTarget:
-    """Return the target of a write of rows of `schema`, or refuse before anything is written.
-
-    Raises
-    ------
-    InvalidInputError
-        If the options or the columns contradict the table, or cannot be a new table's.
-    StorageError
-        If files can certainly not be written there.
-    """
+    """Return the target of a write of rows of `schema`, or refuse before anything is written."""
     storage = request.storage
     storage.check_writable()
     _check_mode(request, overwrite=overwrite)
@@ -170,11 +162,6 @@ def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: b
 
     The segments are written already, for the table that was wanted. The table that is there must
     have their columns, their types and their layout.
-
-    Raises
-    ------
-    InvalidInputError
-        As `find_target`, and if the two tables differ in what the segments depend on.
     """
     found = find_target(request, wanted.properties.schema, overwrite=overwrite)
     if found.reason_to_skip:

@@ -24,22 +24,7 @@ INFORMATION_SCHEMA: Final = "information_schema"
 
 
 def files_of(places: AllowedPlaces, spec: TableSpec, timezone: str) -> dict[str, Any]:
-    """Return the columns of files from outside, and what tasks read them by.
-
-    Parameters
-    ----------
-    places : AllowedPlaces
-        That the reader allows.
-    spec : TableSpec
-        A whole definition of files.
-    timezone : str
-        Of the session.
-
-    Raises
-    ------
-    ProjsegError
-        As of `Catalog.read`.
-    """
+    """Return the columns of files from outside, and what tasks read them by."""
     from projseg.catalog.external.source_reader import parts_of, read_source
 
     if spec.type == "spark":
@@ -87,8 +72,6 @@ def metadata_of(table: CatalogTable, request: Mapping[str, Any]) -> Reply:
     ----------
     table : CatalogTable
         Of one that was never written: no rows.
-    request : mapping
-        With `kind`, its name.
     """
     rows = METADATA_TABLES[request["kind"]].rows(table.snapshot)
     return {"result": ddl_of(rows.schema)}, arrow_stream(rows)
@@ -102,13 +85,7 @@ def view_names() -> list[str]:
 
 
 def described_view(name: str) -> dict[str, Any]:
-    """Describe a view of `information_schema` as a definition is described.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_TABLE.
-    """
+    """Describe a view of `information_schema` as a definition is described."""
     from projseg.catalog.information_schema import VIEWS, view_of
 
     columns = _columns(VIEWS[view_of(name)])
@@ -131,8 +108,6 @@ def view_page(catalog: Catalog, request: Mapping[str, Any]) -> Reply:
 
     Parameters
     ----------
-    catalog : Catalog
-        Its definitions.
     request : mapping
         With `columns`, which are wanted; `schemas` and `tables`, names that WHERE lets through, or
         None for any; `after`, the key of the page before.

@@ -38,13 +38,7 @@ PROPERTIES: Final = {
 
 
 def spec_of(request: Request) -> dict[str, Any]:
-    """Return the spec that a CREATE TABLE declares.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError
-        PROJSEG_BAD_OPTION for partitions, and for what is declared twice.
-    """
+    """Return the spec that a CREATE TABLE declares."""
     provider = (request.get("provider") or "projseg").lower()
     columns = [
         {"name": name, "sqlType": text, **({"comment": comment} if comment else {})}
@@ -101,13 +95,7 @@ def fields_of(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]
 
 
 def field_of(field: str, text: str) -> Any:
-    """Return the value of a spec's field that a property's text says.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION.
-    """
+    """Return the value of a spec's field that a property's text says."""
     try:
         if field == "targetSegmentRows":
             return int(text)

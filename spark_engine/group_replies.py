@@ -59,11 +59,6 @@ def answered(request: Mapping[str, Any]) -> Reply:
         What is read (`_summary`), and with rows, an Arrow stream. The first has `types` of the
         answer's columns and, without rows, `merging`: for each aggregate its states and the SQL of
         its value, or null if Spark cannot merge one of them.
-
-    Raises
-    ------
-    ProjsegError
-        Whatever opening, binding, planning and answering raise.
     """
     snapshot = snapshot_of(request)
     query = query_of(request)
@@ -83,18 +78,6 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
         `tables`, each with location, version and storage_options, whose columns texts name as
         `t0.c` and on; `joins` of all but the first, each with its kind and texts in `on`; `where`;
         `keys` and `calls`; a `query` with nothing but its context; and as of `answered`.
-
-    Returns
-    -------
-    tuple of dict and bytes
-        As of `answered`; of joins that are no star the error, and `views`, the reason against each
-        by name; and the number of the `fact`, its `location` and `version`, the types of
-        the columns of all `tables`, and the query of the fact's rows as `star`.
-
-    Raises
-    ------
-    ProjsegError
-        PROJSEG_JOIN_TOO_LARGE, and as of `answered`.
     """
     versions = [ViewedVersion(storage_of(one), snapshot_of(one)) for one in request["tables"]]
     query = query_of(request)
@@ -233,11 +216,6 @@ def results_of(request: Mapping[str, Any]) -> Reply:
     tuple of dict and bytes
         `results`: of each its view, SELECT, tables by their names in it, the location of its rows,
         and whether these have an order.
-
-    Raises
-    ------
-    ProjectionNotUsableError
-        PROJSEG_VIEW_NOT_USABLE, with the reason against each that is nominated.
     """
     fact = snapshot_of(request)
     store = open_store(fact) or no_store(ViewsFolder(fact.storage))

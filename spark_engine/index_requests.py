@@ -1,7 +1,6 @@
 """What the engine process does for SQL statements about indexes.
 
-The columns of a reply's rows are those of the statement in
-`spark_datasource/catalyst/statements/StatementsOfIndexes.scala`.
+The columns of a reply's rows are in `spark_datasource/statement_list.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from projseg.declarations import Index
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
+from projseg.spark_datasource.statement_list import PROPERTIES, REPLIES, VERSION
+from projseg.spark_engine.replies import Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import runner_of
 from projseg.table import Table
 from projseg.table.declaration_commits import telling_of_declaration
@@ -26,8 +24,6 @@ from projseg.table_layer.metadata.index_declaration import bad_index, find_index
 if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
 
-_FILTERS: Final = pa.schema([*VERSION, ("filters", pa.int64())])
-_CREATED: Final = pa.schema([*_FILTERS, ("ignored", pa.string())])
 _OF_CARBONDATA: Final = {"bloomfilter": "bloom", "lucene": "token"}
 _COLUMNS: Final = ("index_columns", "bloom_column", "text_column")
 _IGNORED: Final = ("bloom_size", "bloom_compress", "flush_cache", "split_blocklet")
@@ -43,7 +39,7 @@ def _create_index(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Declare and build an index; reply with the version, the filters made, what is ignored."""
     table, name = table_of(request), request["name"]
     if request["lenient"] and _is_there(table, name):
-        return rows([{"version": table.version, "filters": 0}], _CREATED)
+        return rows([{"version": table.version, "filters": 0}], REPLIES["create_index"])
     declaration, scope, ignored = _declared(request)
     version = table.add_index(declaration, **scope)
     made = 0
@@ -51,7 +47,7 @@ def _create_index(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
         with telling_of_declaration(f"index '{name}'"):
             version, made = _built(table, {**request, "interval": None}, run_job)
     shown = f"{', '.join(ignored)}: without effect" if ignored else None
-    return rows([{"version": version, "filters": made, "ignored": shown}], _CREATED)
+    return rows([{"version": version, "filters": made, "ignored": shown}], REPLIES["create_index"])
 
 
 def _declared(request: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
@@ -107,7 +103,7 @@ def _drop_index(request: Mapping[str, Any]) -> Reply:
 def _materialize_index(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Build an index where it is missing; reply with the version and how many filters were made."""
     version, made = _built(table_of(request), request, run_job)
-    return rows([{"version": version, "filters": made}], _FILTERS)
+    return rows([{"version": version, "filters": made}], REPLIES["materialize_index"])
 
 
 def _built(table: Table, request: Mapping[str, Any], run_job: RunJob | None) -> tuple[int, int]:

@@ -34,8 +34,6 @@ from projseg.table_layer.storage.storage_contract import Storage
 Reply = tuple[dict[str, Any], bytes]
 """JSON, and the bytes of an Arrow stream of rows, or none."""
 
-VERSION: Final = pa.schema([("version", pa.int64())])
-PROPERTIES: Final = pa.schema([("property", pa.string()), ("value", pa.string())])
 
 _REFUSALS_SHOWN: Final = 8
 
@@ -102,13 +100,7 @@ def storage_of(request: Mapping[str, Any]) -> Storage:
 
 
 def query_of(request: Mapping[str, Any]) -> Query:
-    """Return the query of a request.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY.
-    """
+    """Return the query of a request."""
     query = Query.from_json(json.dumps(request["query"]))
     if query.query_context.timezone is None:
         raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
@@ -139,24 +131,8 @@ def answered_groups(
 
     Parameters
     ----------
-    request : mapping
-        `max_bytes` and `max_rows`.
-    snapshot : Snapshot
-        The table whose rows are grouped.
-    query : Query
-        The query.
     bound_of : callable
         From a query to it bound to the table's columns.
-
-    Returns
-    -------
-    tuple of dict and bytes
-        As of `answered`.
-
-    Raises
-    ------
-    ProjsegError
-        Whatever binding, planning and answering raise.
     """
     bound = bound_of(query)
     plan = plan_query(snapshot, bound, wider=_views(snapshot))
@@ -185,12 +161,6 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
         `reducing`, and if that is true: what is read (`_summary`), `types` of the columns,
         `states`, the names of those after the keys, `merging` as of `answered`, and `answered`,
         whether the rows come with it.
-
-    Raises
-    ------
-    ProjsegError
-        Whatever opening, binding, planning and answering raise; PROJSEG_NOT_MERGEABLE if Spark
-        cannot merge the states.
     """
     snapshot = snapshot_of(request)
     bound = bound_alone(snapshot, query_of(request))
@@ -226,11 +196,6 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     -------
     tuple of dict and bytes
         What is read (`_summary`), `accepted` conditions by position, the `query`, and `answered`.
-
-    Raises
-    ------
-    ProjsegError
-        Whatever opening, binding and planning raise.
     """
     snapshot = snapshot_of(request)
     query = query_of(request)

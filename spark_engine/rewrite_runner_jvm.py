@@ -42,13 +42,7 @@ class JobRunner:
     small_bytes: int
 
     def run(self, order: WorkOrder) -> Generator[Written]:
-        """Yield each task with what was written, once the job is done.
-
-        Raises
-        ------
-        ProjsegError
-            Of a task, or PROJSEG_JOB_FAILED.
-        """
+        """Yield each task with what was written, once the job is done."""
         if len(order.tasks) == 1 or order.replaced_bytes <= self.small_bytes:
             yield from self.threads.run(order)
             return

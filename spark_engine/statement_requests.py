@@ -1,7 +1,7 @@
 """What the engine process does for SQL statements about projections, segments and versions.
 
-Each takes the content of a request and replies with rows, whose columns are those of the statement
-in `spark_datasource/catalyst/statements/Statements.scala`.
+Each takes the content of a request and replies with rows, whose columns are in
+`spark_datasource/statement_list.py`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.maintenance.auto_compaction import after_commit
 from projseg.segment_format.format_limits import name_key
+from projseg.spark_datasource.statement_list import PROPERTIES, REPLIES, VERSION
 from projseg.spark_engine.replies import (
-    PROPERTIES,
-    VERSION,
     Reply,
     properties_of,
     rows,
@@ -55,17 +52,8 @@ if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
     from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
-_INSTANT: Final = pa.timestamp("us", tz="UTC")
-_COUNTS: Final = [("rows", pa.int64()), ("bytes", pa.int64())]
-_COMMIT: Final = pa.schema([*VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
 _AFFECTED_ROWS: Final = "num_affected_rows"
-_AFFECTED: Final = pa.schema([(_AFFECTED_ROWS, pa.int64())])
 _CHANGES: Final = ("updated", "deleted", "inserted")
-_MERGED: Final = pa.schema(
-    [("min_time", _INSTANT), ("max_time", _INSTANT), ("segments", pa.int64()), *_COUNTS]
-)
-_OPTIONS: Final = pa.schema([("name", pa.string()), ("text", pa.string())])
-_FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
 
 
 def _projection(request: Mapping[str, Any]) -> Reply:
@@ -137,7 +125,7 @@ def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     table, purge = table_of(request), request.get("purge", False)
     if request["dry_run"]:
         planned = table.compact(request.get("interval"), dry_run=True, purge=purge)
-        return rows(planned.to_pylist(), _MERGED)
+        return rows(planned.to_pylist(), REPLIES["optimize dry_run"])
     compaction = Compaction(_bounds(request), purge=purge)
     runner = runner_of(request, run_job, IN_THREADS)
     return _rewritten(compact(table.snapshot, compaction, runner=runner))
@@ -224,7 +212,7 @@ def _changed(request: Mapping[str, Any]) -> Reply:
 def _truncate(request: Mapping[str, Any]) -> Reply:
     """Remove all rows; tell how many."""
     count = table_of(request).truncate().deleted_rows
-    return rows([{_AFFECTED_ROWS: count}], _AFFECTED)
+    return rows([{_AFFECTED_ROWS: count}], REPLIES["truncate"])
 
 
 def _vacuum(request: Mapping[str, Any]) -> Reply:
@@ -232,7 +220,7 @@ def _vacuum(request: Mapping[str, Any]) -> Reply:
     hours = {name: request[name] for name in ("retention_hours",) if name in request}
     force = request.get("force", False)
     vacuumed = table_of(request).vacuum(**hours, dry_run=request["dry_run"], force=force)
-    return rows(vacuumed.files.to_pylist(), _FILES)
+    return rows(vacuumed.files.to_pylist(), REPLIES["vacuum"])
 
 
 def _change_columns(request: Mapping[str, Any]) -> Reply:
@@ -240,7 +228,7 @@ def _change_columns(request: Mapping[str, Any]) -> Reply:
     table = table_of(request)
     apply_column_changes(table, request["changes"])
     options = options_of(table.properties).items()
-    return rows([{"name": name, "text": text} for name, text in options], _OPTIONS)
+    return rows([{"name": name, "text": text} for name, text in options], REPLIES["change_columns"])
 
 
 def options_of(properties: TableProperties) -> dict[str, str]:
@@ -337,7 +325,7 @@ def _rewritten(made: tuple[Snapshot, Sequence[SegmentEntry]]) -> Reply:
     _refresh_views(snapshot)
     row_count = sum(entry.row_count for entry in entries)
     committed = {"version": snapshot.version, "segments": len(entries), "rows": row_count}
-    return rows([committed], _COMMIT)
+    return rows([committed], REPLIES["optimize"])
 
 
 STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {

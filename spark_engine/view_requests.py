@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase as fnmatch
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from projseg.algebra.expressions.dialect import split_list
 from projseg.algebra.expressions.sql_words import NAME, backquoted, name_parts
 from projseg.errors import (
@@ -23,7 +21,8 @@ from projseg.errors import (
     UnsupportedFeatureError,
     did_you_mean,
 )
-from projseg.spark_engine.replies import PROPERTIES, VERSION, Reply, properties_of, rows, table_of
+from projseg.spark_datasource.statement_list import PROPERTIES, REPLIES, VERSION
+from projseg.spark_engine.replies import Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import materialized
 from projseg.table import Table
 from projseg.table.star_statements import bound_statement
@@ -39,30 +38,6 @@ _COUNTED: Final = (
     *("version", "segments", "kept", "relabelled", "subtracted", "refolded"),
     *("added", "dropped", "rows_read"),
 )
-_REFRESHED: Final = pa.schema(
-    [*((name, pa.int64()) for name in _COUNTED), ("not_built", pa.string())]
-)
-_CREATED: Final = pa.schema(
-    [
-        ("view", pa.string()),
-        *((name, pa.int64()) for name in ("version", "parts", "segments")),
-        ("ignored", pa.string()),
-    ]
-)
-_ALTERED: Final = pa.schema([(name, pa.string()) for name in ("view", "status", "state")])
-_STATEMENT: Final = pa.schema([("createtab_stmt", pa.string())])
-_SHOWN: Final = pa.schema(
-    [
-        *((name, pa.string()) for name in ("name", "provider", "grade", "status", "state")),
-        *((name, pa.int64()) for name in ("segments", "segments_covered")),
-        ("rows_covered", pa.float64()),
-        *((name, pa.int64()) for name in ("parts", "rows", "bytes")),
-        *((name, pa.string()) for name in ("chunk", "refresh")),
-        ("refreshed_at", pa.timestamp("us", tz="UTC")),
-        *((name, pa.string()) for name in ("last_error", "comment", "definition")),
-    ]
-)
-
 _DATA_MAP: Final = "DATAMAP"
 _FINAL: Final = (
     *("PROJSEG_VIEW_NOT_DETERMINISTIC", "PROJSEG_EXPRESSION_TOO_LONG", "PROJSEG_NOT_A_TABLE"),
@@ -129,7 +104,7 @@ def _created(view: View, ignored: Sequence[str]) -> Reply:
     made = {"view": view.name, "version": detail["store_version"], "parts": detail["parts"]}
     made["segments"] = detail["segments_covered"]
     made["ignored"] = f"{', '.join(ignored)}: without effect" if ignored else None
-    return rows([made], _CREATED)
+    return rows([made], REPLIES["create_view"])
 
 
 def _known_view(name: str, tables: Iterable[Table]) -> View | None:
@@ -246,10 +221,12 @@ def _refresh_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     provider = _provider(table, name, request["kind"])
     if provider == "projection" and not request.get("compact"):
         snapshot, entries = materialized(table, request, None)
-        return rows([{"version": snapshot.version, "segments": len(entries)}], _REFRESHED)
+        return rows(
+            [{"version": snapshot.version, "segments": len(entries)}], REPLIES["refresh_view"]
+        )
     if provider == "index" and not request.get("compact"):
         commit = table.materialize_index(name)
-        return rows([{"version": commit.version, "segments": 0}], _REFRESHED)
+        return rows([{"version": commit.version, "segments": 0}], REPLIES["refresh_view"])
     if provider in ("projection", "index"):
         raise bad_view(f"{provider} '{name}' is compacted with its table: OPTIMIZE the table")
     view = table.view(name)
@@ -258,7 +235,7 @@ def _refresh_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     shown = {key: getattr(done, key, None) for key in _COUNTED}
     shown["segments"] = view.detail()["segments_covered"]
     shown["not_built"] = "; ".join(map(str, done.not_built)) or None
-    return rows([shown], _REFRESHED)
+    return rows([shown], REPLIES["refresh_view"])
 
 
 def _alter_view(request: Mapping[str, Any]) -> Reply:
@@ -272,7 +249,7 @@ def _alter_view(request: Mapping[str, Any]) -> Reply:
         view.set_properties(request.get("set"), unset=request.get("unset", ()))
     detail = view.detail()
     shown = {"view": view.name, "status": detail["status"], "state": detail["state"]}
-    return rows([shown], _ALTERED)
+    return rows([shown], REPLIES["alter_view"])
 
 
 def _drop_view(request: Mapping[str, Any]) -> Reply:
@@ -295,12 +272,12 @@ def _views(request: Mapping[str, Any]) -> Reply:
     if "like" in request:
         patterns = [one.strip().casefold() for one in request["like"].split("|")]
         shown = [row for row in shown if any(fnmatch(row["name"].casefold(), p) for p in patterns)]
-    return rows(shown, _SHOWN)
+    return rows(shown, REPLIES["views"])
 
 
 def _listed(table: Table, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for row in table.views().to_pylist():
-        yield {key: row[key] for key in _SHOWN.names if key in row} | {"provider": "mv"}
+        yield {key: row[key] for key in REPLIES["views"].names if key in row} | {"provider": "mv"}
     if not request["all"] and request["kind"] != _DATA_MAP:
         return
     for row in table.projections().to_pylist():
@@ -341,7 +318,7 @@ def _show_create_view(request: Mapping[str, Any]) -> Reply:
         lines.append(f"COMMENT {_quoted(detail['comment'])}")
     said = ", ".join(f"{_quoted(key)} = {_quoted(text)}" for key, text in sorted(options.items()))
     lines += [f"TBLPROPERTIES ({said})", f"AS {view.sql}"]
-    return rows([{"createtab_stmt": "\n".join(lines)}], _STATEMENT)
+    return rows([{"createtab_stmt": "\n".join(lines)}], REPLIES["show_create_view"])
 
 
 def _quoted(text: str) -> str:

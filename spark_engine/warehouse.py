@@ -42,11 +42,6 @@ class Warehouse:
     ----------
     folder : str or path
         A directory or `file:` URI; it need not exist.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_STORAGE for a prefix of an object store.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -64,13 +59,7 @@ class Warehouse:
         return sorted({DEFAULT_NAMESPACE, *_names(self._folder)})
 
     def namespace(self, name: str) -> Path:
-        """Return the folder of a namespace.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
-        """
+        """Return the folder of a namespace."""
         found = _child(self._folder, name)
         if found is None and name.casefold() == DEFAULT_NAMESPACE:
             return self._folder / DEFAULT_NAMESPACE
@@ -82,13 +71,7 @@ class Warehouse:
         return found
 
     def create_namespace(self, name: str) -> None:
-        """Make a namespace.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_NAMESPACE_EXISTS, PROJSEG_BAD_NAME.
-        """
+        """Make a namespace."""
         if (found := _child(self._folder, name)) is not None:
             raise InvalidInputError(
                 "PROJSEG_NAMESPACE_EXISTS",
@@ -97,13 +80,7 @@ class Warehouse:
         (self._folder / name).mkdir(parents=True)
 
     def drop_namespace(self, name: str, *, cascade: bool) -> None:
-        """Remove a namespace, and with `cascade` its tables.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME; PROJSEG_NAMESPACE_NOT_EMPTY.
-        """
+        """Remove a namespace, and with `cascade` its tables."""
         folder = self.namespace(name)
         if not folder.exists():
             return
@@ -116,24 +93,12 @@ class Warehouse:
         _remove(folder)
 
     def tables(self, namespace: str) -> list[str]:
-        """Return the names of a namespace's tables.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
-        """
+        """Return the names of a namespace's tables."""
         folder = self.namespace(namespace)
         return sorted(name for name in _names(folder) if _is_table(folder / name))
 
     def table(self, namespace: str, name: str) -> Path:
-        """Return the folder of a table.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
-        """
+        """Return the folder of a table."""
         folder = self.namespace(namespace)
         found = _child(folder, name)
         if found is None or not _is_table(found):
@@ -141,43 +106,19 @@ class Warehouse:
         return found
 
     def staged(self, namespace: str) -> Path:
-        """Return a new place beside a namespace's tables, where one can be made out of sight.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
-        """
+        """Return a new place beside a namespace's tables, where one can be made out of sight."""
         return _aside(self.namespace(namespace), "staged")
 
     def publish(self, staged: str, namespace: str, name: str) -> None:
-        """Give a table that was made out of sight its name.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_TABLE_EXISTS, PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
-        """
+        """Give a table that was made out of sight its name."""
         self._move(Path(staged), self.namespace(namespace), name)
 
     def rename(self, namespace: str, name: str, new_namespace: str, new_name: str) -> None:
-        """Give a table another name.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_TABLE_EXISTS, PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
-        """
+        """Give a table another name."""
         self._move(self.table(namespace, name), self.namespace(new_namespace), new_name)
 
     def drop(self, namespace: str, name: str) -> None:
-        """Remove a table and its files.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
-        """
+        """Remove a table and its files."""
         _remove(self.table(namespace, name))
 
     def _move(self, table: Path, folder: Path, name: str) -> None:
@@ -202,15 +143,7 @@ def described(table: Table) -> dict[str, Any]:
 
 
 def set_properties(table: Table, changes: Mapping[str, str | None]) -> None:
-    """Set free properties of a table, and remove those whose text is None.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION, PROJSEG_UNKNOWN_OPTION.
-    CommitError, StorageError
-        As of `Table.append`.
-    """
+    """Set free properties of a table, and remove those whose text is None."""
     base = table.snapshot
     check_spelling(changes, ())
     change = SetProperties(

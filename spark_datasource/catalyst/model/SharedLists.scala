@@ -16,8 +16,11 @@ object SharedLists {
   /** The texts of a list. */
   def texts(name: String): Seq[String] = at(name).elements.asScala.map(_.asText).toSeq
 
-  /** The columns of the statement that shows a metadata table, as DDL. */
-  def shown(metadata: String): String = at("shown").get(metadata).asText
+  /** The columns of a statement's reply as DDL, which may be others of a dry run. */
+  def reply(operation: String, isDry: Boolean): String = {
+    val replies = at("replies")
+    Option(replies.get(s"$operation dry_run")).filter(_ => isDry).getOrElse(replies.get(operation)).asText
+  }
 }
 
 /** An option that steers queries, and the doors that offer it. */

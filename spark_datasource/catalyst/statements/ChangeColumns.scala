@@ -59,7 +59,7 @@ case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends Le
 object ChangedEntry {
   /** The options that declare a table, after changes of its columns. */
   def options(session: ClassicSession, subject: Subject, changes: Seq[util.Map[String, Any]]): Map[String, String] =
-    Statement("change_columns", subject, Map("changes" -> changes), "name STRING, text STRING").run(session)
+    Statement("change_columns", subject, Map("changes" -> changes)).run(session)
       .map(row => row.getString(0).toLowerCase -> row.getString(1)).toMap
 
   /** Gives an entry the columns that its table has, and keeps what it declares of them. */

@@ -29,14 +29,14 @@ case class TableWithView(parts: Seq[String], isLenient: Boolean = false) extends
 case class NamedDefinition(parts: Seq[String]) extends Subject
 
 /**
- * An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. One that is
- * limited takes no longer than `spark.projseg.local.timeout`. `entry` is what becomes of the view in the catalog.
+ * An operation of the engine on a table, run as a command. One that is limited takes no longer than `spark.projseg.local.timeout`. `entry` is what becomes of the view in the catalog.
  */
 case class Statement(
-    operation: String, subject: Subject, arguments: Map[String, Any], columns: String, isLimited: Boolean = false,
+    operation: String, subject: Subject, arguments: Map[String, Any], isLimited: Boolean = false,
     entry: Option[ViewChange] = None)
     extends LeafRunnableCommand {
-  private val returned = StoredType.columns(columns)
+  private val returned = StoredType.columns(
+    (if (subject.isInstanceOf[EveryTable]) "table STRING, " else "") + SharedLists.reply(operation, arguments.get("dry_run").contains(true)))
   override val output: Seq[Attribute] =
     returned.map(field => AttributeReference(field.name, field.dataType, field.nullable)())
 
@@ -52,7 +52,7 @@ case class Statement(
   /** Drops the view that was made, which the catalog cannot have. */
   private def undone(session: ClassicSession): Unit = copy(
     operation = "drop_view", arguments = Map("name" -> arguments("name"), "kind" -> "MATERIALIZED VIEW", "lenient" -> true),
-    columns = "version BIGINT", entry = None).run(session)
+    entry = None).run(session)
 
   private def done(classic: ClassicSession): Seq[Row] = {
     val tables = new Locations(classic)

@@ -128,86 +128,8 @@ object Statements {
   } yield {
     val sql = new Select(select).without(table)
     val arguments = Map("name" -> names.single(projection), "sql" -> sql, "lenient" -> isLenient)
-    Statement("add_projection", names.table(table), arguments ++ build(isDeferred), version)
+    Statement("add_projection", names.table(table), arguments ++ build(isDeferred))
   }
-
-  private val dropProjection: Form = (at, names) => for {
-    _ <- at.words("ALTER TABLE")
-    table <- at.name
-    _ <- at.words("DROP PROJECTION")
-    isLenient = at.has("IF EXISTS")
-    projection <- at.name
-    _ <- at.end
-  } yield dropped(names, table, projection, isLenient)
-
-  private val materialize: Form = (at, names) => for {
-    _ <- at.words("ALTER TABLE")
-    table <- at.name
-    _ <- at.words("MATERIALIZE PROJECTION")
-    projection <- at.name
-    interval <- optional(at, "FOR INTERVAL")(at.string)
-    _ <- at.end
-  } yield materialized(names, table, projection, interval)
-
-  private val showProjections: Form = (at, names) => for {
-    _ <- at.words("SHOW PROJECTIONS")
-    table <- optional(at, "FROM", "IN")(at.name)
-    _ <- at.end
-  } yield table.map(one => Statement("projections", names.table(one), Map.empty, projections))
-    .getOrElse(Statement("projections", EveryTable(), Map.empty, "table STRING, " + projections))
-
-  private val describeProjection: Form = (at, names) => for {
-    _ <- at.words("DESCRIBE PROJECTION").orElse(at.words("DESC PROJECTION"))
-    projection <- at.name
-    _ <- at.words("ON")
-    table <- at.name
-    _ <- at.end
-  } yield Statement(
-    "projection", names.table(table), Map("name" -> names.single(projection)), "property STRING, value STRING")
-
-  private val showSegments: Form = (at, names) => for {
-    _ <- at.words("SHOW SEGMENTS")
-    _ <- at.words("FROM").orElse(at.words("IN"))
-    table <- at.name
-    _ <- at.end
-  } yield Statement("segments", names.table(table), Map.empty, segments)
-
-  private val history: Form = (at, names) => for {
-    _ <- at.words("DESCRIBE HISTORY").orElse(at.words("DESC HISTORY"))
-    table <- at.name
-    _ <- at.end
-  } yield historyOf(names.table(table))
-
-  private val optimize: Form = (at, names) => for {
-    _ <- at.words("OPTIMIZE")
-    table <- at.name
-    interval <- optional(at, "FOR INTERVAL")(at.string)
-    isPurge = at.has("PURGE")
-    isDry = at.has("DRY RUN")
-    _ <- at.end
-  } yield optimized(names.table(table), isDry, interval, isPurge)
-
-  private val vacuum: Form = (at, names) => for {
-    _ <- at.words("VACUUM")
-    table <- at.name
-    hours <- optional(at, "RETAIN")(at.number.filter(_ => at.has("HOURS")))
-    isForced = at.has("FORCE")
-    isDry = at.has("DRY RUN")
-    _ <- at.end
-  } yield vacuumed(names.table(table), hours, isDry, isForced)
-
-  private val restore: Form = (at, names) => for {
-    _ <- at.words("RESTORE")
-    _ = at.has("TABLE")
-    table <- at.name
-    _ = at.has("TO")
-    target <- restoreTarget(at)
-    _ <- at.end
-  } yield restored(names.table(table), target)
-
-  private def restoreTarget(at: Cursor): Option[(String, Any)] =
-    if (at.has("VERSION AS OF")) at.number.map("version" -> _)
-    else at.words("TIMESTAMP AS OF").flatMap(_ => at.string).map("timestamp" -> _)
 
   // ---- CarbonData's form of a view of one table by the table's name, which is a projection
 
@@ -235,24 +157,8 @@ object Statements {
   } yield {
     val sql = new Select(select).inTimeSeries(properties.getOrElse("")).without(table)
     val arguments = Map("name" -> names.single(projection), "sql" -> sql, "lenient" -> isLenient)
-    Statement("add_projection", names.table(table), arguments ++ build(isDeferred, isBuiltNow = true), version)
+    Statement("add_projection", names.table(table), arguments ++ build(isDeferred, isBuiltNow = true))
   }
-
-  // ---- what several forms share, or those that Delta has too
-
-  def historyOf(table: Subject): Statement = Statement("history", table, Map.empty, versions)
-
-  def optimized(table: Subject, isDry: Boolean, interval: Option[String], isPurge: Boolean = false): Statement = {
-    val arguments = Map("dry_run" -> isDry, "purge" -> isPurge) ++ interval.map("interval" -> _)
-    Statement("optimize", table, arguments, if (isDry) merged else written)
-  }
-
-  def vacuumed(table: Subject, hours: Option[Long], isDry: Boolean, isForced: Boolean = false): Statement = {
-    val arguments = Map("dry_run" -> isDry, "force" -> isForced) ++ hours.map("retention_hours" -> _)
-    Statement("vacuum", table, arguments, removed)
-  }
-
-  def restored(table: Subject, target: (String, Any)): Statement = Statement(Restore, table, Map(target), version)
 
   /** What stands behind one of these words, if one of them comes next; None if something else does. */
   def optional[T](at: Cursor, openings: String*)(read: => Option[T]): Option[Option[T]] =
@@ -261,33 +167,9 @@ object Statements {
   private def build(isDeferred: Boolean, isBuiltNow: Boolean = false): Map[String, Any] =
     Map("build" -> (if (isDeferred) "deferred" else "immediate"), "materialize" -> (isBuiltNow && !isDeferred))
 
-  private def dropped(names: Names, table: String, projection: String, isLenient: Boolean): Statement = {
-    val arguments = Map("name" -> names.single(projection), "lenient" -> isLenient)
-    Statement("drop_projection", names.table(table), arguments, version)
-  }
-
-  private def materialized(
-      names: Names, table: String, projection: String, interval: Option[String]): Statement = {
-    val arguments = Map("name" -> names.single(projection)) ++ interval.map("interval" -> _)
-    Statement("materialize_projection", names.table(table), arguments, written)
-  }
-
   private lazy val byFirstWord: Map[String, Seq[Form]] = {
-    val own = Seq[(String, Form)](
-      "ALTER" -> addProjection, "ALTER" -> dropProjection, "ALTER" -> materialize, "SHOW" -> showProjections,
-      "SHOW" -> showSegments, "DESCRIBE" -> describeProjection, "DESC" -> describeProjection,
-      "DESCRIBE" -> history, "DESC" -> history, "CREATE" -> createView, "OPTIMIZE" -> optimize, "VACUUM" -> vacuum,
-      "RESTORE" -> restore)
-    (own ++ StatementsOfIndexes.forms ++ StatementsOfViews.forms ++ StatementsOfDefinitions.forms).groupMap(_._1)(_._2)
+    val listed = StatementForm.all.flatMap(one => one.openings.map(_ -> (one.read _ : Form)))
+    val own = Seq[(String, Form)]("ALTER" -> addProjection, "CREATE" -> createView)
+    (listed ++ own ++ StatementsOfIndexes.forms ++ StatementsOfViews.forms ++ StatementsOfDefinitions.forms).groupMap(_._1)(_._2)
   }
-
-  // ---- what they return, as the engine's replies have it
-
-  private val projections = SharedLists.shown("projections")
-  private val segments = SharedLists.shown("segments")
-  private val versions = SharedLists.shown("history")
-  private val version = "version BIGINT"
-  private val merged = "min_time TIMESTAMP, max_time TIMESTAMP, segments BIGINT, rows BIGINT, bytes BIGINT"
-  private val removed = "file STRING, bytes BIGINT"
-  private val written = "version BIGINT, segments BIGINT, rows BIGINT"
 }

@@ -4,8 +4,6 @@ import Statements.Form
 
 /** Statements about definitions of a catalog that Spark has no words for. */
 private[projseg] object StatementsOfDefinitions {
-  private val version = "version BIGINT"
-
   private def hidden(verb: String, hides: Boolean): Form = (at, names) => for {
     _ <- at.words("ALTER TABLE")
     table <- at.name
@@ -13,14 +11,8 @@ private[projseg] object StatementsOfDefinitions {
     columns <- at.list.orElse(at.name.map(Seq(_)))
     _ <- at.end
   } yield Statement(
-    "defined_hide", names.definition(table), Map("hides" -> hides, "columns" -> columns.map(names.single)), version)
-
-  private val undrop: Form = (at, names) => for {
-    _ <- at.words("UNDROP TABLE")
-    table <- at.name
-    _ <- at.end
-  } yield Statement("defined_undrop", names.definition(table), Map.empty, version)
+    "defined_hide", names.definition(table), Map("hides" -> hides, "columns" -> columns.map(names.single)))
 
   val forms: Seq[(String, Form)] =
-    Seq("ALTER" -> hidden("HIDE", hides = true), "ALTER" -> hidden("UNHIDE", hides = false), "UNDROP" -> undrop)
+    Seq("ALTER" -> hidden("HIDE", hides = true), "ALTER" -> hidden("UNHIDE", hides = false))
 }

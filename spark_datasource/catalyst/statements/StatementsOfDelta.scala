@@ -19,17 +19,18 @@ class StatementsOfDelta(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.getClass.getSimpleName match {
     case "OptimizeTableCommand" if isEmpty(plan, "userPartitionPredicates") && isEmpty(plan, "zOrderBy") =>
-      own(plan, plan, Statements.optimized(_, isDry = false, None))
+      own(plan, plan, Statement("optimize", _, Map("dry_run" -> false, "purge" -> false)))
     case "VacuumTableCommand" if isEmpty(plan, "inventoryTable") && isEmpty(plan, "inventoryQuery") =>
       val hours = value[Option[Double]](plan, "horizonHours")
       if (hours.exists(!_.isWhole)) plan
-      else own(plan, plan, Statements.vacuumed(_, hours.map(_.toLong), value[Boolean](plan, "dryRun")))
-    case "DescribeDeltaHistory" if isEmpty(plan, "limit") => own(plan, plan, Statements.historyOf)
+      else own(plan, plan, Statement("vacuum", _,
+        Map("dry_run" -> value[Boolean](plan, "dryRun"), "force" -> false) ++ hours.map(one => "retention_hours" -> one.toLong)))
+    case "DescribeDeltaHistory" if isEmpty(plan, "limit") => own(plan, plan, Statement("history", _, Map.empty))
     case "RestoreTableStatement" =>
       val travel = value[LogicalPlan](plan, "table")
       val target = value[Option[Any]](travel, "version").map("version" -> _).orElse(
         value[Option[Any]](travel, "timestamp").collect { case Literal(text: UTF8String, _) => "timestamp" -> text.toString })
-      target.map(found => own(plan, value[LogicalPlan](travel, "relation"), Statements.restored(_, found))).getOrElse(plan)
+      target.map(found => own(plan, value[LogicalPlan](travel, "relation"), Statement(Statements.Restore, _, Map(found)))).getOrElse(plan)
     case _ => plan
   }
 

@@ -18,13 +18,10 @@ import org.apache.spark.sql.projseg.Statements.{optional, Form, Names}
 object StatementsOfViews {
   val Create = "create_view"
 
-  private def noun(at: Cursor): Option[String] =
-    Seq("MATERIALIZED VIEWS", "MATERIALIZED VIEW", "DATAMAPS", "DATAMAP").find(at.has).map(_.stripSuffix("S"))
-
   private val create: Form = (at, names) => for {
     _ <- at.words("CREATE")
     isReplaced = at.has("OR REPLACE")
-    _ <- noun(at)
+    _ <- StatementForm.nounOf(at)
     isLenient = at.has("IF NOT EXISTS")
     view <- at.name
     // CarbonData names the table of a view of several, too.
@@ -41,7 +38,7 @@ object StatementsOfViews {
   private val explain: Form = (at, names) =>
     if (!at.has("EXPLAIN")) None
     else create(at, names).map(made =>
-      made.copy(operation = "explain_view", columns = "property STRING, value STRING", entry = None))
+      made.copy(operation = "explain_view", entry = None))
 
   /** What may stand before AS, in any order. */
   private def clauses(at: Cursor): Option[Map[String, Any]] = {
@@ -74,9 +71,7 @@ object StatementsOfViews {
     def is(flag: String): Boolean = said.get(flag).contains(true)
     val entry = EnteredView(
       view, new Select(select).inTimeSeries("", isForSpark = true).whole, columns, said.get("comment").map(_.toString), is("lenient"), is("replace"), tables.distinct)
-    Statement(
-      Create, JoinedTables(tables.distinct), arguments, "view STRING, version BIGINT, parts BIGINT, segments BIGINT, ignored STRING",
-      entry = Some(entry))
+    Statement(Create, JoinedTables(tables.distinct), arguments, entry = Some(entry))
   }
 
   /** A view of a table that is named, or of that one of the view's namespace which has it. */
@@ -86,34 +81,19 @@ object StatementsOfViews {
   private def named(names: Names, kind: String, view: String): Map[String, Any] =
     Map("name" -> names.last(view), "kind" -> kind)
 
-  private val refresh: Form = (at, names) => for {
-    _ <- at.words("REFRESH").orElse(at.words("REBUILD"))
-    kind <- noun(at)
-    view <- at.name
-    of <- subject(at, names, view)
-    isFull = at.has("FULL")
-    interval <- optional(at, "FOR INTERVAL")(at.string)
-    isDry = at.has("DRY RUN")
-    _ <- at.end
-  } yield refreshed(of, named(names, kind, view) ++ Map("full" -> isFull, "dry_run" -> isDry) ++ interval.map("interval" -> _))
-
-  private def refreshed(of: Subject, arguments: Map[String, Any]): Statement = Statement(
-    "refresh_view", of, arguments,
-    "version BIGINT, segments BIGINT, kept BIGINT, relabelled BIGINT, subtracted BIGINT, refolded BIGINT, " +
-      "added BIGINT, dropped BIGINT, rows_read BIGINT, not_built STRING")
-
   private val alter: Form = (at, names) => for {
     _ <- at.words("ALTER")
-    kind <- noun(at)
+    kind <- StatementForm.nounOf(at)
     view <- at.name
     of <- subject(at, names, view)
     change <- change(at, names)
     _ <- at.end
   } yield {
     val arguments = named(names, kind, view)
-    if (change.contains("compact")) refreshed(of, arguments ++ Map("full" -> true, "dry_run" -> false, "compact" -> true))
+    if (change.contains("compact"))
+      Statement("refresh_view", of, arguments ++ Map("full" -> true, "dry_run" -> false, "compact" -> true))
     else Statement(
-      "alter_view", of, arguments ++ change, "view STRING, status STRING, state STRING",
+      "alter_view", of, arguments ++ change,
       entry = change.get("rename").map(to => RenamedView(names.parts(view), to.toString, of)))
   }
 
@@ -128,7 +108,7 @@ object StatementsOfViews {
 
   private val show: Form = (at, names) => for {
     _ <- at.words("SHOW")
-    kind <- noun(at)
+    kind <- StatementForm.nounOf(at)
     table <- optional(at, "ON") { at.has("TABLE"); at.name }
     namespace <- optional(at, "FROM", "IN")(at.name)
     if table.isEmpty || namespace.isEmpty
@@ -136,30 +116,13 @@ object StatementsOfViews {
     _ <- at.end
   } yield {
     val arguments = Map("kind" -> kind, "all" -> table.isDefined) ++ like.map("like" -> _)
-    table.map(one => Statement("views", names.table(one), arguments, views))
-      .getOrElse(Statement("views", EveryTable(namespace.map(names.last)), arguments, "table STRING, " + views))
+    table.map(one => Statement("views", names.table(one), arguments))
+      .getOrElse(Statement("views", EveryTable(namespace.map(names.last)), arguments))
   }
-
-  private val describe: Form = (at, names) => for {
-    _ <- at.words("DESCRIBE").orElse(at.words("DESC"))
-    _ = at.has("EXTENDED")
-    kind <- noun(at)
-    view <- at.name
-    of <- subject(at, names, view)
-    _ <- at.end
-  } yield Statement("view", of, named(names, kind, view), "property STRING, value STRING")
-
-  private val showCreate: Form = (at, names) => for {
-    _ <- at.words("SHOW CREATE")
-    kind <- noun(at)
-    view <- at.name
-    of <- subject(at, names, view)
-    _ <- at.end
-  } yield Statement("show_create_view", of, named(names, kind, view), "createtab_stmt STRING")
 
   private val drop: Form = (at, names) => for {
     _ <- at.words("DROP")
-    kind <- noun(at)
+    kind <- StatementForm.nounOf(at)
     isLenient = at.has("IF EXISTS")
     view <- at.name
     of <- subject(at, names, view)
@@ -170,18 +133,12 @@ object StatementsOfViews {
       case other => other
     }
     Statement(
-      "drop_view", lenient, named(names, kind, view) + ("lenient" -> isLenient), "version BIGINT",
+      "drop_view", lenient, named(names, kind, view) + ("lenient" -> isLenient),
       entry = Some(DroppedView(names.parts(view), of)))
   }
 
-  val forms: Seq[(String, Form)] = Seq(
-    "CREATE" -> create, "EXPLAIN" -> explain, "REFRESH" -> refresh, "REBUILD" -> refresh, "ALTER" -> alter, "SHOW" -> show,
-    "DESCRIBE" -> describe, "DESC" -> describe, "SHOW" -> showCreate, "DROP" -> drop)
-
-  private val views =
-    "name STRING, provider STRING, grade STRING, status STRING, state STRING, segments BIGINT, segments_covered BIGINT, " +
-      "rows_covered DOUBLE, parts BIGINT, rows BIGINT, bytes BIGINT, chunk STRING, refresh STRING, " +
-      "refreshed_at TIMESTAMP, last_error STRING, comment STRING, definition STRING"
+  val forms: Seq[(String, Form)] =
+    Seq("CREATE" -> create, "EXPLAIN" -> explain, "ALTER" -> alter, "SHOW" -> show, "DROP" -> drop)
 }
 
 /** Refuses CREATE MATERIALIZED VIEW of what is no view of projseg: a session of Spark makes no other. */

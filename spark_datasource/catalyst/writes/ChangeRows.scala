@@ -27,7 +27,7 @@ class ChangeRows extends Rule[LogicalPlan] {
           case own: ProjsegTable => AtLocation(own.location)
           case _ => NamedTable((found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name)
         }
-        Statement("truncate", subject, Map.empty, s"${ChangeRows.Affected} BIGINT", isLimited = true)
+        Statement("truncate", subject, Map.empty, isLimited = true)
       case _ => changed(plan).getOrElse(plan)
     }
 
