@@ -1,1 +1,1 @@
-"""Measure projseg beside its peers: the same rows, the same queries, the same run."""
+"""Measure projseg beside its peers, and in scenarios: the same rows, queries and run."""

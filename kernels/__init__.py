@@ -1,1 +1,4 @@
-"""Numba kernels: free functions over arrays, each behind a guard."""
+"""Numba kernels: free functions over arrays, each behind a guard.
+
+`runtime` runs them; those over texts and of sketches have folders.
+"""

@@ -1,1 +1,1 @@
-"""Memory of the process: the pool it is taken from, what is kept in it, and what a fork does."""
+"""The process's memory: its pool, its cache, deadlines of work in it, and locks across a fork."""

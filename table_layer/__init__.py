@@ -1,1 +1,1 @@
-"""Which segments make up a table, atomically: storage, manifests, snapshots, commits."""
+"""Which segments make up a table, atomically: its storage, its metadata, commits, vacuum."""

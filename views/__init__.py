@@ -1,1 +1,4 @@
-"""Views of one table: stored groups, each part of which stands for many segments."""
+"""Views: stored groups of a table and its dimensions, in parts that stand for many segments.
+
+`definitions` says what a view stores.
+"""

@@ -1,1 +1,1 @@
-"""Definitions in a database: SQLite or PostgreSQL."""
+"""Stores of definitions: SQLite and PostgreSQL with their migrations, and a client of REST."""

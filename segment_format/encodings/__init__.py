@@ -1,1 +1,1 @@
-"""One encoding a file; `table` lists them all."""
+"""The encodings, one in each file; `encoding_table` lists them all."""

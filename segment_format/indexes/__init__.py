@@ -1,1 +1,1 @@
-"""Indexes of a column's values; the bitmap index is the only kind."""
+"""Indexes of columns' values: bitmaps in a segment, and Bloom filters in files beside it."""

@@ -1,1 +1,1 @@
-"""Steps from one schema of a catalog's database to the next."""
+"""Versions of the schema of a catalog's database, and the steps from one to the next."""
