@@ -41,15 +41,7 @@ UNTYPED: Final = "string"
 
 
 def declared_columns(definition: TableMetadata, properties: TableProperties) -> DeclaredColumns:
-    """Return the columns that queries by name see: the declared ones, then the table's others.
-
-    Parameters
-    ----------
-    definition : TableMetadata
-        The definition, whose `bindings` say which stored column a declared one is.
-    properties : TableProperties
-        Of the table, at whichever version.
-    """
+    """Return the columns that queries by name see: the declared ones, then the table's others."""
     spec, found = definition.spec, []
     types, hidden = column_types(spec), spec.hidden
     stored, earlier = (
@@ -124,13 +116,7 @@ def _columns_of_forms(properties: TableProperties) -> dict[str, str]:
 
 
 def column_changes(definition: TableMetadata, properties: TableProperties) -> ColumnChanges:
-    """Return the changes by which a table has all declared columns, wider where nothing is lost.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_COLUMN_EXISTS if somebody dropped a declared column and made another of its name.
-    """
+    """Return the changes by which a table has all declared columns, wider where nothing is lost."""
     types, own = column_types(definition.spec), {c.name: c.type for c in properties.columns}
     stored = stored_columns(definition, properties)
     add, widen = [], []
@@ -158,17 +144,8 @@ def layout_of(
 
     Parameters
     ----------
-    definition : TableMetadata
-        The definition.
-    properties : TableProperties
-        Of the table, with all declared columns.
     takes_over : bool
         Whether it becomes the table's definition.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_SPEC and what is wrong with a projection.
     """
     layout = definition.spec.layout
     names = {name_key(column.name): column.name for column in properties.columns}
@@ -247,15 +224,8 @@ def new_properties(definition: TableMetadata, data: pa.Schema | None) -> TablePr
 
     Parameters
     ----------
-    definition : TableMetadata
-        The definition.
     data : pa.Schema or None
         The columns of the rows; what is not declared is stored as by path. None: no rows.
-
-    Raises
-    ------
-    InvalidInputError
-        What cannot be a table's.
     """
     spec, layout = definition.spec, definition.spec.layout
     types = column_types(spec)

@@ -95,18 +95,6 @@ class InformationSchema(TableVerbs):
             As of `Table.sql`, with the name of a definition after FROM: `sales.edits`, or `edits`
             in `default`. `information_schema` has the views `schemata`, `tables`, `columns` and
             `projections`.
-        context, args, explain
-            As of `Table.sql`.
-
-        Returns
-        -------
-        pa.Table or Explain
-            As of `Table.sql`.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.sql` and `table`.
         """
         parts = table_of(text, args)
         if parts[0].casefold() != RESERVED_NAMESPACE or len(parts) != 2:
@@ -170,13 +158,7 @@ class InformationSchema(TableVerbs):
 
 
 def view_of(name: str) -> str:
-    """Return the view that a name means.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_TABLE.
-    """
+    """Return the view that a name means."""
     if name.casefold() not in VIEWS:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_TABLE",
@@ -220,8 +202,6 @@ def view_rows(view: str, catalog: str, found: Iterable[Any]) -> Iterator[dict[st
 
     Parameters
     ----------
-    view : str
-        Of `VIEWS`.
     catalog : str
         What the rows say of their catalog: the tenant.
     found : iterable

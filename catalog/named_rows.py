@@ -98,15 +98,7 @@ class NamedRows(Table):
         return self._snapshot.version < 0
 
     def refresh(self) -> Self:
-        """Move to the newest version of the definition and of the table, and return this table.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_TABLE, PROJSEG_TABLE_REPLACED, PROJSEG_NOT_A_TABLE.
-        CatalogError, StorageError, CorruptTableError
-            As of `Catalog.table`.
-        """
+        """Move to the newest version of the definition and of the table, and return this table."""
         found = self._catalog.table(self._named.full_name)
         self._named, self._snapshot = found._named, found._snapshot
         self._storage, self._is_pinned = found._storage, False
@@ -131,21 +123,6 @@ class NamedRows(Table):
             assigns them.
         segment_granularity, cluster_by, target_segment_rows
             Of this statement's segments alone; None: as the definition says, else the table.
-
-        Returns
-        -------
-        Commit
-            As of `Table.append`.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_HIDDEN_COLUMN, PROJSEG_SEALED_TABLE, PROJSEG_SCHEMA_MISMATCH,
-            PROJSEG_DECLARED_TYPE; and as of `Table.append`.
-        EvaluationError
-            If a value cannot be cast.
-        CatalogError, CommitError, StorageError
-            If nothing was written.
         """
         self._begin()
         options = given_options(segment_granularity, cluster_by, target_segment_rows)
@@ -184,16 +161,6 @@ class NamedRows(Table):
         ----------
         data, interval, filter, args, timezone, on_segment
             As of `Table.overwrite`; values are cast as of `append`.
-
-        Returns
-        -------
-        Commit
-            As of `append`.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.overwrite` and `append`.
         """
         self._begin()
         if self.is_unwritten and (made := self._create(data, {}, on_segment, None)) is not None:
@@ -224,16 +191,6 @@ class NamedRows(Table):
         ----------
         takes_over : bool
             Whether it becomes the table's definition where another is.
-
-        Returns
-        -------
-        int
-            The table's version afterwards.
-
-        Raises
-        ------
-        ProjsegError
-            As of `append`.
         """
         if self.is_unwritten:
             properties = new_properties(self._named, None)

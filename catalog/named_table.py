@@ -54,16 +54,6 @@ class CatalogTable(NamedRows):
         ----------
         data, on, when_matched, when_not_matched, dry_run
             As of `Table.merge`; keys are columns that are stored in their declared type.
-
-        Returns
-        -------
-        Corrected
-            As of `Table.merge`.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.merge` and `append`; PROJSEG_DECLARED_TYPE for a key that is not.
         """
         self._begin()
         self._require_written()
@@ -93,23 +83,7 @@ class CatalogTable(NamedRows):
         timezone: str = "UTC",
         dry_run: bool = False,
     ) -> Corrected:
-        """Set columns of the rows of an interval for which a condition is true, in one commit.
-
-        Parameters
-        ----------
-        values, filter, interval, args, timezone, dry_run
-            As of `Table.update`, over declared columns and in their types.
-
-        Returns
-        -------
-        Corrected
-            As of `Table.update`.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.update`.
-        """
+        """Set columns of the rows of an interval for which a condition is true, in one commit."""
         self._begin()
         self._require_written()
         declared = self._declared_of(self.properties).columns
@@ -121,13 +95,7 @@ class CatalogTable(NamedRows):
         )
 
     def add_column(self, name: str, type: str | pa.DataType) -> int:
-        """Declare a column, which is null until it is written; returns the table's version.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_COLUMN_EXISTS, PROJSEG_BAD_SPEC.
-        """
+        """Declare a column, which is null until it is written; returns the table's version."""
         if any(name_key(known) == name_key(str(name)) for known in self.schema.names):
             raise InvalidInputError(
                 "PROJSEG_COLUMN_EXISTS", f"'{self._named.full_name}' has column '{name}'"
@@ -137,13 +105,7 @@ class CatalogTable(NamedRows):
         return self.refresh().version
 
     def rename_column(self, old: str, new: str) -> int:
-        """Give a column another name in the table and in the definition.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.rename_column`.
-        """
+        """Give a column another name in the table and in the definition."""
         return self._change_column(
             old,
             lambda stored: super(CatalogTable, self).rename_column(stored, new),
@@ -151,13 +113,7 @@ class CatalogTable(NamedRows):
         )
 
     def drop_column(self, name: str) -> int:
-        """Take a column out of the table and out of the definition; its values are gone.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.drop_column`; PROJSEG_COLUMN_IN_USE if the definition's layout names it.
-        """
+        """Take a column out of the table and out of the definition; its values are gone."""
         return self._change_column(
             name,
             lambda stored: super(CatalogTable, self).drop_column(stored),
@@ -165,13 +121,7 @@ class CatalogTable(NamedRows):
         )
 
     def widen_column(self, name: str, type: str | pa.DataType) -> int:
-        """Give a column a wider type in the table, and declare it.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.widen_column`.
-        """
+        """Give a column a wider type in the table, and declare it."""
         text = type if isinstance(type, str) else type_name(type)
         part = {"columns": [{"name": name, "sqlType": text}]}
         return self._change_column(
@@ -191,23 +141,7 @@ class CatalogTable(NamedRows):
         max_row_ratio: float | None = None,
         max_bytes_ratio: float | None = None,
     ) -> int:
-        """Declare a projection in the definition and in the table.
-
-        Parameters
-        ----------
-        declaration, materialize, build, interval, retain, max_row_ratio, max_bytes_ratio
-            As of `Table.add_projection`. A table that was never written takes the first alone.
-
-        Returns
-        -------
-        int
-            The table's version.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.add_projection` and `Catalog.merge`.
-        """
+        """Declare a projection in the definition and in the table."""
         self._begin()
         form = _mapping_of(declaration)
         name, edit = str(form.get("name")), add_projection_of(form)
@@ -241,18 +175,7 @@ class CatalogTable(NamedRows):
         return self.version
 
     def drop_projection(self, name: str) -> int:
-        """Take a projection out of the definition and out of the table.
-
-        Returns
-        -------
-        int
-            The table's version.
-
-        Raises
-        ------
-        ProjsegError
-            As of `Table.drop_projection` and `Catalog.merge`.
-        """
+        """Take a projection out of the definition and out of the table."""
         self._begin()
         edit, is_stored = drop_projection_of(name), self._has_projection(name)
         if edit.apply(self._named.spec) != self._named.spec:

@@ -68,13 +68,7 @@ class Prepared(NamedTuple):
 def prepared(
     definition: TableMetadata, properties: TableProperties, *, takes_over: bool = False
 ) -> Prepared:
-    """Return what a write by name does to a table with these properties.
-
-    Raises
-    ------
-    InvalidInputError
-        If the definition does not fit the table.
-    """
+    """Return what a write by name does to a table with these properties."""
     changes = column_changes(definition, properties)
     changed = with_changes(properties, changes)
     added = {name_key(column.name) for column in changes.add}
@@ -97,13 +91,7 @@ def write_chosen(
     write_id: str,
     on_segment: OnSegment | None,
 ) -> tuple[Any, ...]:
-    """Write rows as segments, in a statement's layout where it chooses one.
-
-    Raises
-    ------
-    ProjsegError
-        As of `write_segments`; nothing is committed.
-    """
+    """Write rows as segments, in a statement's layout where it chooses one."""
     chosen = replace(properties, **in_own_spelling(options, properties.schema.names))
     check_properties(chosen)
     try:
@@ -162,8 +150,6 @@ def status_of(definition: TableMetadata, snapshot: Snapshot) -> TableStatus:
 
     Parameters
     ----------
-    definition : TableMetadata
-        Projections that it alone declares are missing in all segments.
     snapshot : Snapshot
         The table; no segment file is opened.
     """
@@ -195,13 +181,7 @@ def _status(name: str, held: int, missing: int, failed: int, *sizes: int) -> Pro
 
 
 def check_names(found: pa.Schema, declared: DeclaredColumns, definition: TableMetadata) -> None:
-    """Refuse columns that rows may not have.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_HIDDEN_COLUMN, PROJSEG_SEALED_TABLE, PROJSEG_SCHEMA_MISMATCH.
-    """
+    """Refuse columns that rows may not have."""
     spec = definition.spec
     visible = {name_key(one.name) for one in declared.columns}
     own = {name_key(column.name) for column in spec.columns}
@@ -239,22 +219,10 @@ def cast_rows(
 
     Parameters
     ----------
-    rows : iterable of pa.RecordBatch
-        Under declared names, in any case.
     declared : DeclaredColumns
         The columns; each that rows have is in the table.
-    properties : TableProperties
-        Of the table that stores them.
     definition : TableMetadata
         Which columns may be written.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_SCHEMA_MISMATCH for a type that is not assignable; PROJSEG_DECLARED_TYPE if it is to
-        the declared type, and that is not to the stored one; and as of `check_names`.
-    EvaluationError
-        If a value is not one of the type.
     """
     by_name, schema = {name_key(one.name): one for one in declared.columns}, properties.schema
     for batch in rows:

@@ -47,13 +47,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, tenant: str) -> AsyncIterator[None]:
-        """Wait for a tenant's turn, and hold it.
-
-        Raises
-        ------
-        CatalogError
-            PROJSEG_CATALOG_BUSY if as many wait already as may.
-        """
+        """Wait for a tenant's turn, and hold it."""
         own = self._of.setdefault(tenant, anyio.CapacityLimiter(AT_ONCE))
         if own.statistics().tasks_waiting >= WAITING_MAX:
             raise CatalogError(
@@ -71,15 +65,7 @@ class Turns:
 
 
 async def body_of(http: HttpRequest) -> bytes:
-    """Return the body of a request whose sender is known.
-
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_LIMIT_EXCEEDED if it is too long.
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if it does not arrive in time.
-    """
+    """Return the body of a request whose sender is known."""
     too_long = LimitExceededError(
         "PROJSEG_LIMIT_EXCEEDED", f"a body has at most {SPEC_BYTES_MAX} bytes; send less"
     )
@@ -185,15 +171,5 @@ class LimitedConnection(H11Protocol):
 
 
 def limited(application: Starlette, host: str, port: int, **more: Any) -> Config:
-    """Return how an application is served within these bounds.
-
-    Parameters
-    ----------
-    application : Starlette
-        Of `rest_server`.
-    host, port : str, int
-        Where.
-    **more : object
-        Of `uvicorn.Config`.
-    """
+    """Return how an application is served within these bounds."""
     return Config(application, host=host, port=port, http=LimitedConnection, ws="none", **more)

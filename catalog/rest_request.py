@@ -81,8 +81,6 @@ class RestRequest:
 
         Parameters
         ----------
-        edit : callable
-            Given the catalog.
         reply : callable or None
             From the edit's result; None: it is a version.
         """
@@ -106,13 +104,7 @@ class RestRequest:
         return RestReply(content(), tag=tag)
 
     def whole_body(self) -> bytes:
-        """Return the body, in which no object has two fields of one name: one would be ignored.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_ARGUMENT.
-        """
+        """Return the body, in which no object has two fields of one name: one would be ignored."""
         repeated = _repeated_field(self.body)
         if repeated is not None:
             raise InvalidInputError(
@@ -152,26 +144,14 @@ class RestRequest:
         return text == "true"
 
     def require_admin(self) -> None:
-        """Refuse who is no admin of the tenant.
-
-        Raises
-        ------
-        PermissionDeniedError
-            PROJSEG_PERMISSION_DENIED.
-        """
+        """Refuse who is no admin of the tenant."""
         if not self.caller.is_admin:
             raise PermissionDeniedError(
                 "PROJSEG_PERMISSION_DENIED", f"'{self.caller.principal}' is no admin of the tenant"
             )
 
     def readable(self, name: Name) -> TableMetadata:
-        """Return a definition; what may not be read is as if it were not there.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_TABLE.
-        """
+        """Return a definition; what may not be read is as if it were not there."""
         found = self.catalog.store.find(name)
         if found is None or not self.caller.may("READ", found.full_name):
             raise InvalidInputError(

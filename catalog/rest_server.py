@@ -127,11 +127,6 @@ def application(catalog: Catalog) -> Starlette:
     ----------
     catalog : Catalog
         Its database is used; its tenant, user and external places are not.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_STORAGE if it is behind a server itself.
     """
     database = _database(catalog)
     database.close()
@@ -214,21 +209,10 @@ def serve(
 
     Parameters
     ----------
-    catalog : Catalog
-        As of `application`.
     host, port : str, int
         Where; another host than this machine needs a certificate.
-    certificate, key : str or None
-        Files of TLS.
     is_insecure : bool
         Whether another host may be served without.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    CatalogError
-        If the database cannot be used.
     """
     import uvicorn
 
@@ -296,13 +280,7 @@ def _answer(
 
 
 def _check_address(http: HttpRequest) -> None:
-    """Refuse a path or parameter with control characters, or that is not UTF-8.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Refuse a path or parameter with control characters, or that is not UTF-8."""
     for part in (http.scope["raw_path"], http.scope["query_string"]):
         try:
             text = unquote_to_bytes(part).decode()

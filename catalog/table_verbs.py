@@ -320,13 +320,7 @@ def _shown(value: Any) -> str:
 
 
 def table_of(text: str, args: ArgumentsLike | None) -> tuple[str, ...]:
-    """Return the name after a statement's innermost FROM.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL.
-    """
+    """Return the name after a statement's innermost FROM."""
     described = _DESCRIBED.fullmatch(text) if isinstance(text, str) else None
     if described is not None:
         return name_parts(described["name"])
@@ -334,13 +328,7 @@ def table_of(text: str, args: ArgumentsLike | None) -> tuple[str, ...]:
 
 
 def innermost_select(text: str, args: ArgumentsLike | None) -> SelectStatement:
-    """Return the SELECT of a statement that reads a table itself.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL.
-    """
+    """Return the SELECT of a statement that reads a table itself."""
     if not isinstance(text, str):
         raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
     select, _ = with_arguments(_EXPLAIN.sub("", text, count=1), args)

@@ -29,17 +29,7 @@ _ADVISED: Final[set[str]] = set()
 def after_commit(
     snapshot: Snapshot, entries: Sequence[SegmentEntry], runner: TaskRunner | None = None
 ) -> Snapshot:
-    """Compact the table, or say once that its segments are small; return the newest version known.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version that was committed.
-    entries : sequence of SegmentEntry
-        The segments that it added.
-    runner : TaskRunner or None
-        As of `compact`.
-    """
+    """Compact the table, or warn once of small segments; return the newest version known."""
     landed = snapshot
 
     def failure() -> str:

@@ -82,13 +82,7 @@ class Compaction(msgspec.Struct, frozen=True, tag="compact"):
     purge: bool = False
 
     def groups(self, snapshot: Snapshot) -> list[Group]:
-        """Return the groups of segments that are merged.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_OPTION, PROJSEG_BAD_ARGUMENT.
-        """
+        """Return the groups of segments that are merged."""
         properties = snapshot.properties
         rows = self.target_rows
         if rows is not None and not (type(rows) is int and rows >= 1):
@@ -132,16 +126,8 @@ def compact(
 
     Parameters
     ----------
-    base : Snapshot
-        The table.
-    compaction : Compaction
-        Which segments.
     runner : TaskRunner or None
         Who merges; None: threads of this process.
-    watchers : Watchers
-        Receives the progress of the work.
-    note : CommitNote
-        What the table's history is to say besides.
 
     Returns
     -------
@@ -236,8 +222,6 @@ def plan_groups(
 
     Parameters
     ----------
-    entries : iterable of SegmentEntry
-        The segments to consider.
     target_rows : int
         Most rows of a group; segments with as many stay as they are.
     min_segments : int

@@ -40,13 +40,7 @@ _Places = dict[int, list[tuple[BloomFile, BloomReference, Band, SegmentSlot]]]
 
 
 def gather_small(snapshot: Snapshot) -> Snapshot:
-    """Gather the smallest files of each definition that has many; return the newest version known.
-
-    Raises
-    ------
-    CommitError, StorageError
-        If nothing was committed; a conflict is none.
-    """
+    """Gather the smallest files of definitions that have many; return the newest version known."""
     chosen = []
     for files in _by_definition(snapshot):
         small = [one for one in files if one.segment_count < SMALL_BLOOM_SEGMENTS]

@@ -63,8 +63,6 @@ def materialize_index(
         The index; None: all that are declared.
     interval : (int, int) or None
         Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
-    note : CommitNote
-        For the history.
     on_progress : callable or None
         Called with how many segments are done and how many there are, first with 0.
     runner : TaskRunner or None
@@ -74,15 +72,6 @@ def materialize_index(
     -------
     (Snapshot, int)
         The version written, or the newest if there was nothing to do; how many filters were made.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_INDEX, PROJSEG_NO_TIME_COLUMN.
-    CorruptionError
-        If a segment is damaged; nothing is committed.
-    CommitError, StorageError
-        As of any commit.
     """
     watched = Watchers(on_progress=on_progress)
     base, written = _with_postings(base, name, interval, note, runner or IN_THREADS, watched)

@@ -99,26 +99,10 @@ def materialize(
 ) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
     """Build declared projections in the segments that lack them, in one commit.
 
-    Parameters
-    ----------
-    base : Snapshot
-        The table.
-    materialization : Materialization
-        Which projections, in which segments.
-    runner, watchers, note
-        As of `compact`.
-
     Returns
     -------
     (Snapshot, tuple of SegmentEntry)
         The version written, or the newest if there was nothing to do; the new segments.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_PROJECTION, PROJSEG_NO_TIME_COLUMN.
-    CorruptionError, CommitError, StorageError
-        As of `Replacement.run`.
     """
     name, interval = materialization.name, materialization.interval
     _check_name(base, name)
@@ -145,13 +129,7 @@ def _check_name(snapshot: Snapshot, name: str | None) -> None:
 
 
 def segments_in(snapshot: Snapshot, interval: tuple[int, int] | None) -> Sequence[SegmentEntry]:
-    """Return the listed segments, or those with times in `[start, end)`, microseconds UTC.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_NO_TIME_COLUMN.
-    """
+    """Return the listed segments, or those with times in `[start, end)`, microseconds UTC."""
     if interval is None:
         return snapshot.segments
     if snapshot.properties.time_column is None:

@@ -66,13 +66,7 @@ class _Input:
 
     @classmethod
     def of(cls, storage: Storage, entry: SegmentEntry, schema: TableSchema) -> _Input:
-        """Open a listed segment.
-
-        Raises
-        ------
-        CorruptionError
-            If it is damaged.
-        """
+        """Open a listed segment."""
         live = None if entry.deletion_vector is None else live_row_ids(storage, entry)
         return cls(entry, open_checked(storage, entry, schema), schema, live)
 

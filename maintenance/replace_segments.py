@@ -92,15 +92,6 @@ class Replacement:
         (Snapshot, tuple of SegmentEntry)
             The version that lists the new segments, and these; the newest version and none if there
             is nothing to do.
-
-        Raises
-        ------
-        CorruptionError
-            If a segment to be replaced is damaged; nothing is committed.
-        CommitConflictError
-            If others replaced the segments again and again.
-        CommitError, StorageError
-            As of any commit.
         """
         with removed_on_failure(self.base.storage, self._write_id, self.base.version) as files:
             self._files = files

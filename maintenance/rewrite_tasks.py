@@ -188,13 +188,6 @@ def written(task: Task, target: Target, file: NewFile, pool: Executor) -> tuple[
     """Write a task's segments, and return them once the files are known to be what will be listed.
 
     What it replaces leaves the table, so nothing is taken on trust.
-
-    Raises
-    ------
-    CorruptionError
-        If a segment to be replaced is damaged, or the new file is.
-    StorageError
-        If a file cannot be read or written.
     """
     snapshot, entries = target.snapshot, task.write(file, pool)
     try:

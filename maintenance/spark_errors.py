@@ -14,24 +14,13 @@ def error_of(error: BaseException) -> ProjsegError | None:
     """Return the projseg error that one of Spark's stands for, or None if it is another.
 
     The extension shows it in one line, and keeps its class among the parameters of the message.
-
-    Parameters
-    ----------
-    error : BaseException
-        What a call of Spark raised.
     """
     parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
     return error_in("\n".join([str(error), *map(str, parameters.values())]))
 
 
 def error_in(text: str) -> ProjsegError | None:
-    """Return the projseg error that a traceback ends with, or None if it ends otherwise.
-
-    Parameters
-    ----------
-    text : str
-        The message of Spark's error.
-    """
+    """Return the projseg error that a traceback ends with, or None if it ends otherwise."""
     lines = _LAST_LINE.findall(text)
     if not lines:
         return None

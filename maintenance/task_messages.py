@@ -76,13 +76,7 @@ class ShippedWork:
 
     @classmethod
     def from_json(cls, storage: Storage, text: str) -> tuple[ShippedWork, tuple[bytes, ...]]:
-        """Return work and its pieces.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_ARGUMENT if it is no text of `to_json`.
-        """
+        """Return work and its pieces."""
         try:
             found = _SHIPMENT.decode(text)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -107,10 +101,6 @@ class ShippedWork:
 
         Parameters
         ----------
-        number : int
-            Of the piece.
-        piece : bytes
-            One of `pieces_of`.
         attempt : int
             No other attempt at any piece of this work has it, so none writes the same file.
         threads : int
@@ -138,15 +128,8 @@ def collected(order: WorkOrder, messages: Iterable[str]) -> Generator[Written]:
 
     Parameters
     ----------
-    order : WorkOrder
-        What was done.
     messages : iterable of str
         What one attempt at each piece returned, in any order.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_COMMIT_ENTRY if it is not one of each.
     """
     left = _files_of_others(order)
     order.files.extend(left)

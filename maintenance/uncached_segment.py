@@ -164,17 +164,7 @@ class PagedSource:
 def build_from_segment(
     base: UncachedColumns, spec: ProjectionSpec, facts: SegmentFacts
 ) -> BuiltProjection | NotBuilt:
-    """Return a projection of a segment, from a finer one that it stores where that is exact.
-
-    Parameters
-    ----------
-    base : UncachedColumns
-        The segment's base table.
-    spec : ProjectionSpec
-        The projection.
-    facts : SegmentFacts
-        What the planner knows of the segment.
-    """
+    """Return a projection of a segment, from a finer one that it stores where that is exact."""
     plan = None if spec.holds_rows else _finer(spec, facts)
     if plan is None or plan.source is None:
         return build_projection(base, spec)
@@ -229,13 +219,7 @@ def _projection_columns(
 
 
 def column_keys(segment: SegmentFile, schema: TableSchema, wanted: WantedFilter) -> SegmentKeys:
-    """Return the keys of a stored column with the postings that its segment is to hold.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If the segment cannot be read.
-    """
+    """Return the keys of a stored column with the postings that its segment is to hold."""
     base = UncachedColumns(segment, BASE_TABLE, schema)
     return segment_keys(wanted, base.read("base", wanted.column))
 
@@ -251,17 +235,8 @@ def stored_filter(
     ----------
     entry : SegmentEntry
         How the segment is listed, or is to be.
-    segment : SegmentFile
-        The open file.
     schema : TableSchema
         What segments may hold, under stored names.
-    wanted : WantedFilter
-        What is made.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If the segment cannot be read.
     """
     postings = _stored_postings_bytes(segment, wanted)
     try:

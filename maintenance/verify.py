@@ -166,19 +166,10 @@ def verify_table(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
     snapshot : Snapshot
         The version; its file is read again.
     deep : bool
         Also compare zones and order with the rows, and each projection with its recomputation.
-    on_segment : callable or None
-        Called after each segment, for progress.
-
-    Returns
-    -------
-    list of Finding
-        Empty if all is well.
     """
     verification = _Verification(storage, deep, on_segment)
     verification.verify(snapshot.version, opened=snapshot)
@@ -196,12 +187,8 @@ def verify_kept_versions(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
     newest : Snapshot
         The newest version.
-    deep, on_segment
-        As of `verify_table`.
     """
     verification = _Verification(storage, deep, on_segment, newest.kept_from)
     for version in kept_version_numbers(newest):

@@ -209,10 +209,6 @@ def bloom_mismatches(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The version.
-    listed : BloomReference
-        The file.
     entries : mapping of str to SegmentEntry, or None
         The version's segments by file, to make their filters anew; None: that is not wanted.
 
@@ -273,13 +269,7 @@ def _differing(
 
 
 def postings_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
-    """Yield the postings of a segment that are not those of its values.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If it cannot be read.
-    """
+    """Yield the postings of a segment that are not those of its values."""
     for column in segment.tables[0].columns:
         for stored in column_postings(segment, BASE_TABLE, "base", column.name):
             if stored.definition.column_name != column.name:

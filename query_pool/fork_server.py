@@ -322,10 +322,6 @@ def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> No
 
     Parameters
     ----------
-    channel : Channel
-        Brings questions and takes replies.
-    tables : mapping of str to VersionsOf
-        By their names in the pool.
     threads : int
         For a question that does not name a number.
     """

@@ -65,15 +65,7 @@ class Channel:
         return self._connection.fileno()
 
     def send(self, content: bytes | memoryview, deadline: float | None = None) -> None:
-        """Send a message.
-
-        Raises
-        ------
-        EOFError
-            If the other end is closed.
-        TimeoutError
-            If the other end has not taken the message by the deadline.
-        """
+        """Send a message."""
         with self._until(deadline):
             self._connection.send_bytes(content)
 
@@ -84,13 +76,6 @@ class Channel:
         ----------
         deadline : float or None
             Until when to wait, by `time.monotonic`.
-
-        Raises
-        ------
-        EOFError
-            If the other end is closed.
-        TimeoutError
-            If the message is not there by the deadline; the channel is of no more use.
         """
         with self._until(deadline):
             return self._connection.recv_bytes()
@@ -179,15 +164,7 @@ class VersionsOf:
         self._last = last
 
     def named(self, wanted: VersionName) -> TableVersion:
-        """Return a version.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_VERSION, also if another commit than the one wanted has its number.
-        StorageError, CorruptTableError
-            If it cannot be read.
-        """
+        """Return a version."""
         if self._last is None or self._last.file.write_id != wanted.write_id:
             found = open_snapshot(self._storage, wanted.version)
             if found.file.write_id != wanted.write_id:
@@ -230,13 +207,7 @@ class TableQuestion(NamedTuple):
         return f"{self.method}({', '.join([repr(self.first), *others])})"
 
     def to_bytes(self) -> bytes:
-        """Return a pickle.
-
-        Raises
-        ------
-        ProjsegError
-            What `Table` raises for arguments that no pickle holds, or PROJSEG_BAD_QUERY.
-        """
+        """Return a pickle."""
         try:
             return _pickled(self)
         except Exception:  # noqa: BLE001 - whatever a caller's object raises
@@ -340,13 +311,7 @@ def receive_reply(channel: Channel, deadline: float | None) -> pa.Buffer:
 
 
 def rows_of(reply: pa.Buffer) -> pa.Table:
-    """Return the rows of a reply.
-
-    Raises
-    ------
-    Exception
-        The error, if the reply is one.
-    """
+    """Return the rows of a reply."""
     if reply.slice(0, 1).to_pybytes() == pickle.PROTO:  # which no Arrow stream begins with
         raise pickle.loads(reply)  # noqa: S301 - our own
     return pa.ipc.open_stream(reply).read_all()

@@ -44,15 +44,7 @@ class Slot:
         return self._channel is not None
 
     def fill(self) -> None:
-        """Start a worker if there is none.
-
-        Raises
-        ------
-        WorkerError
-            PROJSEG_WORKER_NOT_STARTED.
-        EOFError
-            If the pool is closed.
-        """
+        """Start a worker if there is none."""
         if self._channel is None:
             try:
                 self.pid, self._channel = self._server.start()
@@ -123,13 +115,7 @@ class RequestQueue:
         return self._is_closed
 
     def acquire(self, request: QueuedQuestion, deadline: float | None) -> Slot | None:
-        """Wait for a slot and return it; None once the queue is closed.
-
-        Raises
-        ------
-        TimeoutError
-            If there is none by the deadline.
-        """
+        """Wait for a slot and return it; None once the queue is closed."""
         with self._lock:
             if self._is_closed:
                 return None

@@ -58,23 +58,8 @@ def answer(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.
 
     Parameters
     ----------
-    storage : Storage
-        Where the table is.
-    plan : QueryPlan
-        What to read.
     threads : int or None
         How many may work; None leaves it to the query and the machine.
-
-    Raises
-    ------
-    EvaluationError
-        If an expression meets a value that Spark's ANSI mode refuses.
-    LimitExceededError
-        If the answer is too large.
-    QueryTimeoutError
-        PROJSEG_QUERY_TIMEOUT if the context's timeLimit passes.
-    StorageError, CorruptionError
-        If a file cannot be read, or is damaged.
     """
     query = plan.query
     with answered_within(query.context.time_limit), declared_columns_named(storage, query):
@@ -96,15 +81,8 @@ def answer_without_views(
 
     Parameters
     ----------
-    storage, plan, threads
-        As of `answer`.
     instead : callable
         Plans the segments for which parts of a view stand; None: the error is raised.
-
-    Raises
-    ------
-    ProjsegError
-        As of `answer`.
     """
     try:
         return answer(storage, plan, threads)
@@ -148,20 +126,7 @@ def _states(query: QuerySpec, groups: Partial) -> pa.Table:
 
 
 def answer_over(query: QuerySpec, rows: pa.Table) -> pa.Table:
-    """Return the answer of a query over rows in memory, with the query's `output_schema`.
-
-    Parameters
-    ----------
-    query : QuerySpec
-        Bound to the columns of `rows`.
-    rows : pa.Table
-        The rows, of projseg's types.
-
-    Raises
-    ------
-    EvaluationError
-        If an expression meets a value that Spark's ANSI mode refuses.
-    """
+    """Return the answer of a query over rows in memory, with the query's `output_schema`."""
     vectors = {name: grouping_vector(rows.column(name)) for name in _names(query)}
     source = MaskedRows(all_rows(MemorySource(len(rows), vectors)))
     selected = mask_by_all(source, (*query.bounds, *query.conditions))

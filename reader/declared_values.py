@@ -13,13 +13,7 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 @contextmanager
 def declared_columns_named(storage: Storage, query: QuerySpec) -> Iterator[None]:
-    """Name the column and the table in the error of a cast that a definition declares.
-
-    Raises
-    ------
-    EvaluationError
-        As within the block.
-    """
+    """Name the column and the table in the error of a cast that a definition declares."""
     try:
         yield
     except EvaluationError as error:

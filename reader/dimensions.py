@@ -77,13 +77,7 @@ class TableDimension:
         return f"{self.snapshot.storage.location} at version {self.snapshot.version}"
 
     def rows(self) -> DimensionRows:
-        """Return the rows, which are kept in the process's cache by their content.
-
-        Raises
-        ------
-        LimitExceededError
-            PROJSEG_JOIN_TOO_LARGE.
-        """
+        """Return the rows, which are kept in the process's cache by their content."""
         key = ("dimension", *self.identity)
         rows: DimensionRows | None = KEPT.get(key) or _held.get(key)
         if rows is None:
@@ -95,13 +89,7 @@ class TableDimension:
         return rows
 
     def checked_row_count(self) -> int:
-        """Return how many rows there are, which must not be too many.
-
-        Raises
-        ------
-        LimitExceededError
-            PROJSEG_JOIN_TOO_LARGE.
-        """
+        """Return how many rows there are, which must not be too many."""
         row_count = sum(segment.live_row_count for segment in self.snapshot.segments)
         most = _join_rows_max()
         if row_count > most:
@@ -144,22 +132,7 @@ class TableDimension:
 def joined_table(
     join: Join, zone: str, storage_options: StorageOptions = NO_OPTIONS
 ) -> JoinedTable:
-    """Return a join with its dimension at the version that the join names, or the newest.
-
-    Parameters
-    ----------
-    join : Join
-        The join.
-    zone : str
-        The session's time zone, for casts to declared types.
-    storage_options : StorageOptions
-        Of the object store that a join's location is in.
-
-    Raises
-    ------
-    InvalidInputError, StorageError, CorruptTableError
-        As of `open_as_of`.
-    """
+    """Return a join with its dimension at the version that the join names, or the newest."""
     snapshot = join._source
     if not isinstance(snapshot, Snapshot):
         snapshot = open_as_of(open_storage(join.table, storage_options), join.version)
@@ -190,19 +163,8 @@ def bound_star(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The fact at one version.
-    query : Query
-        The query.
     declared : DeclaredColumns or None
         The columns of the fact that its texts name; None: the table's.
-    storage_options : StorageOptions
-        As of `joined_table`.
-
-    Raises
-    ------
-    ProjsegError
-        As of `bind_star`.
     """
     query = with_named_parameters(query)
     zone = query.query_context.zone

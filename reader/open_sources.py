@@ -100,22 +100,9 @@ def open_segment(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
-    entry : SegmentEntry
-        The segment as listed.
-    schema : TableSchema
-        The snapshot's.
-    spec : ProjectionSpec or None
-        The projection that will be read, under the name it is stored by.
     holds_ending : bool
         Whether bytes at the end of the file that are read to open it are held, as parts will be
         read soon; of an object store they always are.
-
-    Raises
-    ------
-    CorruptTableError
-        If the file is missing, or is not what the entry, the schema and the definition say.
     """
     key = ("segment", storage.location, entry.file)
     opened: _Opened | None = KEPT.get(key)
@@ -205,8 +192,6 @@ def rows_at_a_time(
     ----------
     source : SegmentSource
         The base table or a projection of one segment.
-    names, states : iterable of str
-        The columns that are read, and the state columns.
 
     Returns
     -------
@@ -229,12 +214,6 @@ def cut(
 
     Parameters
     ----------
-    rows : RowRange
-        Of `source`.
-    rows_max : int
-        What `rows_at_a_time` returned.
-    source : SegmentSource
-        Where they are.
     names : iterable of str
         The columns that are read; pages of texts and of nested values differ much in size.
     """
@@ -263,17 +242,8 @@ def read_side_by_side(
 
     Parameters
     ----------
-    storage, schema
-        The table, and the snapshot's schema.
     sources : sequence of (SegmentEntry, SourcePlan)
         Not of metadata; all plans read the same columns.
-    columns : sequence of (str, bool)
-        What is wanted.
-
-    Raises
-    ------
-    CorruptTableError
-        If a file is missing, or is not the committed one.
     """
     spec = sources[0][1].source
     # Columns under other names, or in other types, are read one by one.

@@ -53,8 +53,6 @@ def sorted_positions(
     criteria : sequence of callable
         The most significant first. With a limit, later ones are asked only for rows that the
         earlier ones leave in question, and for the rows that are returned.
-    row_count : int
-        Number of rows to sort.
     limit : int or None
         How many positions to return at most.
     """
@@ -145,8 +143,6 @@ def number_ranks(
 
     Parameters
     ----------
-    values : int64[n], float32[n], float64[n], WIDE[n] or object[n]
-        The numbers.
     validity : bool[n] or None
         True where there is one; None means everywhere.
     term : OrderTerm
@@ -308,8 +304,6 @@ def best_of_segment(zone: ColumnZone | None, row_count: int, term: OrderTerm) ->
     ----------
     zone : ColumnZone or None
         What the manifest says of the column; None: the segment lacks it.
-    row_count : int
-        Of the segment.
     term : OrderTerm
         The order.
 

@@ -82,12 +82,6 @@ class OrderedRanges:
 
         Parameters
         ----------
-        rows : RowRange
-            Those to read.
-        names : set of str
-            The columns that are read.
-        limit : int
-            How many rows are wanted.
         last : callable
             Returns the bound, which is asked for before each range: the last of the rows that are
             known, once they are `limit`.

@@ -101,11 +101,6 @@ def scan(
     Threads work a few batches ahead of the caller. With a limit the rows come in the order asked
     for, and without ORDER BY in order of time; of a table without a time column such a limit ends
     the scan as soon as it is reached. The context's timeLimit begins with the call.
-
-    Raises
-    ------
-    QueryTimeoutError
-        PROJSEG_QUERY_TIMEOUT, by the iterator.
     """
     batches = _scanned(storage, plan, segments, threads)
     limit = plan.query.context.time_limit

@@ -243,15 +243,7 @@ def partial_of_rows(
     entry: SegmentEntry,
     row_ids: NDArray[np.uint32],
 ) -> Partial:
-    """Return the groups of some base rows of a segment, uint32[k], deleted or not.
-
-    Raises
-    ------
-    EvaluationError
-        If a row has a value that Spark's ANSI mode refuses.
-    CorruptionError, StorageError
-        If the file cannot be read.
-    """
+    """Return the groups of some base rows of a segment, uint32[k], deleted or not."""
     keys = tuple(named.expression for named in query.keys)
     feeds = tuple(AddRows(one.arguments, one.filter) for one in query.primitives)
     plan = SourcePlan(None, keys, feeds, filter=query.filter)

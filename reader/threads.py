@@ -122,10 +122,6 @@ class Workers:
 
         Parameters
         ----------
-        function : callable
-            Runs in a thread of the pool.
-        items : iterable
-            Asked for as they are needed.
         ahead : int
             Results under way or waiting beyond the one that is asked for, at most.
         """
@@ -178,17 +174,6 @@ def fetched_ahead(
 
     What was fetched is held until it is read, or until the context is left, or until far later
     items come.
-
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    plan : QueryPlan
-        What is asked.
-    items : iterable
-        Pieces of work.
-    sources_of : callable
-        Returns the segments and the sources that a piece of work reads.
     """
     if not storage.is_remote:
         yield items
@@ -231,13 +216,7 @@ def _fetched(
 def fetch_source(
     storage: Storage, plan: QueryPlan, entry: SegmentEntry, source_plan: SourcePlan
 ) -> FetchedRanges | None:
-    """Open a source and fetch the parts of its columns that are not in memory; None if it has none.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        As of `open_source`.
-    """
+    """Open a source and fetch the parts of its columns not in memory; None if it has none."""
     if source_plan.is_metadata:
         return None
     source = open_source(storage, entry, source_plan, plan.schema)

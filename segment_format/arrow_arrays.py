@@ -48,8 +48,6 @@ def text_array(
 
     Parameters
     ----------
-    offsets : int32[n + 1]
-        Where each value begins in `content`, and where the last one ends.
     content : bytes
         The values, one after the other.
     arrow_type : pa.DataType
@@ -117,13 +115,7 @@ def primitive_values(array: pa.Array) -> NDArray[Any]:
 
 
 def numpy_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
-    """Return the dtype of a boolean, integer or float type; pyarrow below 26 asks pandas for it.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL for any other type.
-    """
+    """Return the dtype of a boolean, integer or float type; pyarrow below 26 asks pandas for it."""
     if pa.types.is_boolean(arrow_type):
         return np.dtype(np.bool_)
     if pa.types.is_floating(arrow_type):

@@ -72,13 +72,7 @@ class ByteReader:
         self.require(not any(self.take(padding(byte_count))), "padding is not zero")
 
     def claim(self, value_count: int) -> None:
-        """Count values that are about to be decoded, which may take no bytes of the part.
-
-        Raises
-        ------
-        LimitExceededError
-            If they are more than a page may hold.
-        """
+        """Count values that are about to be decoded, which may take no bytes of the part."""
         self._values_left -= value_count
         claimed = NESTED_VALUES_MAX - self._values_left
         require_limit("number of values of a nested page", claimed, NESTED_VALUES_MAX)

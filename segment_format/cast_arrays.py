@@ -28,13 +28,6 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Return values in a stored type, of which fields of structs are matched by name.
 
     A field that the array lacks is null. What null rows hide is not looked at.
-
-    Raises
-    ------
-    pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowIndexError
-        If a value is none of the type without loss, or the array contradicts itself.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_TYPE.
     """
     types = pa.types
     array = plain_rows(array)

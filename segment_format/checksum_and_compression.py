@@ -44,8 +44,6 @@ def compress_page(raw: bytes, share_max: float) -> tuple[int, bytes]:
 
     Parameters
     ----------
-    raw : bytes
-        The page.
     share_max : float
         Of `raw`'s size, that the compressed page may take at most.
     """
@@ -69,11 +67,6 @@ def decompress_page(
 
     zstandard allocates what the frame itself declares, so the declaration is compared with the
     directory's (already checked against its limit) before anything is decompressed.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If the compression is unknown, or the sizes do not agree.
     """
     if compression == NONE:
         if len(stored) != raw_bytes:

@@ -102,25 +102,13 @@ class PartSink:
         self.recent: list[PartEntry] = []  # parts since somebody last cleared it
 
     def put(self, content: bytes) -> None:
-        """Write bytes that carry their own checksum, or none.
-
-        Raises
-        ------
-        LimitExceededError
-            If the file becomes larger than SEGMENT_BYTES_MAX.
-        """
+        """Write bytes that carry their own checksum, or none."""
         self.offset += len(content)
         require_limit("segment's size in bytes", self.offset, SEGMENT_BYTES_MAX)
         self._write(content)
 
     def part(self, content: bytes) -> PartEntry:
-        """Write a checksummed part and its padding; return where it lies.
-
-        Raises
-        ------
-        LimitExceededError
-            If the file has too many parts or bytes.
-        """
+        """Write a checksummed part and its padding; return where it lies."""
         self.part_count += 1
         require_limit("number of parts of a segment", self.part_count, PARTS_MAX)
         entry = PartEntry(
@@ -252,13 +240,7 @@ def _bounds(known: NDArray[Any], facts: PageStatistics | None) -> tuple[int, int
 
 
 def packed_pages(pages: Iterator[EncodedPage]) -> Iterator[PackedPage]:
-    """Yield pages compressed, where that pays.
-
-    Raises
-    ------
-    LimitExceededError
-        If a page is too large.
-    """
+    """Yield pages compressed, where that pays."""
     for page in pages:
         require_limit("size of a page in bytes", len(page.raw), PAGE_RAW_BYTES_MAX)
         is_text = page.encoding in _TEXT_ENCODINGS
@@ -268,13 +250,7 @@ def packed_pages(pages: Iterator[EncodedPage]) -> Iterator[PackedPage]:
 
 
 def write_pages(sink: PartSink, pages: Iterable[PackedPage]) -> WrittenPages:
-    """Write pages; return their directory.
-
-    Raises
-    ------
-    LimitExceededError
-        If a page, or the file, becomes too large.
-    """
+    """Write pages; return their directory."""
     records, stored_bytes = [], 0
     for page in pages:
         entry = sink.part(page.stored)

@@ -45,8 +45,6 @@ def records(
 
     Parameters
     ----------
-    data : bytes
-        The text.
     delimiter, quote : str
         Of CSV; no quote: none has a meaning.
     count : int or None

@@ -184,9 +184,6 @@ class Dictionary:
 
         Parameters
         ----------
-        key : tuple
-            Its first item says what is computed.
-        compute : callable
         byte_count_of : callable
             From the result to the bytes it takes.
         """

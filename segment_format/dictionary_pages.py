@@ -90,26 +90,7 @@ class HeldBytes:
 def read_values(
     run: PageRun, arrow_type: pa.DataType, held: HeldBytes, name: str
 ) -> pa.Array | _PagedValues:
-    """Return the values of the dictionary `name`: decoded, or a large one's as they were read.
-
-    Parameters
-    ----------
-    run : PageRun
-        All pages.
-    arrow_type : pa.DataType
-        The values' type.
-    held : HeldBytes
-        Counts what is held of them.
-    name : str
-        The dictionary's name there.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If a page is damaged, or the values are no dictionary.
-    LimitExceededError
-        If they take more memory than a file of this size should.
-    """
+    """Return the values of the dictionary `name`: decoded, or a large one's as they were read."""
     if is_text(arrow_type) and len(run.records) >= _PAGES_MIN:
         return _PagedValues(run, arrow_type, held, name)
     values = _decoded(run, arrow_type, held)
@@ -207,15 +188,7 @@ def _decoded(run: PageRun, arrow_type: pa.DataType, held: HeldBytes) -> pa.Array
 
 
 def dictionary_pages(dictionary: Dictionary) -> Iterator[EncodedPage]:
-    """Yield the pages of a dictionary's values.
-
-    Raises
-    ------
-    InvalidInputError
-        If the values are not strictly ascending, or of a type that has no order.
-    LimitExceededError
-        If there are too many.
-    """
+    """Yield the pages of a dictionary's values."""
     # Imported here, so that a process that only reads starts without it.
     with late_import:
         from projseg.segment_format.column_writer import vector_pages

@@ -94,13 +94,7 @@ class Tail(msgspec.Struct, frozen=True):
 def parse_tail(
     content: memoryview, file_bytes: int, path: str, magic: bytes = TAIL_MAGIC
 ) -> tuple[Tail, int]:
-    """Read the tail; return it with the checksum it states.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If these bytes are no tail, or the footer would not end where the tail starts.
-    """
+    """Read the tail; return it with the checksum it states."""
     reader = ByteReader(content, path=path, part_name="tail")
     *fields, checksum, found = reader.unpack(TAIL_LAYOUT)
     reader.require(found == magic, "no such file ends here: truncated, or of another kind")
@@ -117,13 +111,7 @@ def parse_tail(
 
 
 def check_features(tail: Tail, path: str) -> None:
-    """Refuse a file from the future.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        If the format version is not known, or a required feature is not.
-    """
+    """Refuse a file from the future."""
     if tail.format_version != FORMAT_VERSION:
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_VERSION",
@@ -255,13 +243,7 @@ def encode_footer(footer: Footer) -> bytes:
 
 
 def decode_footer(content: memoryview, path: str) -> Footer:
-    """Read a footer: types are proved here, meanings by `footer_checks.check_footer`.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If the bytes are not a footer of the types above.
-    """
+    """Read a footer: types are proved here, meanings by `footer_checks.check_footer`."""
     try:
         try:
             return _DECODER.decode(content)

@@ -231,13 +231,7 @@ ENDING_BYTES: Final = 64 * 1024  # one read fetches tail and footer of most file
 def read_footer(
     read_range: ReadRange, size: int, path: str, ending: bytes = b""
 ) -> tuple[Footer, Tail]:
-    """Read and prove the directory of a file.
-
-    Parameters
-    ----------
-    read_range, size, path, ending
-        As `SegmentFile.open` takes them.
-    """
+    """Read and prove the directory of a file."""
     require_limit(f"size in bytes of {path}", size, SEGMENT_BYTES_MAX)
     if size < HEAD_LAYOUT.size + TAIL_LAYOUT.size:
         raise corrupt(path, "file", f"{size} bytes are too few for a segment")
@@ -255,13 +249,7 @@ def read_footer(
 
 
 def prove_footer(content: memoryview, tail: Tail, path: str) -> Footer:
-    """Decode a footer whose checksum is right, and prove that its entries agree.
-
-    Raises
-    ------
-    CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-        As of `SegmentFile.open`.
-    """
+    """Decode a footer whose checksum is right, and prove that its entries agree."""
     check_features(tail, path)
     footer = decode_footer(content, path)
     _FooterChecker(footer, tail, path).check()

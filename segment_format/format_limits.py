@@ -42,13 +42,7 @@ def expanded_bytes_max(file_bytes: int) -> int:
 
 
 def require_limit(name: str, value: int, maximum: int) -> None:
-    """Refuse a size beyond its limit.
-
-    Raises
-    ------
-    LimitExceededError
-        If `value` is larger than `maximum`.
-    """
+    """Refuse a size beyond its limit."""
     if value > maximum:
         raise LimitExceededError(
             "PROJSEG_LIMIT_EXCEEDED", f"{name} is {value}; the limit is {maximum}"
@@ -56,13 +50,7 @@ def require_limit(name: str, value: int, maximum: int) -> None:
 
 
 def check_new_name(what: str, name: object) -> None:
-    """Refuse a name for a new projection, index or view; older ones keep theirs.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_NAME.
-    """
+    """Refuse a name for a new projection, index or view; older ones keep theirs."""
     problem = name_problem(name) if isinstance(name, str) else "is no text"
     if problem is None and isinstance(name, str):
         if name in (".", "..") or "/" in name or "\\" in name:

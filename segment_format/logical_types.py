@@ -56,13 +56,7 @@ _DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
 
 
 def type_name(arrow_type: pa.DataType) -> str:
-    """Return Spark's name of a type, such as `bigint` or `array<struct<a:int>>`.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        If no Spark type stands for it; see `normal_type` first for foreign Arrow types.
-    """
+    """Return Spark's name of a type, such as `bigint` or `array<struct<a:int>>`."""
     if (name := _NAME_BY_ARROW.get(arrow_type)) is not None:
         return name
     if pa.types.is_decimal128(arrow_type):
@@ -81,13 +75,7 @@ def type_name(arrow_type: pa.DataType) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_type_name(name: str) -> pa.DataType:
-    """Return the Arrow type of what `type_name` wrote.
-
-    Raises
-    ------
-    InvalidInputError
-        If the text is not such a name.
-    """
+    """Return the Arrow type of what `type_name` wrote."""
     parser = _TypeNameParser(name)
     parsed = parser.parse()
     parser.require(parser.position == len(name))
@@ -170,11 +158,6 @@ def normal_type(arrow_type: pa.DataType) -> pa.DataType:
     Foreign widths, units and encodings are mapped to the type that holds every value (uint8 to
     smallint, large_string to string, dictionary and runs to their value type); timestamps become
     microseconds, with a time zone UTC or without one.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        If no stored type can hold such values.
     """
     t = pa.types
     if t.is_dictionary(arrow_type) or t.is_run_end_encoded(arrow_type):
@@ -202,13 +185,7 @@ def normal_type(arrow_type: pa.DataType) -> pa.DataType:
 
 
 def normal_type_of(field: pa.Field) -> pa.DataType:
-    """Return the type that projseg uses for a column's values; an error names the column.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_TYPE.
-    """
+    """Return the type that projseg uses for a column's values; an error names the column."""
     try:
         return normal_type(field.type)
     except UnsupportedFeatureError as error:
@@ -336,8 +313,6 @@ def numbers_to_arrow(
     ----------
     values : integer[n], float[n], WIDE[n] or object[n]
         Any width; not changed, and shared with the result where they are as wide as the type.
-    arrow_type : pa.DataType
-        Of fixed width.
     validity : bool[n] or None
         True where there is a value; None means everywhere.
     base : int

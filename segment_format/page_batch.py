@@ -52,10 +52,6 @@ def require_sound(records: NDArray[Any], row_counts: Int64s, pages_end: Int64s) 
 
     Parameters
     ----------
-    records : PAGE_DTYPE[n]
-        Each of another file.
-    row_counts : int64[n]
-        Rows of each column.
     pages_end : int64[n]
         What no page of the file passes.
     """

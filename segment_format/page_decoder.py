@@ -82,13 +82,7 @@ class PageRun:
         return list(map(PageRecord._make, self.records.tolist()))
 
     def pages(self) -> Iterator[tuple[PageRecord, ByteReader, slice]]:
-        """Yield (record, reader over the verified raw bytes, rows within the run) by page.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If a page's bytes differ from its checksum, or do not decompress.
-        """
+        """Yield (record, reader over the verified raw bytes, rows within the run) by page."""
         start_row, start = 0, self.page_records[0].file_offset if self.page_records else 0
         for record in self.page_records:
             offset = record.file_offset
@@ -110,13 +104,7 @@ class PageRun:
 
 
 def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the ids of the run, dtype[n], each proved below `cardinality`.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If a page is damaged, or an id is out of range.
-    """
+    """Return the ids of the run, dtype[n], each proved below `cardinality`."""
     ids = empty_to_keep(run.row_count, dtype)
     for record, reader, rows in run.pages():
         reader.require(record.validity == 0, "ids carry no validity of their own")
@@ -197,15 +185,7 @@ def _narrowest(run: PageRun, *, is_narrow: bool) -> tuple[int, np.dtype[Any]]:
 def decode_opaque(
     run: PageRun, arrow_type: pa.DataType, bytes_max: int = _ARROW_OFFSET_MAX
 ) -> pa.Array:
-    """Return the run as one validated Arrow array.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If a page is damaged, or holds values its type forbids (such as bytes that are not UTF-8).
-    LimitExceededError
-        If the values pass what one Arrow array holds: decode fewer pages at a time.
-    """
+    """Return the run as one validated Arrow array."""
     raw_bytes = int(run.records["raw_bytes"].sum(dtype=np.int64))
     if is_text(arrow_type) and raw_bytes > _ARROW_OFFSET_MAX:
         raise LimitExceededError(

@@ -103,21 +103,12 @@ class PageDirectory(msgspec.Struct, frozen=True, eq=False):
 
         Parameters
         ----------
-        content : bytes
-            The records.
-        row_count : int
-            Rows all pages hold together.
         is_uniform : bool
             Whether every page but the last must hold PAGE_ROWS_MAX rows.
         pages_end : int
             The file offset that no page passes.
         where : str
             "path: name of the part", for the error.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If a record contradicts another, a limit, or the counts given.
         """
         path, part_name = where, "page directory"
         if len(content) % PAGE_DTYPE.itemsize:

@@ -91,13 +91,7 @@ class RowStream:
         return Position(snapshot.properties.table_id, snapshot.version, whole=True)
 
     def at_version(self, version: int) -> Position:
-        """Return the position before what a version added; it may be the one that comes next.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_VERSION if it is later than that, or no longer kept.
-        """
+        """Return the position before what a version added; it may be the one that comes next."""
         newest = self.newest()
         if version > newest.version:
             raise InvalidInputError(
@@ -116,11 +110,6 @@ class RowStream:
         ----------
         instant : int
             Microseconds UTC. If no version is as late, the position is behind all of them.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_VERSION if versions as late may be no longer kept.
         """
         newest, oldest = self.newest(), min(list_versions(self._storage))
         if oldest == 0 and self._version(0).timestamp_us >= instant:
@@ -143,11 +132,6 @@ class RowStream:
             How many segments may lie between the two; None: all that are there.
         end : Position or None
             Where to stop at the latest; None: behind all that is committed.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_ROWS_CHANGED, PROJSEG_UNKNOWN_VERSION or PROJSEG_BAD_OFFSET.
         """
         behind = self._behind(start)
         if end is not None:
@@ -273,13 +257,7 @@ NOTHING: Final = VersionEffect("none")
 
 
 def effect_of(snapshot: Snapshot) -> VersionEffect | None:
-    """Return what a version did, or None if the version before it is needed and no longer kept.
-
-    Raises
-    ------
-    CorruptTableError, UnsupportedFeatureError, StorageError
-        If metadata cannot be read.
-    """
+    """Return what a version did, or None if the version before it is needed and no longer kept."""
     file = snapshot.file
     if file.change == "set_properties" or (file.change == "replace" and file.operation in _KEEPING):
         return NOTHING

@@ -74,13 +74,7 @@ class NewColumns(msgspec.Struct, frozen=True):
 
 
 def find_column(properties: TableProperties, given: str) -> str:
-    """Return the name of a column, which may be given in another case, as in Spark.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN.
-    """
+    """Return the name of a column, which may be given in another case, as in Spark."""
     names = [column.name for column in properties.columns]
     for name in (given, *names):
         if name in names and name_key(name) == name_key(str(given)):
@@ -95,14 +89,7 @@ def find_column(properties: TableProperties, given: str) -> str:
 def with_changes(
     properties: TableProperties, changes: ColumnChanges | NewColumns
 ) -> TableProperties:
-    """Return what a table declares after its columns were changed.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN, PROJSEG_COLUMN_EXISTS, PROJSEG_COLUMN_IN_USE,
-        PROJSEG_CANNOT_WIDEN, or what is wrong with the columns as a table's.
-    """
+    """Return what a table declares after its columns were changed."""
     columns = _Columns(properties)
     if isinstance(changes, NewColumns):
         columns.replace(changes.columns)

@@ -136,12 +136,6 @@ def postings_lacking(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The version.
-    digests : collection of str
-        Hashes of declared definitions.
-    entries : iterable of SegmentEntry
-        Some of its segments.
     now_us : int
         The time that retentions are counted from.
     """

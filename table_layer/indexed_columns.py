@@ -101,14 +101,7 @@ def _indexed_expression(
 
 
 def index_expression(text: str, schema: pa.Schema) -> Expression:
-    """Return an expression that an index may have for a column.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION and what `bind` raises; PROJSEG_BAD_INDEX if it reads no column, or
-        several, or a timestamp, whose parts depend on the time zone of a session.
-    """
+    """Return an expression that an index may have for a column."""
     expression = canonical(bind(text, schema))
     if len(expression.columns) != 1 or any(node.type == TIMESTAMP for node in expression.walk()):
         raise InvalidInputError(

@@ -45,13 +45,7 @@ def stored_declaration(spec: ProjectionSpec, properties: TableProperties) -> Pro
 
 
 def declared_spec(declared: ProjectionDeclaration, properties: TableProperties) -> ProjectionSpec:
-    """Return a declared projection over the table's names.
-
-    Raises
-    ------
-    CorruptTableError
-        PROJSEG_CORRUPT_TABLE if it reads what is no column of the table, PROJSEG_BAD_DEFINITION.
-    """
+    """Return a declared projection over the table's names."""
     spec = named_spec(declared.name, declared.definition, properties)
     if isinstance(spec, str):
         raise CorruptTableError(
@@ -63,13 +57,7 @@ def declared_spec(declared: ProjectionDeclaration, properties: TableProperties) 
 
 
 def stored_spec(name: str, definition: str, properties: TableProperties) -> ProjectionSpec:
-    """Return a projection over stored names, as any segment of the table may state it.
-
-    Raises
-    ------
-    CorruptTableError
-        PROJSEG_BAD_DEFINITION.
-    """
+    """Return a projection over stored names, as any segment of the table may state it."""
     stored = properties.stored_columns
     columns = properties.columns if stored is UNSET else stored.every
     return _plain_spec(name, definition, schema_of_columns(columns))
@@ -84,15 +72,6 @@ def named_spec(name: str, definition: str, properties: TableProperties) -> Proje
     ----------
     name : str
         The name that it is stored by, which may not be the definition's own.
-    definition : str
-        As segments state it.
-    properties : TableProperties
-        The table's.
-
-    Raises
-    ------
-    CorruptTableError
-        PROJSEG_BAD_DEFINITION.
     """
     if properties.stored_columns is UNSET:
         return _plain_spec(name, definition, properties.schema)

@@ -189,8 +189,6 @@ def in_earlier_versions(snapshot: Snapshot, kept_from: int, why: str) -> list[St
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The version.
     kept_from : int
         The first earlier version to look at; tagged ones are looked at in any case.
     why : str

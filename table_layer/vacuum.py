@@ -113,21 +113,10 @@ def vacuum(
         The newest version.
     retention_hours : float
         A version that was current since then is kept, and so is a younger file, listed or not.
-    note : CommitNote
-        For the history.
     dry_run : bool
         Only say what would be removed.
     force : bool
         Whether less than `SAFE_RETENTION_HOURS` is meant.
-    is_alone : bool
-        As of `cutoff_us`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT, PROJSEG_RETENTION_TOO_SHORT.
-    CommitError, StorageError
-        As of `commit`; what was not removed, the next vacuum finds.
     """
     retention = retention_us(retention_hours, force=force)
     cutoff = now_us() - retention if dry_run else cutoff_us(current.storage, retention, is_alone)
@@ -206,8 +195,6 @@ def cutoff_us(storage: Storage, retention: int, is_alone: bool) -> int:
 
     Parameters
     ----------
-    storage : Storage
-        Where the files are.
     retention : int
         For how long what was replaced is kept, microseconds.
     is_alone : bool
@@ -218,13 +205,7 @@ def cutoff_us(storage: Storage, retention: int, is_alone: bool) -> int:
 
 
 def retention_us(hours: float, *, force: bool) -> int:
-    """Return how long what was replaced is kept, in microseconds.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT, PROJSEG_RETENTION_TOO_SHORT.
-    """
+    """Return how long what was replaced is kept, in microseconds."""
     if not (type(hours) in (int, float) and hours >= 0 and math.isfinite(hours)):
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", f"retention_hours is {hours!r}; give hours, 0 or more"
@@ -253,14 +234,10 @@ def expired_before(
 
     Parameters
     ----------
-    storage : Storage
-        Where the log is.
     newest : int
         Its newest version.
     cutoff : int
         Microseconds UTC.
-    committed_us : callable
-        Returns when a version was committed, by its writer's clock.
     """
     listed = {file.name: file.modified_us for file in storage.list_names(SNAPSHOT_PREFIX)}
     for version in list_versions(storage):

@@ -72,15 +72,7 @@ class ViewSources(msgspec.Struct, frozen=True):
         return (*self.store.identity, self.for_tasks)
 
     def plan(self, snapshot: Snapshot, query: QuerySpec) -> QueryPlan | tuple[WiderVerdict, ...]:
-        """Return a plan that reads a view, or why none is read.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_VIEW if the context names a view that is not there.
-        ProjectionNotUsableError
-            PROJSEG_VIEW_NOT_USABLE if useView or forceViews cannot be met.
-        """
+        """Return a plan that reads a view, or why none is read."""
         context = query.context
         if not context.allows_views:
             return ()
@@ -119,13 +111,6 @@ def readable_sources(opened: Callable[[], StoreVersion | None]) -> ViewSources |
 
 def reasons_of_views(tables: Iterable[Snapshot], error: ProjsegError) -> dict[str, Reason]:
     """Return why views do not answer a statement over several tables that was refused.
-
-    Parameters
-    ----------
-    tables : iterable of Snapshot
-        The tables of the statement, at the versions that it reads.
-    error : ProjsegError
-        Why it was refused.
 
     Returns
     -------

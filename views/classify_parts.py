@@ -105,21 +105,7 @@ def fates_of_parts(
     folder: Folder,
     dimensions: Mapping[str, TableDimension],
 ) -> PartFates:
-    """Sort the parts of a view.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The fact at the version that the view is brought up to.
-    store : StoreVersion
-        The store.
-    view : ViewEntry
-        The view.
-    folder : Folder
-        Of the view, with its dimensions at their new versions.
-    dimensions : mapping of str to TableDimension
-        These, by table id.
-    """
+    """Sort the parts of a view."""
     found = coverage(snapshot, store, view)
     fates = PartFates(uncovered=found.uncovered)
     followed = followed_parts(snapshot, store, view, found.stale)

@@ -43,13 +43,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
 
 def coverage(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> Coverage:
-    """Return which parts are valid at a version, and the segments that they do not stand for.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If a list of parts, a cover or a manifest cannot be read.
-    """
+    """Return which parts are valid at a version, and the segments that they do not stand for."""
     table = (snapshot.storage.location, snapshot.version, snapshot.file.write_id)
     key = ("view coverage", table, store.identity, view.view_id)
     found: Coverage = KEPT.get_or_load(

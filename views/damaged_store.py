@@ -26,22 +26,10 @@ LOGGER: Final = logging.getLogger("projseg.views")
 def mended_store(snapshot: Snapshot, note: CommitNote) -> StoreVersion | None:
     """Return the newest version of a table's store without what cannot be read of it.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The table.
-    note : CommitNote
-        For the store's history.
-
     Returns
     -------
     StoreVersion or None
         The store; None if there is none, or was none that can be read.
-
-    Raises
-    ------
-    CommitError, StorageError, UnsupportedFeatureError
-        If it cannot be read or written for another reason.
     """
     if not has_views(snapshot):
         return None

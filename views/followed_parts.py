@@ -87,12 +87,6 @@ def followed_parts(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The fact at the version.
-    store : StoreVersion
-        The store.
-    view : ViewEntry
-        The view, whose `refreshed` is an earlier version.
     parts : sequence of ViewPart
         Parts of which not all segments are listed any more.
     """
@@ -254,24 +248,7 @@ def may_subtract(primitives: Sequence[Primitive]) -> bool:
 def rewritten_part(
     folder: Folder, followed: FollowedParts, entries: Sequence[SegmentEntry]
 ) -> NewPart:
-    """Return the groups of several parts, without those of their rows that were deleted.
-
-    Parameters
-    ----------
-    folder : Folder
-        Of the view, at the present version of the fact.
-    followed : FollowedParts
-        The parts, and their deleted rows.
-    entries : sequence of SegmentEntry
-        The segments that hold the rows which are left.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If a part, or a segment that is not listed any more, cannot be read.
-    EvaluationError
-        If a deleted row has a value that Spark's ANSI mode refuses.
-    """
+    """Return the groups of several parts, without those of their rows that were deleted."""
     primitives = folder.query.primitives
     pieces = [NewPart((), (part,), None) for part in followed.parts]
     groups = merge_partials([folder.groups_of(piece) for piece in pieces], primitives)

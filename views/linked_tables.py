@@ -51,23 +51,7 @@ def name_linked(table: Storage, location: str) -> None:
 
 
 def linked_storage(table: Storage, location: str, who: str) -> Storage:
-    """Return the storage of a location that a table's metadata names.
-
-    Parameters
-    ----------
-    table : Storage
-        Where the table is.
-    location : str
-        As `location_from` returns it.
-    who : str
-        What names it, for the error.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_OUTSIDE_ROOTS unless it is beside the table, below a root of the environment, or
-        named by this process for the table.
-    """
+    """Return the storage of a location that a table's metadata names."""
     if (table.location, location) in _NAMED or _is_followed(table.location, location):
         return storage_beside(table, location)
     raise InvalidInputError(

@@ -146,13 +146,7 @@ class Nominated(msgspec.Struct, frozen=True):
 
 
 def nominated_views(store: StoreVersion, snapshot: Snapshot, query: QuerySpec) -> Nominated:
-    """Return the views that are to be matched; kept for queries that mention the same columns.
-
-    Raises
-    ------
-    CorruptTableError
-        If a list is missing or damaged.
-    """
+    """Return the views that are to be matched; kept for queries that mention the same columns."""
     listed = listed_views(store)
     if query.joins:
         return _nominated(listed, snapshot, query)
@@ -182,13 +176,7 @@ def _nominated(listed: ListedViews, snapshot: Snapshot, query: QuerySpec) -> Nom
 
 
 def listed_views(store: StoreVersion) -> ListedViews:
-    """Return the views of a version of a store, made ready once while they are kept.
-
-    Raises
-    ------
-    CorruptTableError
-        If a list is missing or damaged.
-    """
+    """Return the views of a version of a store, made ready once while they are kept."""
     found: ListedViews = KEPT.get_or_load(
         ("listed views", *store.identity),
         lambda: _made_ready(store),
@@ -310,12 +298,6 @@ def earlier_states(
 
     Parameters
     ----------
-    store : StoreVersion
-        The store of the fact's views.
-    fact : Snapshot
-        The fact as it is.
-    tables : mapping of str to Snapshot
-        All tables that a statement reads, the fact among them, by table id.
     seconds : float
         How long ago the last instant of the state may be.
 

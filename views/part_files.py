@@ -135,17 +135,7 @@ class Folder:
         return QueryPlan(self.query, self.schema, to_read)
 
     def fold(self, entries: Sequence[SegmentEntry]) -> Iterator[NewPart]:
-        """Yield pieces that stand for segments, several where one would be too large.
-
-        Raises
-        ------
-        EvaluationError
-            If a row has a value that Spark's ANSI mode refuses.
-        LimitExceededError
-            If one segment's groups are too many.
-        CorruptionError, StorageError
-            If a file cannot be read.
-        """
+        """Yield pieces that stand for segments, several where one would be too large."""
         rows = sum(entry.row_count for entry in entries)
         try:
             if rows > SEGMENT_ROWS_MAX and len(entries) > 1:
@@ -192,19 +182,7 @@ class Folder:
         chunk: int | None,
         names: Sequence[str],
     ) -> ViewPart:
-        """Write a piece as a part, durably, and return how it is listed.
-
-        Parameters
-        ----------
-        write : StoreWrite
-            The commit that will list it.
-        piece : NewPart
-            What it is to hold.
-        chunk : int or None
-            Start of its chunk of time.
-        names : sequence of str
-            The segments that it stands for, as they are listed.
-        """
+        """Write a piece as a part, durably, and return how it is listed."""
         groups = self.groups_of(piece)
         if not piece.is_in_order:
             groups = in_key_order(groups, self.query.primitives)
@@ -301,13 +279,7 @@ def standing_for(part: ViewPart, entries: Sequence[SegmentEntry]) -> ViewPart:
 def stored_groups_of(
     snapshot: Snapshot, schema: TableSchema, spec: ProjectionSpec, part: ViewPart
 ) -> Partial:
-    """Return the groups that a part stores.
-
-    Raises
-    ------
-    CorruptionError
-        If its file is missing, damaged or another one.
-    """
+    """Return the groups that a part stores."""
     entry = readable(part)
     segment = open_segment(snapshot.storage, entry, schema, spec)
     source = SegmentSource(segment, GROUPS, part.group_count, schema)

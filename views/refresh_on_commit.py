@@ -44,15 +44,6 @@ def refresh_after_commit(
 
     So are views of other tables that read it as a dimension. Each view is tried once: another
     writer's refresh that came first has done the work, or will.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version that was committed.
-    note : CommitNote
-        For the store's history.
-    written : WrittenRows or None
-        Rows of the commit that are still in memory.
     """
     store = None
     with _only_logged(snapshot, "views"):
@@ -225,13 +216,7 @@ def _unread(location: str) -> str:
 
 
 def check_unused(snapshot: Snapshot, names: tuple[str, ...]) -> None:
-    """Refuse to drop columns that views read.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_COLUMN_IN_USE, with the views' names.
-    """
+    """Refuse to drop columns that views read."""
     properties = snapshot.properties
     stored = properties.stored_columns
     several = [(c,) for c in properties.columns] if stored is UNSET else stored.columns

@@ -57,17 +57,7 @@ REASON_CHARACTERS_MAX: Final = 1_000
 def refresh_view(
     snapshot: Snapshot, view_id: str, work: Work, note: CommitNote, *, dry_run: bool = False
 ) -> tuple[StoreVersion, Refresh]:
-    """Bring a view up to the newest version of its table; return the store, and what was done.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_VIEW, PROJSEG_BAD_VIEW, PROJSEG_VIEW_BROKEN, PROJSEG_VIEW_NOT_INCREMENTAL.
-    CommitConflictError
-        If others refreshed the same view 20 times in a row.
-    CommitError, CorruptionError, StorageError
-        If a file cannot be read or written; the view stays as it was.
-    """
+    """Bring a view up to the newest version of its table; return the store, and what was done."""
     for _ in range(_TRIES_MAX):
         store = newest_store(ViewsFolder(snapshot.storage))
         views = {} if store is None else store.views
@@ -243,13 +233,7 @@ class Refresher:
         return commit_refresh(self._store, self._view.view_id, self.build, note)
 
     def build(self, write: StoreWrite) -> tuple[ViewEntry | None, Refresh]:
-        """Write the parts, and return the view as it is to be listed; None: nothing changed.
-
-        Raises
-        ------
-        ProjsegError
-            If the view is new and no chunk of it can be built: the first reason.
-        """
+        """Write the parts, and return the view as it is to be listed; None: nothing changed."""
         chunks, expired = self._chunks(), self._expired()
         relabelled = self._fates.relabelled
         kept = {p.segment.file: p for p in self._fates.kept if p.segment.file not in expired}

@@ -171,19 +171,8 @@ def commit_refresh(
 
     Parameters
     ----------
-    store : StoreVersion
-        The store that has the view.
-    view_id : str
-        The view.
     build : callable
         Returns the view as it is to be listed, or None if nothing changed, and what was done.
-    note : CommitNote
-        For the history.
-
-    Raises
-    ------
-    CommitConflictError
-        If the view is gone, or was refreshed by another commit.
     """
     with store_write(store) as write:
         view, done = build(write)
@@ -204,17 +193,7 @@ def commit_refresh(
 def costs_of_changes(
     primitives: Sequence[Primitive], joins: Iterable[Call], names: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what a refresh of a view will have to do after each kind of change.
-
-    Parameters
-    ----------
-    primitives : sequence of Primitive
-        The states that the view stores.
-    joins : iterable of Call
-        What it joins, by keys that were proved.
-    names : mapping of str to str
-        Names of dimensions by their `table_id`.
-    """
+    """Return what a refresh of a view will have to do after each kind of change."""
     deleted = "reads the rows that are gone alone"
     if not may_subtract(primitives):
         why = ", ".join(one.text for one in primitives if not is_reversible(one))

@@ -44,26 +44,13 @@ def vacuum_views(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The table.
-    retention_hours : float
-        As of the table's vacuum, which was allowed.
-    note : CommitNote
-        For the history.
     dry_run : bool
         Only say what would be removed.
-    is_alone : bool
-        As of the table's vacuum.
 
     Returns
     -------
     tuple
         The store, and the files by their names in the table's folder; of a damaged store none.
-
-    Raises
-    ------
-    CommitError, StorageError
-        What was not removed, the next vacuum finds.
     """
     try:
         store = open_store(snapshot)

@@ -80,13 +80,7 @@ class ResultRefresher:
         return commit_refresh(self._store, self._view.view_id, self.build, note)
 
     def build(self, write: StoreWrite) -> tuple[ViewEntry | None, Refresh]:
-        """Have Spark write the rows, and return the view as it is to be listed.
-
-        Raises
-        ------
-        ProjsegError
-            As of `SelectJob.run`.
-        """
+        """Have Spark write the rows, and return the view as it is to be listed."""
         if not self._is_needed:
             return None, self._done()
         view, storage = self._view, write.store.storage
@@ -157,13 +151,7 @@ def holds_rows(view: ViewEntry, tables: Mapping[str, Snapshot]) -> bool:
 
 
 def table_of_result(store: Storage, result: StoredResult) -> Snapshot:
-    """Return the table that holds the rows of a result.
-
-    Raises
-    ------
-    InvalidInputError, CorruptTableError, StorageError
-        If it cannot be read.
-    """
+    """Return the table that holds the rows of a result."""
     return open_snapshot(storage_beside(store, f"{store.location}/{result_folder(result.cover)}"))
 
 
@@ -251,22 +239,7 @@ class Answering(NamedTuple):
 def answering_results(
     store: StoreVersion, fact: Snapshot, asked: AskedSelect
 ) -> tuple[list[Answering], dict[str, Reason]]:
-    """Return the results that may answer a SELECT, and why others may not.
-
-    Parameters
-    ----------
-    store : StoreVersion
-        The store.
-    fact : Snapshot
-        The table in whose folder the store is.
-    asked : AskedSelect
-        The SELECT.
-
-    Raises
-    ------
-    CorruptTableError
-        If a list is missing or damaged.
-    """
+    """Return the results that may answer a SELECT, and why others may not."""
     found: list[Answering] = []
     refused: dict[str, Reason] = {}
     named = {

@@ -37,19 +37,8 @@ def verify_views(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The table.
-    store : StoreVersion
-        The store.
     view : ViewEntry or None
         The only view that is looked at; None: all.
-    deep : bool
-        Also fold the segments of each valid part again, and compare.
-
-    Returns
-    -------
-    list of Finding
-        One for each fault.
     """
     views = [view] if view is not None else list(store.views.values())
     return [found for one in views for found in _of_view(snapshot, store, one, deep=deep)]

@@ -77,10 +77,6 @@ class StoreWrite:
         ----------
         edit : callable
             Returns the views after the commit, given those of the newest version, or refuses.
-        operation : str
-            For the history.
-        note : CommitNote
-            For the history.
         kept_from : int or None
             The oldest version that stays; None: as it is.
 
@@ -266,13 +262,7 @@ def conflict(what: str) -> NoReturn:
 
 
 def with_store(snapshot: Snapshot, note: CommitNote) -> tuple[Snapshot, StoreVersion]:
-    """Return a table that queries look for views of, and its store, which may not exist yet.
-
-    Raises
-    ------
-    CommitError, StorageError
-        If the table cannot be written to.
-    """
+    """Return a table that queries look for views of, and its store, which may not exist yet."""
     if not has_views(snapshot):
         try:
             snapshot = commit(

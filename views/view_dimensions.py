@@ -56,12 +56,8 @@ def dimensions_used(
 
     Parameters
     ----------
-    joins : iterable of Call
-        `QuerySpec.joins`.
     tables : mapping of str to TableDimension
         By their names in FROM.
-    fact : Snapshot
-        The fact.
     """
     columns: dict[str, set[str]] = {}
     for node in joins:
@@ -99,28 +95,13 @@ def stored_type_of(name: str, properties: TableProperties) -> tuple[str, str]:
 
 
 def newest_dimensions(fact: Snapshot, view: ViewEntry) -> dict[str, TableDimension]:
-    """Return the dimensions of a view at their newest versions, by the ids that it knows.
-
-    Raises
-    ------
-    InvalidInputError, StorageError, CorruptTableError
-        As of `newest_dimension`, of any of them.
-    """
+    """Return the dimensions of a view at their newest versions, by the ids that it knows."""
     by_id = {one.table_id: one for one in reversed(view.dimensions)}
     return {table_id: newest_dimension(fact, view.name, one) for table_id, one in by_id.items()}
 
 
 def newest_dimension(fact: Snapshot, view_name: str, one: ViewDimension) -> TableDimension:
-    """Return a dimension of a view at its newest version.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_NOT_A_TABLE if it is gone, PROJSEG_VIEW_BROKEN if another table is in its place,
-        PROJSEG_OUTSIDE_ROOTS if its location is not followed; each with its name.
-    StorageError, CorruptTableError
-        If it cannot be read.
-    """
+    """Return a dimension of a view at its newest version."""
     who = f"dimension '{one.alias}' of view '{view_name}'"
     found = fact
     if one.location != FACT:
@@ -140,13 +121,7 @@ def newest_dimension(fact: Snapshot, view_name: str, one: ViewDimension) -> Tabl
 
 
 def check_keys(view_name: str, spec: ProjectionSpec, dimensions: Iterable[ViewDimension]) -> None:
-    """Refuse a dimension of which several rows may match, where its values are read.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_JOIN_KEY_NOT_UNIQUE.
-    """
+    """Refuse a dimension of which several rows may match, where its values are read."""
     names = {one.table_id: one.alias for one in dimensions}
     trees = [named.expression for named in spec.grouping]
     trees += [tree for call in spec.aggregators for tree in (*call.arguments, call.filter) if tree]

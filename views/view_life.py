@@ -61,13 +61,7 @@ class NewView:
     replaces: bool = False
 
     def entry(self, snapshot: Snapshot) -> ViewEntry:
-        """Return the view without parts.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_NAME, PROJSEG_BAD_VIEW, or what is wrong with an option.
-        """
+        """Return the view without parts."""
         check_new_name("view", self.name)
         options = read_options(self.options)
         definition = self.definition
@@ -133,29 +127,14 @@ def create_view(
     ----------
     snapshot : Snapshot
         The newest version of the table.
-    new : NewView
-        The view.
-    note : CommitNote
-        For the histories.
     dry_run : bool
         Only say what would be built.
-    work : Work or None
-        Whom to tell, and who runs the SELECT of a stored result.
 
     Returns
     -------
     tuple
         The table, whose property may have been set; the store; the view, None after a dry run; and
         what was built.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_VIEW_EXISTS, and as of `NewView.entry`.
-    ProjsegError
-        If no chunk can be built, the first reason; nothing is published.
-    CommitError, CorruptionError, StorageError
-        If files cannot be read or written.
     """
     view = new.entry(snapshot)
     _name_tables(snapshot, view)
@@ -221,15 +200,7 @@ def _check_free(store: StoreVersion, view: ViewEntry, new: NewView) -> None:
 def drop_view(
     snapshot: Snapshot, store: StoreVersion, view_id: str, note: CommitNote
 ) -> StoreVersion:
-    """Drop a view; its files stay until a vacuum.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_VIEW if it is gone.
-    CommitError
-        As of a table's commits.
-    """
+    """Drop a view; its files stay until a vacuum."""
 
     def edit(views: Views) -> Views:
         if view_id not in views:
@@ -252,15 +223,7 @@ def alter_view(
     is_enabled: bool | None = None,
     name: str | None = None,
 ) -> StoreVersion:
-    """Enable, disable or rename a view; its parts stay.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_NAME, PROJSEG_VIEW_EXISTS.
-    CommitError
-        As of a table's commits.
-    """
+    """Enable, disable or rename a view; its parts stay."""
     if name is not None:
         check_new_name("view", name)
 

@@ -77,13 +77,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
 
     @property
     def views(self) -> dict[str, ViewEntry]:
-        """The views by id, in the order in which they were made.
-
-        Raises
-        ------
-        CorruptTableError
-            If a list is missing or damaged.
-        """
+        """The views by id, in the order in which they were made."""
         found: dict[str, ViewEntry] = KEPT.get_or_load(
             ("views", *self.identity),
             lambda: {view.view_id: view for views in self.lists() for view in views},
@@ -96,13 +90,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
         return load_lists(self.storage, self.file.lists)
 
     def view(self, name: str) -> ViewEntry:
-        """Return a view by its name, in any case.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_VIEW.
-        """
+        """Return a view by its name, in any case."""
         views = self.views.values()
         for view in views:
             if view.name.casefold() == str(name).casefold():
@@ -110,13 +98,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
         raise unknown_view(name, views, self.storage.location)
 
     def parts(self, view: ViewEntry) -> tuple[ViewPart, ...]:
-        """Return the parts of a view.
-
-        Raises
-        ------
-        CorruptTableError
-            If a list of parts is missing or damaged.
-        """
+        """Return the parts of a view."""
         listed = tuple((reference.name, reference.checksum) for reference in view.manifests)
         found: tuple[ViewPart, ...] = KEPT.get_or_load(
             ("parts of a view", self.storage.location, view.view_id, view.definition_hash, listed),
@@ -139,13 +121,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def cover(self, part: ViewPart) -> tuple[str, ...]:
-        """Return the segments that a part stands for, as they are listed.
-
-        Raises
-        ------
-        CorruptTableError
-            If the file is missing, damaged or another one.
-        """
+        """Return the segments that a part stands for, as they are listed."""
         key = ("view cover", self.storage.location, part.cover.file)
         found: tuple[str, ...] = KEPT.get_or_load(
             key, lambda: self._read_cover(part), lambda names: sum(map(len, names)) + 64
@@ -176,13 +152,7 @@ def unknown_view(name: str, views: Iterable[ViewEntry], location: str) -> Invali
 
 
 def check_names(query: QuerySpec, views: Iterable[ViewEntry], store: StoreVersion) -> None:
-    """Refuse names of views that are not there.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_VIEW.
-    """
+    """Refuse names of views that are not there."""
     if query.context.use_view is None and not query.context.exclude_views:
         return
     listed = list(views)
@@ -214,13 +184,7 @@ def has_views(snapshot: Snapshot) -> bool:
 
 
 def open_store(snapshot: Snapshot) -> StoreVersion | None:
-    """Return the newest version of a table's store; None if the table has none.
-
-    Raises
-    ------
-    CorruptTableError, UnsupportedFeatureError, StorageError
-        If the store is there and cannot be read.
-    """
+    """Return the newest version of a table's store; None if the table has none."""
     if not has_views(snapshot):
         return None
     return newest_store(ViewsFolder(snapshot.storage))

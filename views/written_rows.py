@@ -64,17 +64,7 @@ class WrittenRows:
 
 
 def folded_groups(storage: Storage, plan: QueryPlan, written: WrittenRows | None) -> Partial:
-    """Return the groups of a plan's segments; of those whose rows are held no file is read.
-
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    plan : QueryPlan
-        How they are folded.
-    written : WrittenRows or None
-        The rows that are held.
-    """
+    """Return the groups of a plan's segments; of those whose rows are held no file is read."""
     if written is None:
         return run_partial(storage, plan, plan.segments)
     partials: list[Partial] = []
@@ -101,19 +91,7 @@ class _HeldGroups(msgspec.Struct, frozen=True):
 
 
 def hold_groups(location: str, part: ViewPart, schema: TableSchema, groups: Partial) -> None:
-    """Keep the groups of a small part that was written: the next refresh may merge it.
-
-    Parameters
-    ----------
-    location : str
-        The store.
-    part : ViewPart
-        The part.
-    schema : TableSchema
-        Of the fact, by which the groups were made.
-    groups : Partial
-        What its file stores.
-    """
+    """Keep the groups of a small part that was written: the next refresh may merge it."""
     if groups.group_count <= _HELD_GROUPS_MAX:
         size = array_bytes((groups.keys, getattr(groups, "states", ())))
         KEPT.put(_key(location, part), _HeldGroups(schema, groups), size)

@@ -41,11 +41,6 @@ def normalise_batches(
     Columns and fields of structs are matched by name, as Spark does regardless of case; one of the
     table's that a batch lacks is null; a value that its type cannot hold without loss is an error.
     Columns of large batches are converted side by side if there is a pool.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_SCHEMA_MISMATCH, PROJSEG_NULL_TIME or PROJSEG_TIME_RANGE.
     """
     for batch in batches:
         if batch.num_rows:
@@ -189,13 +184,7 @@ def _check_fields(found: pa.DataType, target: pa.DataType, column: str) -> None:
 
 
 def convert_column(array: pa.Array, field: pa.Field) -> pa.Array:
-    """Return values in a column's type.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_SCHEMA_MISMATCH.
-    """
+    """Return values in a column's type."""
     try:
         return cast_array(array, field.type)
     except (pa.ArrowException, IndexError) as error:

@@ -51,8 +51,6 @@ def column_vector(column: pa.ChunkedArray, *, wants_dictionary: bool) -> Vector:
 
     Parameters
     ----------
-    column : pa.ChunkedArray
-        All rows of the segment.
     wants_dictionary : bool
         Whether projections group by it or rows are sorted by it: such a column gets a dictionary
         even where the base table alone would not want one, so that both share it.
@@ -226,8 +224,6 @@ def merged_column(vectors: Sequence[Vector], *, wants_dictionary: bool) -> Vecto
     ----------
     vectors : sequence of Vector
         At least one, all of one type. A dictionary holds only values that occur in its vector.
-    wants_dictionary : bool
-        As of `column_vector`.
     """
     arrow_type = vectors[0].type
     if is_text(arrow_type):

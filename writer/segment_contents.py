@@ -93,15 +93,8 @@ def projection_of(
 
     Parameters
     ----------
-    spec : ProjectionSpec
-        The projection.
     fold : callable
         Returns groups in the order of their keys, and how many of them, from the first, exist.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If the rows cannot be read.
     """
     return _or_reason(spec, lambda: _built(spec, *fold()))
 
@@ -170,11 +163,6 @@ def sorted_rows(
     -------
     int, dict, dict
         Number of rows, their columns by stored name, and the column of row numbers by its name.
-
-    Raises
-    ------
-    EvaluationError
-        Where a column meets a value that Spark's ANSI mode refuses.
     """
     rows = filter_rows(all_rows(source), spec.filter)
     columns = {
@@ -208,10 +196,6 @@ def guarded(
 
     Parameters
     ----------
-    result : BuiltProjection or NotBuilt
-        What was built.
-    scope : ProjectionScope
-        What is declared of its size.
     base_rows, base_bytes : int
         Rows of the base table, and stored bytes of its columns.
     """

@@ -63,13 +63,7 @@ class SegmentKeys(NamedTuple):
 
 
 def segment_keys(wanted: WantedFilter, vector: Vector) -> SegmentKeys:
-    """Return the keys of a base column.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If its values cannot be read.
-    """
+    """Return the keys of a base column."""
     definition = wanted.definition
     try:
         vector = wanted.values(vector)
@@ -147,15 +141,7 @@ class FilterWriter:
     def keys_of(
         self, vectors: Mapping[str, Vector], first_us: int | None, last_us: int | None
     ) -> list[SegmentKeys]:
-        """Return what each index makes of a segment.
-
-        Parameters
-        ----------
-        vectors : mapping of str to Vector
-            Its base columns by stored name.
-        first_us, last_us : int or None
-            The smallest and the largest of its times.
-        """
+        """Return what each index makes of a segment."""
         now = now_us()
         found = []
         for wanted in self.wanted:
@@ -191,13 +177,7 @@ class FilterWriter:
                 self._write(definition)
 
     def finish(self) -> tuple[BloomReference, ...]:
-        """Write what is left; return how the commit is to list all files.
-
-        Raises
-        ------
-        StorageError
-            If a file cannot be written.
-        """
+        """Write what is left; return how the commit is to list all files."""
         with self._lock:
             for definition in [one for one, held in self._held.items() if held]:
                 self._write(definition)
@@ -230,23 +210,10 @@ def write_bloom_file(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
     name : str
         The file's; it must not exist.
-    definition : IndexDefinition
-        What its filters are of.
     ranges : iterable of (int, int)
         The smallest and largest time of each segment; the empty range of one without times.
-    fill : callable
-        Writes the bands and finishes the file.
-
-    Raises
-    ------
-    StorageError
-        If the file cannot be written.
-    LimitExceededError
-        If it becomes too large.
     """
     with storage.create(name) as sink:
         writer = BloomWriter(

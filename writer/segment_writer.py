@@ -67,13 +67,7 @@ class SegmentLayout:
 
     @classmethod
     def of(cls, properties: TableProperties) -> SegmentLayout:
-        """Return the layout that a table declares.
-
-        Raises
-        ------
-        InvalidInputError
-            If a property that states a projection's scope is malformed.
-        """
+        """Return the layout that a table declares."""
         stored = in_stored_names(properties)
         declared = properties.projections
         return cls(
@@ -137,23 +131,8 @@ def write_segment(
         Sort order and projections.
     storage : Storage
         Where to; the file must not exist.
-    file, write_id : str
-        The segment's name, and the commit it is written for.
     interval : (int, int) or None
         The time chunk, microseconds, half-open.
-    pool : Executor
-        Columns and projections are worked on side by side.
-    filters : FilterWriter
-        Gets the segment's filters.
-    on_rows : callable or None
-        Called when the file is there.
-
-    Raises
-    ------
-    LimitExceededError
-        If a value, a dictionary or the file becomes too large.
-    StorageError
-        If the file cannot be written.
     """
     source = _sorted_source(columns, layout, pool)
     entry = write_sorted(
@@ -220,21 +199,7 @@ def write_sorted(
     pool: Executor,
     filters: FilterWriter,
 ) -> SegmentEntry:
-    """Write the segment of encoded rows that stand in the order of the layout.
-
-    Parameters
-    ----------
-    source : MemorySource
-        Every column of the layout's schema.
-    layout : SegmentLayout
-        As of `write_segment`.
-    specs : sequence of ProjectionSpec
-        The projections to embed, as far as their scopes allow.
-    build : callable
-        Makes one of them.
-    storage, file, write_id, interval, pool, filters
-        As of `write_segment`.
-    """
+    """Write the segment of encoded rows that stand in the order of the layout."""
     low, high = time_bounds(source.vectors, layout.time_column)
     now = now_us()
 
@@ -272,13 +237,7 @@ def write_sorted(
 
 @contextmanager
 def new_segment(storage: Storage, file: str, schema: pa.Schema) -> Iterator[SegmentEncoder]:
-    """Yield the encoder of a new segment file, which is durable afterwards.
-
-    Raises
-    ------
-    StorageError
-        If the file cannot be written.
-    """
+    """Yield the encoder of a new segment file, which is durable afterwards."""
     with storage.create(file) as sink:
         yield SegmentEncoder(sink.write, file_id=uuid.uuid4().bytes, schema=schema)
         try:
@@ -295,13 +254,7 @@ def add_projections(
     layout: SegmentLayout,
     base_rows: int,
 ) -> list[BuiltProjection | NotBuilt]:
-    """Write the projections that scopes and the format allow, and the reasons against others.
-
-    Returns
-    -------
-    list of BuiltProjection or NotBuilt
-        What became of each.
-    """
+    """Write the projections that scopes and the format allow, and the reasons against others."""
     base_bytes = encoder.column_bytes(BASE_TABLE)
     found = [guarded(r, layout.scopes[r.spec.name], base_rows, base_bytes) for r in results]
     found = [contents.add_projection(r) if isinstance(r, BuiltProjection) else r for r in found]

@@ -59,23 +59,10 @@ def write_segments(
         Rows in any order; columns are matched by name.
     properties : TableProperties
         Schema, time column, granularity, sort order, size and projections of the segments.
-    storage : Storage
-        The table.
     write_id, partition, attempt : str, int, int
         Name the files, so that no two attempts of a task share one.
     threads : int or None
         Threads for encoding; None: one a processor.
-    on_segment : callable or None
-        Called with each finished entry, for progress.
-    on_rows : callable or None
-        Called with each entry and its rows, in several threads.
-
-    Raises
-    ------
-    InvalidInputError
-        If rows do not fit the table.
-    StorageError
-        If a file cannot be written.
     """
     require_callable("on_segment", on_segment)
     stored = in_stored_names(properties)

@@ -88,17 +88,8 @@ class AllowedPlaces:
 
         Parameters
         ----------
-        base : str
-            An absolute folder.
-        names : sequence of str or None
-            Relative to it.
         pattern : str or None
             Where no names are given: which files below it; `**` stands for any folders.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_OUTSIDE_ROOTS; PROJSEG_BAD_INPUT_FILE if there is no such file.
         """
         if not os.path.isabs(base) or "\0" in base:
             raise InvalidInputError(
@@ -117,13 +108,7 @@ class AllowedPlaces:
         return list(dict.fromkeys(str(self._resolved(path)) for path in paths))
 
     def address(self, url: str) -> Address:
-        """Return where a request for a URL may go.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_HOST_NOT_ALLOWED.
-        """
+        """Return where a request for a URL may go."""
         shown = url[:200]
         if not url.isprintable() or " " in url or "\\" in url:
             raise _refused(f"'{shown!r}' holds characters that no URL has")
@@ -245,22 +230,6 @@ def fetched(
 
     The connection goes to the address that was checked, whatever the name means by now. No
     redirect is followed, and no proxy of the environment is used.
-
-    Parameters
-    ----------
-    url : str
-        For messages.
-    address : Address
-        Of `AllowedPlaces.address`.
-    headers : mapping of str to str
-        Of the request.
-    user : pair of str or None
-        Name and password.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_HOST_NOT_ALLOWED for a redirect; PROJSEG_BAD_INPUT_FILE for another failure.
     """
     host = address.host if ":" not in address.host else f"[{address.host}]"
     sent = {**headers, "Host": f"{host}:{address.port}", "Accept-Encoding": "identity"}
@@ -325,13 +294,7 @@ def _failed(url: str, problem: str) -> InvalidInputError:
 
 
 def check_location(location: str, roots: Sequence[str]) -> None:
-    """Refuse a location that is not below a root, compared by parts as it is written.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_OUTSIDE_ROOTS.
-    """
+    """Refuse a location that is not below a root, compared by parts as it is written."""
     found = _parts(location)
     for root in roots:
         own = _parts(root)

@@ -83,11 +83,6 @@ class CsvRows:
         Its text.
     form : TextForm
         How it is written.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE if its header is none.
     """
 
     def __init__(self, path: str, pieces: Iterator[bytes], form: TextForm) -> None:

@@ -78,19 +78,10 @@ class BadLines:
 
         Parameters
         ----------
-        path : str
-            Its file.
         number : int
             Its place in the file, from 1.
-        line : bytes
-            The line.
         reason : str
             Why it is no row.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_INPUT_FILE if none is allowed, or no more.
         """
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         where = f"{path}, line {number}: {reason}; the line begins '{text[:_SHOWN]}'"
@@ -114,19 +105,8 @@ class BadLines:
 
         Parameters
         ----------
-        path, number, line
-            As of `add`.
-        field : Field
-            The column.
-        text : str
-            The value.
         casts : Casts
             What did not convert it.
-
-        Raises
-        ------
-        ProjsegError
-            As of `add`.
         """
         if self._keeps_codes:
             error = casts.error(text, field.type)
@@ -155,20 +135,6 @@ def table_schema(
 
     A column that is null throughout the first block becomes a string, and a time column that is
     text becomes a timestamp.
-
-    Parameters
-    ----------
-    found : Schema
-        As the first file has it.
-    asked_types : sequence of str
-        `column=type` with Spark's names of types.
-    time_column : str or None
-        The table's time column.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_TYPE naming the column.
     """
     asked = dict(_asked_type(text, found) for text in asked_types)
     return pa.schema([(f.name, asked.get(f.name) or _stored(f, time_column)) for f in found])
@@ -203,13 +169,7 @@ def merged_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def check_types(asked_types: Sequence[str], schema: pa.Schema) -> None:
-    """Refuse types that are not those of the table `schema` belongs to.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN, PROJSEG_OPTION_CONTRADICTS_TABLE.
-    """
+    """Refuse types that are not those of the table `schema` belongs to."""
     for text in asked_types:
         name, asked = _asked_type(text, schema)
         if (stored := schema.field(name).type) != asked:
@@ -236,13 +196,7 @@ def _asked_type(text: str, found: pa.Schema) -> tuple[str, pa.DataType]:
 def cast_batches(
     path: str, batches: pa.RecordBatchReader, target: pa.Schema, form: TextForm
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches by name in `target`'s types; a column that the file lacks is null.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE naming the file, the column and the value that does not fit.
-    """
+    """Yield the batches by name in `target`'s types; a column that the file lacks is null."""
     casts = Casts(form.values)
     names = form.names(batches.schema.names)
     kept = [name for name in names if name is not None]
@@ -266,13 +220,7 @@ def cast_batches(
 
 
 def check_columns(path: str, found: Sequence[str], target: pa.Schema) -> None:
-    """Refuse a file with a column that a table lacks.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE.
-    """
+    """Refuse a file with a column that a table lacks."""
     known = {name.lower() for name in target.names}
     if (unknown := next((name for name in found if name.lower() not in known), None)) is not None:
         raise unknown_column(path, unknown, target)

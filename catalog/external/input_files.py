@@ -46,11 +46,6 @@ class Sources:
         What they hold; None: their endings tell it.
     form : TextForm
         How those of text are written.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE, PROJSEG_UNKNOWN_FILE_TYPE.
     """
 
     def __init__(self, paths: Sequence[str], kind: str | None, form: TextForm) -> None:
@@ -136,13 +131,7 @@ def _is_empty(file: TextFile | pa.RecordBatchReader) -> bool:
 
 
 def _files_of(path: str, kind: str | None) -> list[str]:
-    """Return a file, or the files below a folder whose endings tell what they hold.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE for a folder without any.
-    """
+    """Return a file, or the files below a folder whose endings tell what they hold."""
     if path == STDIN or not os.path.isdir(path):
         return [path]
     found = []
@@ -163,13 +152,7 @@ def _files_of(path: str, kind: str | None) -> list[str]:
 
 
 def stored_bytes(path: str) -> int:
-    """Return a file's size in bytes.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE if there is no such file, or it is a pipe or a device.
-    """
+    """Return a file's size in bytes."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -184,20 +167,7 @@ def stored_bytes(path: str) -> int:
 
 
 def kind_of(path: str, asked: str | None = None) -> tuple[str, str | None]:
-    """Return what a file holds, a value of `_KINDS`, and Arrow's name of its compression.
-
-    Parameters
-    ----------
-    path : str
-        The file, whose ending tells it.
-    asked : str or None
-        What it holds, whatever its ending.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_FILE_TYPE.
-    """
+    """Return what a file holds, a value of `_KINDS`, and Arrow's name of its compression."""
     ending, compression = _ending(path)
     kind = asked or _KINDS.get(ending)
     if kind is None:
@@ -217,13 +187,7 @@ def _ending(path: str) -> tuple[str, str | None]:
 
 
 def open_parquet(path: str, advance: Callable[[int], None]) -> pa.RecordBatchReader:
-    """Open a file, to be read in batches; `advance` receives the number of stored bytes read.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE if it cannot be read.
-    """
+    """Open a file, to be read in batches; `advance` receives the number of stored bytes read."""
     try:
         file = pyarrow.parquet.ParquetFile(path)
     except (pa.ArrowInvalid, OSError) as error:

@@ -55,11 +55,6 @@ class JsonRows:
         Its text.
     form : TextForm
         What is read of it.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE if no line is an object, or columns are too many.
     """
 
     def __init__(self, path: str, pieces: Iterator[bytes], form: TextForm) -> None:

@@ -117,13 +117,7 @@ def not_utf8(line: bytes) -> str | None:
 
 
 def check_names(path: str, names: Sequence[str]) -> None:
-    """Refuse a file with one name for two columns, and one with too many columns.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE.
-    """
+    """Refuse a file with one name for two columns, and one with too many columns."""
     problem = None
     if len(names) > COLUMNS_MAX:
         problem = f"it has more than {COLUMNS_MAX} columns"

@@ -31,18 +31,10 @@ def whole_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpe
 
     Parameters
     ----------
-    name : str
-        For messages.
     spec : TableSpec
         A complete definition, a template, or a connection, whose format and columns are open too.
     given : mapping
         Parameters by name; `schema` is DDL text. Lists may be comma-separated texts.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_PARAMETER for what is fixed or unknown; PROJSEG_MISSING_PARAMETER;
-        PROJSEG_BAD_SPEC.
     """
     if spec.type == "spark":
         return _spark_spec(name, spec, given)
@@ -102,13 +94,7 @@ def _spark_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSp
 
 
 def given_spec(given: Mapping[str, Any]) -> TableSpec:
-    """Return the spec of a source that is given by its parameters alone.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_MISSING_PARAMETER without `source`; PROJSEG_BAD_SPEC; PROJSEG_UNKNOWN_PARAMETER.
-    """
+    """Return the spec of a source that is given by its parameters alone."""
     rest = dict(given)
     source = rest.pop("source", None)
     if source not in _OPEN:

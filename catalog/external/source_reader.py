@@ -51,22 +51,8 @@ def read_source(
 
     Parameters
     ----------
-    spec : TableSpec
-        Of `whole_spec`.
-    places : AllowedPlaces
-        What the reader allows.
     timezone : str
         Of times that are written without a zone.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_OUTSIDE_ROOTS, PROJSEG_HOST_NOT_ALLOWED; PROJSEG_BAD_INPUT_FILE, also while rows
-        are read.
-    EvaluationError
-        While rows are read: a value is not one of its column's type.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FEATURE for type `spark`, which Spark alone reads.
     """
     properties = spec.properties
     if not isinstance(properties, _Formatted):
@@ -93,13 +79,7 @@ def read_source(
 
 
 def parts_of(spec: TableSpec, places: AllowedPlaces) -> list[TableSpec]:
-    """Return a complete definition for each of its files, so that tasks can share them.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `read_source`, before any file is read.
-    """
+    """Return a complete definition for each of its files, so that tasks can share them."""
     found = spec.properties
     if isinstance(found, FilesSpec):
         base, names = str(found.base_dir), found.files or None
@@ -126,15 +106,7 @@ def read_part(
 
 
 def spark_source(spec: TableSpec, places: AllowedPlaces) -> dict[str, Any]:
-    """Return the format, options and files of a definition, as Spark's reader takes them.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_MISSING_PARAMETER without a path, PROJSEG_OUTSIDE_ROOTS, PROJSEG_BAD_INPUT_FILE.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FEATURE for formats that may read more than files.
-    """
+    """Return the format, options and files of a definition, as Spark's reader takes them."""
     properties = spec.properties
     assert isinstance(properties, SparkSpec), "the caller knows its type"
     form = str(properties.format or "").lower()

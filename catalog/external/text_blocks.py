@@ -67,21 +67,12 @@ def text_blocks(
 
     Parameters
     ----------
-    path : str
-        The file, `-` for standard input.
-    compression : str or None
-        Arrow's name of it.
     encoding : str or None
         Python's name of it; None: UTF-8, or what a byte order mark says.
     advance : callable
         Called with the number of stored bytes each time some have been read.
     opened : file of Arrow or None
         Its bytes, where `path` only names them.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE if it is not text of the encoding.
     """
     file: Any = opened
     if file is None:
@@ -131,13 +122,7 @@ def _utf8(
 
 
 def line_blocks(path: str, pieces: Iterator[bytes], first: int) -> Iterator[Block]:
-    """Yield pieces of text, from a line's number on, as blocks of whole lines.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE for a line without an end.
-    """
+    """Yield pieces of text, from a line's number on, as blocks of whole lines."""
     rest, number = b"", first
     for more in pieces:
         rest += more
@@ -158,13 +143,7 @@ def line_count(data: bytes) -> int:
 
 
 def check_length(path: str, number: int, length: int) -> None:
-    """Refuse a line that is too long.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE.
-    """
+    """Refuse a line that is too long."""
     if length > LINE_BYTES_MAX:
         raise InvalidInputError(
             "PROJSEG_BAD_INPUT_FILE",
@@ -187,17 +166,8 @@ def array_blocks(path: str, pieces: Iterator[bytes], first: int) -> Iterator[Blo
 
     Parameters
     ----------
-    path : str
-        For messages.
     pieces : iterator of bytes
         The text from the array's bracket on.
-    first : int
-        The number of its line.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE naming the line where it is no array of JSON.
     """
     rest = _Array(path, pieces, first)
     items: list[bytes] = []

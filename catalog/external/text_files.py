@@ -47,11 +47,6 @@ class TextFile:
         Called with the number of stored bytes each time some have been read.
     opened : file of Arrow or None
         Its bytes, where `path` only names them.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE if its first block has no columns.
     """
 
     def __init__(
@@ -92,8 +87,6 @@ class TextFile:
 
         Parameters
         ----------
-        target : Schema
-            The table's columns.
         bad : BadLines
             Takes lines that are no rows.
         nulls_bad : bool

@@ -47,11 +47,6 @@ def from_druid(given: Mapping[str, Any] | str) -> TableSpec:
     given : mapping or str
         `{"type": "datasource", "properties": {...}, "columns": [...]}`, or the like with `extern`
         or `input` and a `source`. The time column is `__time`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SPEC, also for types that have no form here, such as COMPLEX.
     """
     try:
         written = json.loads(spec_bytes(given))

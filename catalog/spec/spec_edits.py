@@ -107,11 +107,6 @@ def merged(spec: TableSpec, part: SpecLike) -> TableSpec:
     A property that is given replaces the stored one, null removes it, and hidden columns are added
     to. Columns of a table are matched by name, attributes that are given replace those stored, and
     new columns go to the end; of an external definition the list is replaced.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SPEC of the part, or of the result.
     """
     given = part.to_dict() if isinstance(part, TableSpec) else _decoded(part)
     unknown = [key for key in given if key not in ("type", "properties", "columns")]
@@ -185,13 +180,7 @@ def _merged_columns(present: list[dict[str, Any]], given: list[Any]) -> list[dic
 
 
 def moved(spec: TableSpec, column: str, where: str, anchor: str | None) -> TableSpec:
-    """Return a spec with a declared column in another place.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN; PROJSEG_BAD_ARGUMENT for an unknown place, or a missing anchor.
-    """
+    """Return a spec with a declared column in another place."""
     if where not in PLACES:
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT",
@@ -214,13 +203,7 @@ def moved(spec: TableSpec, column: str, where: str, anchor: str | None) -> Table
 
 
 def without_columns(spec: TableSpec, names: Iterable[str]) -> TableSpec:
-    """Return a spec that does not declare some columns; hidden ones stay hidden.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN; PROJSEG_COLUMN_IN_USE if the layout names one of them.
-    """
+    """Return a spec that does not declare some columns; hidden ones stay hidden."""
     gone = [_declared_column(spec, name) for name in _listed(names)]
     for column in gone:
         _require_unused(spec, column.name)

@@ -61,13 +61,7 @@ _OF_TEXTS: Final = ("delimiter", "listDelimiter", "skipRows", "header", "nullVal
 
 
 def checked(spec: TableSpec) -> TableSpec:
-    """Return a spec that keeps all rules.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SPEC, with the JSON path of the first thing that is wrong.
-    """
+    """Return a spec that keeps all rules."""
     size = len(spec.to_json().encode())
     if size > SPEC_BYTES_MAX:
         raise bad_spec("$", f"it has {size} bytes; at most {SPEC_BYTES_MAX} are kept")

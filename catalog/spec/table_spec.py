@@ -169,13 +169,7 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, given: SpecLike) -> TableSpec:
-        """Return a spec from any of its forms, its fields checked but not its rules.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_SPEC, with the JSON path of what is wrong.
-        """
+        """Return a spec from any of its forms, its fields checked but not its rules."""
         if isinstance(given, TableSpec):
             return given
         payload = spec_bytes(given)
@@ -221,13 +215,7 @@ _FIELDS: Final = ("type", "properties", "columns")
 
 
 def spec_bytes(given: Mapping[str, Any] | str) -> bytes:
-    """Return a spec, or a part of one, as JSON bytes.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SPEC if it is too large, or no JSON.
-    """
+    """Return a spec, or a part of one, as JSON bytes."""
     if not isinstance(given, str | Mapping):
         raise bad_spec("$", f"{TableSpec.FORM}, not a {type(given).__name__}")
     if isinstance(given, str) and not is_storable(given):

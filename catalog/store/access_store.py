@@ -64,15 +64,7 @@ _GRANTS_OF: Final = sa.select(_GRANTS.c.action, _GRANTS.c.pattern, _GRANTS.c.ext
 
 
 def caller_of(database: Database, token: str) -> Caller:
-    """Return whom a token is of.
-
-    Raises
-    ------
-    PermissionDeniedError
-        PROJSEG_BAD_TOKEN: unknown, expired or revoked; the message does not say which.
-    CatalogError
-        As of `Database.reading`.
-    """
+    """Return whom a token is of."""
     id_, _, secret = token.partition(".")
     now = now_us()
     with database.reading() as connection:
@@ -126,13 +118,7 @@ class Access(TenantEdits, CatalogAdmin):
         return [{**row, "roots": json.loads(row["roots"] or "[]")} for row in rows]
 
     def create_principal(self, name: str, admin: bool = False) -> None:
-        """Make a principal.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_PRINCIPAL_EXISTS, PROJSEG_BAD_NAME.
-        """
+        """Make a principal."""
         check_new_name(name)
 
         def work(edit: Edit) -> None:
@@ -153,13 +139,7 @@ class Access(TenantEdits, CatalogAdmin):
         self.edit(work)
 
     def drop_principal(self, name: str) -> None:
-        """Drop a principal with its tokens and grants.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_PRINCIPAL.
-        """
+        """Drop a principal with its tokens and grants."""
 
         def work(edit: Edit) -> None:
             self._require_principal(edit, name)
@@ -175,13 +155,7 @@ class Access(TenantEdits, CatalogAdmin):
     def create_token(
         self, principal: str, expires: datetime.datetime | None = None
     ) -> tuple[str, str]:
-        """Make a token, and return its id and itself, which nobody sees again.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_PRINCIPAL; PROJSEG_BAD_ARGUMENT for a time without a zone.
-        """
+        """Make a token, and return its id and itself, which nobody sees again."""
         id_, expires_ms = uuid.uuid4().hex, milliseconds_of(expires)
         secret = base64.urlsafe_b64encode(secrets.token_bytes(_TOKEN_BYTES)).decode().rstrip("=")
 
@@ -208,12 +182,6 @@ class Access(TenantEdits, CatalogAdmin):
         """Grant an action on all definitions whose `namespace.name` a pattern matches.
 
         Returns the grant's id.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_PRINCIPAL; PROJSEG_BAD_ARGUMENT for an unknown action or type, a pattern
-            that is none of Java's or needs more than linear time, and more than 100 grants.
         """
         if action not in ACTIONS:
             raise _bad(f"action '{action}' is none of {', '.join(ACTIONS)}")

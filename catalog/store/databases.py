@@ -65,11 +65,6 @@ class Database:
         A path or `sqlite:///path` of a file, or `postgresql://user@host/name`.
     timeout : float
         Seconds to wait for a database that is locked or does not answer.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_STORAGE for another scheme.
     """
 
     def __init__(self, uri: str, timeout: float = 10) -> None:
@@ -99,16 +94,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Yield a connection in a transaction that reads.
-
-        Raises
-        ------
-        CatalogUnavailableError
-            If the database does not answer, or is no catalog.
-        CatalogError
-            PROJSEG_CATALOG_BUSY, PROJSEG_CATALOG_NEEDS_MIGRATION,
-            PROJSEG_UNSUPPORTED_CATALOG_VERSION.
-        """
+        """Yield a connection in a transaction that reads."""
         try:
             with self._connected() as connection:
                 yield connection
@@ -120,8 +106,6 @@ class Database:
 
         Parameters
         ----------
-        work : callable
-            Given the connection, in a transaction that holds the database's lock for writers.
         has_landed : callable
             Whether the work is there, where the answer to its commit was lost.
 
@@ -166,13 +150,7 @@ class Database:
             ) from error
 
     def make(self) -> None:
-        """Make the catalog in an empty database, or in a new file; one that is there stays.
-
-        Raises
-        ------
-        CatalogUnavailableError, CatalogError
-            As of `reading`.
-        """
+        """Make the catalog in an empty database, or in a new file; one that is there stays."""
         if self.path is not None:
             if not self.path.parent.is_dir():
                 raise CatalogUnavailableError(
@@ -190,18 +168,7 @@ class Database:
             raise self._translated(error) from error
 
     def migrate(self) -> bool:
-        """Bring an older catalog to this release's schema; a file is copied beside itself first.
-
-        Returns
-        -------
-        bool
-            Whether there was anything to do.
-
-        Raises
-        ------
-        CatalogUnavailableError, CatalogError
-            As of `reading`.
-        """
+        """Bring an older catalog to this release's schema; a file is copied beside itself first."""
         try:
             with self._begun() as connection:
                 revision = _revision(connection)
@@ -218,15 +185,7 @@ class Database:
         return True
 
     def copy_to(self, path: Path) -> None:
-        """Copy a catalog that is a file, as of one moment.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_ARGUMENT if something stands there.
-        UnsupportedFeatureError
-            PROJSEG_UNSUPPORTED_STORAGE for a server, which has tools of its own.
-        """
+        """Copy a catalog that is a file, as of one moment."""
         own = self._own_file()
         if path.exists():
             raise InvalidInputError(
@@ -236,13 +195,7 @@ class Database:
             source.backup(target)
 
     def restore_from(self, path: Path) -> None:
-        """Put what a copy holds in place of everything, under a new epoch.
-
-        Raises
-        ------
-        CatalogUnavailableError
-            If the copy is no catalog.
-        """
+        """Put what a copy holds in place of everything, under a new epoch."""
         own = self._own_file()
         other = Database(str(path), self.timeout)
         with other.reading():

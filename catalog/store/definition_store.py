@@ -53,15 +53,7 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         return Access(self.database, self.tenant, self.user, self.kept, self.caller)
 
     def load(self, name: Name) -> TableMetadata:
-        """Return the definition of a name.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_TABLE.
-        CatalogError
-            As of `Database.reading`.
-        """
+        """Return the definition of a name."""
         with self.database.reading() as connection:
             found = self._active(connection, name)
             if found is None:
@@ -88,8 +80,6 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         ----------
         namespace, type : str or None
             Only those of it.
-        page : int
-            Definitions that are read at a time.
         among : (collection of str or None, collection of str or None)
             Only those of some namespaces, and of some names, in any case; None: of all.
         after : (str, str)
@@ -142,8 +132,6 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
 
         Parameters
         ----------
-        name, spec : Name, TableSpec
-            The definition, checked.
         action : str
             `new`: it must not exist; `ifNew`: one that exists stays; `replace`: it must exist;
             `force`: either.
@@ -158,13 +146,6 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         -------
         int
             The definition's version; 0 if one was left as it is.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_TABLE_EXISTS, PROJSEG_UNKNOWN_TABLE, PROJSEG_UNKNOWN_NAMESPACE.
-        CatalogConflictError
-            PROJSEG_CATALOG_CONFLICT.
         """
         check_action(action)
         text = spec.to_json()
@@ -205,13 +186,6 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         """Apply an edit to the newest spec of a definition, in one transaction.
 
         An edit that changes nothing keeps the version. Returns the version after it.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_TABLE, and what the edit raises.
-        CatalogConflictError
-            PROJSEG_CATALOG_CONFLICT.
         """
         if version is not None:  # before the lock, for which others wait
             with self.database.reading() as connection:
@@ -225,13 +199,7 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         return self.edit(work)
 
     def rename(self, old: Name, new: Name) -> int:
-        """Give a definition another name; its location stays. Returns the version.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_TABLE, PROJSEG_TABLE_EXISTS, PROJSEG_UNKNOWN_NAMESPACE.
-        """
+        """Give a definition another name; its location stays. Returns the version."""
 
         def work(edit: Edit) -> int:
             present = self._require(edit.connection, old)
@@ -251,16 +219,7 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         return self.edit(work)
 
     def record(self, definition: str, **facts: Any) -> None:
-        """Write what was seen of a definition's table; its version stays.
-
-        Parameters
-        ----------
-        definition : str
-            Its id.
-        **facts : object
-            Of `table_id`, `bindings`, `stored_schema`, `stored_version`, `stored_status`,
-            `location`.
-        """
+        """Write what was seen of a definition's table; its version stays."""
         values = {
             key: _text_of(value) if isinstance(value, Mapping | TableStatus) else value
             for key, value in facts.items()

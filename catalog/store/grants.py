@@ -46,13 +46,7 @@ class Grant(NamedTuple):
 
 @lru_cache(4096)
 def grant_pattern(pattern: str) -> JavaRegex:
-    """Return what finds the names that a grant's pattern matches, in time linear in their length.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Return what finds the names that a pattern matches, in time linear in their length."""
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise _bad_pattern(pattern, f"has more than {PATTERN_CHARACTERS_MAX} characters")
     try:
@@ -121,13 +115,7 @@ class Caller:
         return self.allowed(action, [name.text], external_type)[0]
 
     def require(self, action: str, name: Name, external_type: str | None = None) -> None:
-        """Refuse what is not granted on a definition of this very spelling.
-
-        Raises
-        ------
-        PermissionDeniedError
-            PROJSEG_PERMISSION_DENIED.
-        """
+        """Refuse what is not granted on a definition of this very spelling."""
         if self.may(action, name, external_type):
             return
         unusable = [grant.pattern for grant in self.grants if pattern_problem(grant.pattern)]
@@ -143,15 +131,7 @@ class Caller:
         )
 
     def require_place(self, found: TableMetadata) -> None:
-        """Refuse a definition that may not stay as it is: of files or a place not granted.
-
-        Raises
-        ------
-        PermissionDeniedError
-            PROJSEG_PERMISSION_DENIED.
-        InvalidInputError
-            PROJSEG_OUTSIDE_ROOTS.
-        """
+        """Refuse a definition that may not stay as it is: of files or a place not granted."""
         if found.type != "table":
             self.require("EXTERNAL", found.full_name, found.type)
         elif not found.managed:
@@ -163,11 +143,6 @@ class Caller:
         Whether it is granted does not depend on the spelling that is asked for: the folded one
         decides. The name is kept as written where that is granted too, and else is folded, as
         whoever made the definition could not read it.
-
-        Raises
-        ------
-        PermissionDeniedError
-            PROJSEG_PERMISSION_DENIED.
         """
         needed = [("WRITE", None), *([("EXTERNAL", type)] if type != "table" else [])]
         for action, external_type in needed:

@@ -88,13 +88,7 @@ class Namespaces(TenantEdits):
     def put_namespace(
         self, name: str, comment: str | None, properties: Mapping[str, str] | None
     ) -> int:
-        """Make a namespace.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_NAMESPACE_EXISTS.
-        """
+        """Make a namespace."""
 
         def work(edit: Edit) -> int:
             present = self._find_namespace(edit.connection, check_new_name(name))
@@ -119,13 +113,7 @@ class Namespaces(TenantEdits):
         return self.edit(work)
 
     def remove_namespace(self, name: str, due_us: int, *, cascade: bool) -> int:
-        """Remove a namespace; with `cascade` its definitions go to the trash, their data stays.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_NAMESPACE_NOT_EMPTY.
-        """
+        """Remove a namespace; with `cascade` its definitions go to the trash, their data stays."""
         table, folded = DEFINITIONS.c, name.casefold()
 
         def work(edit: Edit) -> int:
@@ -164,13 +152,7 @@ class NamelessDefinitions(TenantEdits):
     def stage(
         self, name: Name, spec: TableSpec, location: Callable[[str], str | None]
     ) -> TableMetadata:
-        """Make a definition without a name, and return it.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_NAMESPACE.
-        """
+        """Make a definition without a name, and return it."""
 
         def work(edit: Edit) -> TableMetadata:
             id_, state = uuid.uuid4().hex, {"state": STAGED, "version": 0, "managed": 1}
@@ -188,11 +170,6 @@ class NamelessDefinitions(TenantEdits):
         """Give a staged definition its name; one that it replaces goes to the trash with its files.
 
         Returns the version.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_TABLE_EXISTS unless it replaces; PROJSEG_UNKNOWN_TABLE if it is gone.
         """
 
         def work(edit: Edit) -> int:
@@ -244,13 +221,7 @@ class NamelessDefinitions(TenantEdits):
     def remove(
         self, name: Name, due_us: int, *, removes_files: bool, version: int | None = None
     ) -> TableMetadata:
-        """Put a definition into the trash, and return it as it was.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_TABLE.
-        """
+        """Put a definition into the trash, and return it as it was."""
 
         def work(edit: Edit) -> TableMetadata:
             present = self._require(edit.connection, name, stays=False)
@@ -262,13 +233,7 @@ class NamelessDefinitions(TenantEdits):
         return self.edit(work)
 
     def bring_back(self, name: Name, definition: str | None = None) -> int:
-        """Bring the newest dropped definition of a name back, or one by its id.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_TABLE, PROJSEG_TABLE_EXISTS.
-        """
+        """Bring the newest dropped definition of a name back, or one by its id."""
         table = DEFINITIONS.c
 
         def work(edit: Edit) -> int:

@@ -17,13 +17,7 @@ from `uri`, `tenant`, `user`, `token` and `timeout`."""
 
 
 def open_store(uri: str, tenant: str, user: str | None, token: str | None, timeout: float) -> Store:
-    """Return the store that an address means: a file, PostgreSQL, a server, or a package's own.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, MissingPackageError
-        If there is none of its scheme, or it cannot be used as asked.
-    """
+    """Return the store that an address means: a file, PostgreSQL, a server, or a package's own."""
     scheme, found, _ = uri.partition("://")
     if found and scheme in ("http", "https"):
         if user is not None:

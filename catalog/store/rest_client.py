@@ -69,13 +69,6 @@ class RestConnection:
         Who asks; None: that of the environment.
     timeout : float
         Seconds to wait for the server, over all repetitions; at most an hour.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    MissingPackageError
-        Without `urllib3`.
     """
 
     path: Path | None = None
@@ -109,13 +102,7 @@ class RestConnection:
         self._pool = None
 
     def make(self) -> None:
-        """Ask whether the server is there: the catalog is its own affair.
-
-        Raises
-        ------
-        CatalogError
-            As of `ask`.
-        """
+        """Ask whether the server is there: the catalog is its own affair."""
         self.ask("GET", "/config")
 
     def _refuse(self, *_: object) -> NoReturn:
@@ -253,13 +240,7 @@ def _not_sent() -> tuple[type[Exception], ...]:
 
 
 def decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:
-    """Return what the content of a reply is.
-
-    Raises
-    ------
-    CatalogUnavailableError
-        If it is no reply of a server of this release.
-    """
+    """Return what the content of a reply is."""
     try:
         return decode(content)
     except msgspec.MsgspecError as error:

@@ -64,13 +64,7 @@ class Name(NamedTuple):
 
 
 def parse_name(given: NameLike) -> Name:
-    """Return the name that a text or a pair is.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_NAME.
-    """
+    """Return the name that a text or a pair is."""
     parts: list[str] = []
     if isinstance(given, str):
         parts = given.split(".")
@@ -93,13 +87,7 @@ def parse_name(given: NameLike) -> Name:
 
 
 def check_name(name: str) -> str:
-    """Return a name that may be a folder's.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_NAME.
-    """
+    """Return a name that may be a folder's."""
     if not isinstance(name, str):
         raise InvalidInputError("PROJSEG_BAD_NAME", f"a name is a text, and not {name!r:.80}")
     problem = name_problem(name)
@@ -115,13 +103,7 @@ def check_name(name: str) -> str:
 
 
 def check_new_name(name: str) -> str:
-    """Return a name that may be given: besides, each of its characters can be seen.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_NAME.
-    """
+    """Return a name that may be given: besides, each of its characters can be seen."""
     for letter in check_name(name):
         is_unseen = letter != " " and unicodedata.category(letter) in _UNSEEN
         if is_unseen or _BLANK.match(letter):
@@ -138,13 +120,7 @@ def _bad_name(name: str, problem: str) -> InvalidInputError:
 
 
 def check_action(action: str) -> None:
-    """Refuse what is no action.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Refuse what is no action."""
     if action not in ACTIONS:
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT",
@@ -280,13 +256,7 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def metadata_of_json(content: bytes) -> TableMetadata:
-    """Return the definition that `TableMetadata.to_json` wrote.
-
-    Raises
-    ------
-    msgspec.MsgspecError
-        If it is another text.
-    """
+    """Return the definition that `TableMetadata.to_json` wrote."""
     found = msgspec.json.decode(content, type=_MetadataJson)
     spec = TableSpec.of(bytes(found.spec).decode())
     return TableMetadata(

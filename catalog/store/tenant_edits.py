@@ -159,13 +159,7 @@ class TenantEdits:
             return int(self._tenant_value(connection, TENANTS.c.head) or 0)
 
     def changes(self, since: int, definition: str | None = None) -> list[Mapping[str, Any]]:
-        """Return the changes after a version, in order.
-
-        Raises
-        ------
-        InvalidInputError
-            As of `changes_page`.
-        """
+        """Return the changes after a version, in order."""
         found: list[Mapping[str, Any]] = []
         while True:
             rows, is_all = self.changes_page(since, definition)
@@ -177,14 +171,7 @@ class TenantEdits:
     def changes_page(
         self, since: int, definition: str | None = None
     ) -> tuple[list[Mapping[str, Any]], bool]:
-        """Return the first changes after a version, in order, and whether they are all.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_VERSION if not all of them are kept, or there is no such version yet:
-            the catalog was restored.
-        """
+        """Return the first changes after a version, in order, and whether they are all."""
         changes = CHANGES.c
         asked = (
             sa.select(CHANGES)
@@ -387,13 +374,7 @@ def name_values(name: Name) -> dict[str, str]:
 
 
 def check_version(present: TableMetadata, wanted: int | None) -> None:
-    """Refuse an edit of a definition at another version.
-
-    Raises
-    ------
-    CatalogConflictError
-        PROJSEG_CATALOG_CONFLICT.
-    """
+    """Refuse an edit of a definition at another version."""
     if wanted is not None and present.version != wanted:
         raise CatalogConflictError(
             "PROJSEG_CATALOG_CONFLICT",

@@ -78,11 +78,6 @@ def affected_segments(snapshot: Snapshot, condition: Condition) -> Iterator[Affe
     """Yield the segments with rows that a condition means.
 
     Those that metadata prove to be matching whole are not read.
-
-    Raises
-    ------
-    ProjsegError
-        If the condition does not fit the table, or a value of a row.
     """
     plan = planned(snapshot, condition)
     for segment in plan.segments:

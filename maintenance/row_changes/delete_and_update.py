@@ -75,15 +75,7 @@ OnSegment = Callable[[SegmentEntry], object]
 def delete_rows(
     base: Snapshot, condition: Condition, note: CommitNote, *, dry_run: bool = False
 ) -> tuple[Snapshot, Corrected]:
-    """Remove the rows that a condition means, in one commit; or only count them.
-
-    Raises
-    ------
-    ProjsegError
-        If the condition does not fit the table, or a value of a row.
-    CommitError, StorageError
-        As of `rewrite`.
-    """
+    """Remove the rows that a condition means, in one commit; or only count them."""
     note = note.asking(**condition.parameters)
     return rewrite(
         base,
@@ -108,23 +100,8 @@ def update_rows(
     ----------
     base : Snapshot
         The newest version.
-    values : mapping of str to str
-        Expressions over the row as it was, by column.
-    condition : Condition
-        Which rows.
-    note : CommitNote
-        For the history.
     dry_run : bool
         Whether to compute the new values, and to write nothing.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN, PROJSEG_SCHEMA_MISMATCH, or what is wrong with an expression.
-    EvaluationError
-        If an expression meets a value that Spark's ANSI mode refuses.
-    CommitError, StorageError
-        As of `rewrite`.
     """
     assigned = _assignments(base, values, condition)
     note = note.asking(
@@ -155,12 +132,6 @@ def add_columns(
     ----------
     base : Snapshot
         The newest version.
-    columns : ColumnChanges
-        The changes.
-    values : mapping of str to str
-        Expressions over the row as it was, by new column.
-    operation, note
-        For the history.
     """
     everything = Condition()
     assigned = _assignments(_with_columns(base, columns, new_write_id()), values, everything)
@@ -192,27 +163,12 @@ def rewrite(
     ----------
     base : Snapshot
         The newest version.
-    rows_of : callable
-        Yields the rows to write for a version, and tells what they replace.
-    operation, note
-        For the history.
     depends_on_all : bool
         Whether rows that others add meanwhile are a conflict.
     tries : int
         How often `rows_of` may be asked.
-    on_segment : callable or None
-        Called with each new segment's entry as its file is finished.
     dry_run : bool
         Whether to find out what would be done, and what is wrong with it, and to write nothing.
-    columns : ColumnChanges
-        The changes of columns that `rows_of` and what is written see.
-
-    Raises
-    ------
-    CommitConflictError
-        If others replaced them each time.
-    CommitError, StorageError
-        If nothing was committed, or it is not known.
     """
     if dry_run:
         return base, _preview(base, rows_of)

@@ -92,12 +92,6 @@ def erase(
     ----------
     base : Snapshot
         The newest version.
-    condition : Condition
-        Which rows.
-    note : CommitNote
-        For the history.
-    retention_hours : float
-        Versions that were current since then are kept, and found.
     leave_views : callable or None
         Called before the search; None: nothing has views.
     """

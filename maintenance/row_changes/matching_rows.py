@@ -60,11 +60,6 @@ class Condition(msgspec.Struct, frozen=True):
         The values of parameters of the filter, and of expressions beside it.
     declared : DeclaredColumns or None
         The columns that the texts name; None: the table's.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY, if the filter is empty or no text.
     """
 
     filter: str | None = None
@@ -106,13 +101,7 @@ def condition_of(
     args: ArgumentsLike | None = None,
     declared: DeclaredColumns | None = None,
 ) -> Condition:
-    """Return the condition of a change, with the values of its parameters.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY; PROJSEG_BAD_ARGUMENT if parameters and values do not fit.
-    """
+    """Return the condition of a change, with the values of its parameters."""
     return update_of({}, filter, interval, timezone, args, declared)[1]
 
 
@@ -124,13 +113,7 @@ def update_of(
     args: ArgumentsLike | None = None,
     declared: DeclaredColumns | None = None,
 ) -> tuple[dict[str, str], Condition]:
-    """Return the expressions and the condition of an update, whose parameters all have names.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY; PROJSEG_BAD_ARGUMENT if parameters and values do not fit.
-    """
+    """Return the expressions and the condition of an update, whose parameters all have names."""
     require_text("filter", filter)
     if not isinstance(values, Mapping):
         raise InvalidInputError(
@@ -151,17 +134,8 @@ def planned(snapshot: Snapshot, condition: Condition, keys: KeyTree | None = Non
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The version.
-    condition : Condition
-        Which rows.
     keys : KeyTree or None
         Keys that each of them has one of, which indexes may be asked about.
-
-    Raises
-    ------
-    ProjsegError
-        If the filter or the interval does not fit the table.
     """
     return plan_query(snapshot, scanned(snapshot.properties, condition), keys=keys)
 
@@ -169,22 +143,7 @@ def planned(snapshot: Snapshot, condition: Condition, keys: KeyTree | None = Non
 def scanned(
     properties: TableProperties, condition: Condition, values: Mapping[str, str] | None = None
 ) -> QuerySpec:
-    """Return a scan of all columns.
-
-    Parameters
-    ----------
-    properties : TableProperties
-        The table's.
-    condition : Condition
-        Which rows match.
-    values : mapping of str to str, optional
-        Expressions to return instead of some columns.
-
-    Raises
-    ------
-    ProjsegError
-        If the filter, the interval or an expression does not fit the table.
-    """
+    """Return a scan of all columns."""
     given = values or {}
     schema, declared = properties.schema, condition.declared
     names = schema.names if declared is None else list(given)

@@ -84,22 +84,10 @@ def merge_rows(
         Rows; columns are matched by name.
     on : sequence of str
         Columns that are equal where rows match; a null equals nothing.
-    when_matched : {"update", "delete", "ignore"}
-        What happens to a row of the table that matches. An update sets the columns of `batches`.
     when_not_matched : {"insert", "ignore"}
         What happens to rows of `batches` that match none.
-    note : CommitNote
-        For the history.
     dry_run : bool
         Whether to count the rows, and to write nothing.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT, PROJSEG_UNKNOWN_COLUMN, PROJSEG_SCHEMA_MISMATCH,
-        PROJSEG_AMBIGUOUS_MERGE.
-    CommitError, StorageError
-        As of `rewrite`.
     """
     _check_choice("when_matched", when_matched, _MATCHED)
     _check_choice("when_not_matched", when_not_matched, _NOT_MATCHED)

@@ -82,23 +82,8 @@ def commit_numbered(
 
     Parameters
     ----------
-    base : Snapshot
-        The version that the rows were read of.
-    change : NumberedChange
-        Which leave it, and which come.
-    write_id : str
-        Under which the segments were written.
-    operation, note
-        For the history.
     depends_on_all : bool
         Whether rows that others added since then are a conflict.
-
-    Raises
-    ------
-    CommitConflictError
-        If others changed segments that rows leave.
-    CommitError, StorageError
-        If nothing was committed, or it is not known; the segments are removed if it is certain.
     """
     storage = base.storage
     with removed_on_failure(storage, write_id, base.version) as files:

@@ -50,22 +50,8 @@ def replace_rows(
     ----------
     base : Snapshot
         The newest version.
-    batches : iterable of pa.RecordBatch
-        The new rows, read once.
     condition : Condition
         Which rows they replace; each has to fulfil it.
-    note : CommitNote
-        For the history.
-    on_segment : callable or None
-        Called with each new segment's entry as its file is finished.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_ROWS_OUTSIDE_FILTER if a new row does not, and what is wrong with the rows.
-    CommitError, StorageError
-        As of `rewrite`; it is tried once, as the rows can be read once. Rows that others add
-        meanwhile are a conflict, as they might be such that were to be replaced.
     """
 
     def rows_of(now: Snapshot, done: Rewriting) -> Iterator[pa.RecordBatch]:
@@ -99,21 +85,8 @@ def replace_by_written(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
-    entries : sequence of SegmentEntry
-        Segments of rows that fulfil the condition, written under `write_id`.
     condition : Condition
         Which rows they replace, of the version that is the newest when it is committed.
-    write_id, metrics, note, txn
-        As `commit` takes them.
-
-    Raises
-    ------
-    CommitConflictError
-        If others changed which rows there are, each time it was tried.
-    CommitError, StorageError
-        If nothing was committed, or it is not known.
     """
     for attempt in range(REWRITE_TRIES):
         base = open_snapshot(storage)
@@ -156,22 +129,6 @@ def with_cut_segments(
 
     Rows outside the interval stay: few replaced rows are hidden by deletion vectors, of more the
     rows that are left are written anew. Segments that lie inside the interval are not read.
-
-    Parameters
-    ----------
-    base : Snapshot
-        The version that is overwritten.
-    change : Overwrite
-        New segments, written under `write_id`, and their interval.
-    write_id : str
-        Names the commit.
-    files : list of str
-        Gets the files that are written for it.
-
-    Raises
-    ------
-    CorruptionError, StorageError
-        If a segment cannot be read, or a file not written.
     """
     interval, properties = change.interval, base.properties
     if interval is None or properties.time_column is None:
@@ -200,13 +157,7 @@ def _free_partition(entries: Iterable[SegmentEntry]) -> int:
 def fulfilling(
     batches: Iterable[pa.RecordBatch], properties: TableProperties, condition: Condition
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows in the table's columns and types, each of which fulfils a condition.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_ROWS_OUTSIDE_FILTER if a row does not, and what is wrong with the rows.
-    """
+    """Yield rows in the table's columns and types, each of which fulfils a condition."""
     query = scanned(properties, condition)
     for batch in normalise_batches(batches, properties.schema, properties.time_column):
         _require_matching(batch, query, condition)

@@ -75,10 +75,6 @@ class Search:
 
         Parameters
         ----------
-        condition : Condition
-            The filter of the erased rows.
-        viewed : iterable of Snapshot
-            Tables with views of the rows, this one among them.
         problems : iterable of (str, str)
             Places that could not be left, and why.
         """

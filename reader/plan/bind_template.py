@@ -34,13 +34,7 @@ SEGMENT_PLAN_BYTES: Final = 2048
 def bind_asked(
     snapshot: Snapshot, query: Query, declared: DeclaredColumns | None = None
 ) -> QuerySpec:
-    """Return a query bound to a snapshot's columns, or to those that a definition declares.
-
-    Raises
-    ------
-    ProjsegError
-        As of `bind_query` and `bind_declared`.
-    """
+    """Return a query bound to a snapshot's columns, or to those that a definition declares."""
     schema, time_column = snapshot.properties.schema, snapshot.properties.time_column
     if declared is None:
         return bind_query(schema, time_column, query)

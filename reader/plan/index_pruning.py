@@ -90,17 +90,7 @@ class _Known:
 
 
 def pruned_by_indexes(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None) -> Pruned | None:
-    """Return the segments that indexes leave; None if no index has anything to say.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    query : QuerySpec
-        What is asked.
-    keys : KeyTree or None
-        Keys that each wanted row has one of, besides those of the query's filter.
-    """
+    """Return the segments that indexes leave; None if no index has anything to say."""
     candidates = _candidates(snapshot)
     if not candidates:
         return None

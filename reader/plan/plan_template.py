@@ -172,12 +172,8 @@ class PlanTemplate:
 
         Parameters
         ----------
-        query, bound
-            The query, whose parameters all have names, and what it is over the table's columns.
         interval : Interval or None
             The query's own, without the bounds of its filter.
-        arguments : Arguments or None
-            Its values, all of `kinds_of_values`.
         matching : SharedMatching
             What it shares with queries of other values.
         """
@@ -200,15 +196,7 @@ class PlanTemplate:
         return found if found.filled(interval, arguments) == bound else None
 
     def filled(self, interval: Interval | None, arguments: Arguments | None) -> QuerySpec | None:
-        """Return the query with other values; None if a condition takes another form by them.
-
-        Parameters
-        ----------
-        interval : Interval or None
-            Of the query itself.
-        arguments : Arguments or None
-            The values.
-        """
+        """Return the query with other values; None if a condition takes another form by them."""
         conditions = list(self._query.conditions)
         for index, (column, function, parameter) in self._slots.items():
             assert arguments is not None
@@ -233,15 +221,7 @@ class PlanTemplate:
     def chooser(
         self, query: QuerySpec, facts_of: Callable[[SegmentEntry], SegmentFacts]
     ) -> Callable[[SegmentEntry], SourceChoice]:
-        """Return what chooses for one of the queries as `Planner.choose` does.
-
-        Parameters
-        ----------
-        query : QuerySpec
-            The query.
-        facts_of : callable
-            What tells the facts of a segment.
-        """
+        """Return what chooses for one of the queries as `Planner.choose` does."""
         planner = Planner(query, matching=self._matching)
 
         def choose(entry: SegmentEntry) -> SourceChoice:

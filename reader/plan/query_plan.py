@@ -168,21 +168,10 @@ def plan_query(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The table at one version.
-    query : QuerySpec
-        What is asked.
     entries : sequence of SegmentEntry or None
         Those of the snapshot's segments that are to be read; None: all.
     keys : KeyTree or None
         Keys that each wanted row has one of, which indexes may be asked about.
-    wider : WiderSources or None
-        As of `plan_asked`, where all segments are to be read.
-
-    Raises
-    ------
-    ProjectionNotUsableError
-        If `useProjection` or `forceProjections` cannot be met for a segment that must be read.
     """
     if entries is not None:
         return _plan(snapshot, query, entries, len(entries))
@@ -209,19 +198,10 @@ def plan_asked(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The table at one version.
-    query : Query
-        What is asked.
     declared : DeclaredColumns or None
         The columns that its texts name; None: the table's.
     wider : WiderSources or None
         Sources that stand for many segments; None: there are none.
-
-    Raises
-    ------
-    ProjsegError
-        As of `bind_query`, `bind_declared` and `plan_query`.
     """
     meaning = meaning_of(query)
     key = plan_key("plan", snapshot, meaning if declared is None else (meaning, declared))

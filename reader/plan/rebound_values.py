@@ -226,8 +226,6 @@ class TimeSlots(NamedTuple):
 
         Parameters
         ----------
-        tree : exp.Expression or None
-            The filter as it is written.
         bound : QuerySpec
             What it is over a table whose time column the query may be bounded by.
         """

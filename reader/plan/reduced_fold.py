@@ -196,19 +196,7 @@ def among_first(
     query: QuerySpec,
     plan: SourcePlan,
 ) -> MaskedRows:
-    """Return those of a source's rows whose groups may be among the first.
-
-    Parameters
-    ----------
-    selected : MaskedRows
-        Each row that counts is of a group of the result.
-    source, entry : SegmentSource, SegmentEntry
-        Where they are.
-    query : QuerySpec
-        What is asked.
-    plan : SourcePlan
-        How the source answers it.
-    """
+    """Return those of a source's rows whose groups may be among the first."""
     found = _first_key(query)
     if found is None or query.limit is None or any(map(may_fail, _arguments(query))):
         return selected  # an error of any row is the query's

@@ -100,13 +100,7 @@ class IntegerEncodings:
         )
 
     def decode_into(self, reader: ByteReader, number: int, out: NDArray[Any], base: int) -> None:
-        """Fill `out` with value - base, modulo the size of its dtype.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the encoding is not one of these, or its part is malformed.
-        """
+        """Fill `out` with value - base, modulo the size of its dtype."""
         record = self.records.get(number)
         reader.require(record is not None, f"no integer encoding {number} here")
         assert record is not None
@@ -151,11 +145,6 @@ class NumberEncodings:
         ----------
         values : int64[n], float32[n], float64[n] or object[n] of Python integers
             n >= 1.
-
-        Raises
-        ------
-        LimitExceededError
-            If an integer is too wide.
         """
         if values.dtype.kind == "f":
             return self._choose_floats(values), None
@@ -183,19 +172,10 @@ class NumberEncodings:
 
         Parameters
         ----------
-        reader : ByteReader
-            At the values of the page.
-        number : int
-            The encoding.
         out : uint8[n], uint16[n], uint32[n], int64[n], float32[n], float64[n] or WIDE[n]
             Contiguous and not empty.
         base : int
             Subtracted from each integer; 0 for floats and WIDE.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the encoding does not hold such values, or its part is malformed.
         """
         if out.dtype == WIDE:
             out[:] = as_wide(self.decode_integers(reader, number, len(out)))
@@ -208,13 +188,7 @@ class NumberEncodings:
             self._integers.decode_into(reader, number, bits, 0)
 
     def decode_integers(self, reader: ByteReader, number: int, value_count: int) -> NDArray[Any]:
-        """Return WIDE[n], or int64[n] if the encoding holds no integers that pass 64 bits.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the encoding is not one of integers, or its part is malformed.
-        """
+        """Return WIDE[n], or int64[n] if the encoding holds no integers that pass 64 bits."""
         if number in self.wide:
             return self.wide[number].codec.decode(reader, value_count)
         narrow = np.empty(value_count, np.int64)
@@ -242,13 +216,7 @@ class TextEncodings:
         )
 
     def decode(self, reader: ByteReader, number: int, row_count: int) -> tuple[NDArray[Any], Any]:
-        """Return (offsets int32[n + 1], bytes) of n >= 1 values.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the encoding is not one of text, or its part is malformed.
-        """
+        """Return (offsets int32[n + 1], bytes) of n >= 1 values."""
         record = self.records.get(number)
         reader.require(record is not None, f"no text encoding {number} here")
         assert record is not None

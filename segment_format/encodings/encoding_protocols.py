@@ -73,11 +73,6 @@ class IntegerEncoding(Protocol):
         """Fill `out` with value - base, modulo the size of its dtype.
 
         `out` is uint8[n], uint16[n], uint32[n] or int64[n], contiguous and not empty.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the part is malformed.
         """
 
 
@@ -85,13 +80,7 @@ class WideIntegerEncoding(Protocol):
     """An encoding of integers of which some exceed 64 bits."""
 
     def offer(self, values: NDArray[Any]) -> Offer:
-        """Return the offer for object[n] of Python integers, n >= 1.
-
-        Raises
-        ------
-        LimitExceededError
-            If an integer does not fit.
-        """
+        """Return the offer for object[n] of Python integers, n >= 1."""
 
     def decode(self, reader: ByteReader, value_count: int) -> NDArray[Any]:
         """Return WIDE[n], or raise CorruptSegmentError."""
@@ -115,15 +104,8 @@ class TextEncoding(Protocol):
 
         Parameters
         ----------
-        array : pa.Array
-            Null rows are stored as empty texts.
         is_sorted : bool
             The texts ascend strictly; a null, if there is one, comes first.
-
-        Raises
-        ------
-        LimitExceededError
-            If one value is too large.
         """
 
     def decode(self, reader: ByteReader, row_count: int) -> tuple[NDArray[Any], Any]:
@@ -134,13 +116,7 @@ class NestedEncoding(Protocol):
     """An encoding of lists, maps and structs."""
 
     def offer(self, array: pa.Array) -> Offer:
-        """Return the offer for the values of at least one row; not for the array's own nulls.
-
-        Raises
-        ------
-        LimitExceededError
-            If a level has too many items.
-        """
+        """Return the offer for the values of at least one row; not for the array's own nulls."""
 
     def decode(
         self,
@@ -149,10 +125,4 @@ class NestedEncoding(Protocol):
         row_count: int,
         validity: NDArray[Any] | None,
     ) -> pa.Array:
-        """Return the array of n >= 1 values, which the caller validates.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the parts are malformed or contradict each other.
-        """
+        """Return the array of n >= 1 values, which the caller validates."""

@@ -45,13 +45,7 @@ class PlainIntegers:
     """Integers in 16 bytes, two's complement."""
 
     def offer(self, values: NDArray[Any]) -> Offer:
-        """Return the offer.
-
-        Raises
-        ------
-        LimitExceededError
-            If an integer does not fit.
-        """
+        """Return the offer."""
         edge = 1 << (WIDE_BITS - 1)
         if int(values.max()) >= edge or int(values.min()) < -edge:
             raise LimitExceededError(

@@ -57,13 +57,7 @@ def encode_validity(validity: NDArray[np.bool_] | None) -> tuple[int, bytes]:
 def decode_validity(
     reader: ByteReader, kind: int, row_count: int, null_count: int
 ) -> NDArray[np.bool_] | None:
-    """Return validity[row_count], or None where no row is null.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If the bytes are not in canonical form, or hold another number of nulls.
-    """
+    """Return validity[row_count], or None where no row is null."""
     reader.require(ALL_VALID <= kind <= RUNS, f"unknown kind of validity {kind}")
     if kind in (ALL_VALID, _ALL_NULL):
         expected = 0 if kind == ALL_VALID else row_count
@@ -120,13 +114,7 @@ class Nested:
         self._lengths, self._numbers, self._text = lengths, numbers, text
 
     def offer(self, array: pa.Array) -> Offer:
-        """Return the offer for a list, map or struct array of at least one row; not its own nulls.
-
-        Raises
-        ------
-        LimitExceededError
-            If a level has too many items, or a value is too large.
-        """
+        """Return the offer for at least one list, map or struct; not for its own nulls."""
         if pa.types.is_struct(array.type):
             fields = (array.field(i) for i in range(array.type.num_fields))
             return composed(b"", *(self._level(field) for field in fields))
@@ -165,13 +153,7 @@ class Nested:
         row_count: int,
         validity: NDArray[np.bool_] | None,
     ) -> pa.Array:
-        """Return the array of `row_count` >= 1 values; the caller validates it.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the parts are malformed or contradict each other.
-        """
+        """Return the array of `row_count` >= 1 values; the caller validates it."""
         bitmap, null_count = validity_bitmap(validity)
         if pa.types.is_struct(arrow_type):
             children = [self._decode_level(reader, field.type, row_count) for field in arrow_type]

@@ -46,13 +46,7 @@ class Text:
         self._parts = parts
 
     def offer(self, array: pa.Array, *, is_sorted: bool) -> Offer:
-        """Return the offer, sorted or not.
-
-        Raises
-        ------
-        LimitExceededError
-            If one value is too large.
-        """
+        """Return the offer, sorted or not."""
         del is_sorted
         offsets, content = text_parts(array)
         lengths = np.diff(offsets)
@@ -100,11 +94,6 @@ class FrontCoded:
         """Return the offer, or None if the texts are not sorted.
 
         A null, if there is one, comes first and counts as an empty text that need not ascend.
-
-        Raises
-        ------
-        LimitExceededError
-            If one value is too large.
         """
         if not is_sorted:
             return None
@@ -123,15 +112,7 @@ class FrontCoded:
     def decode(
         self, reader: ByteReader, row_count: int
     ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """Return (offsets int32[n + 1], bytes uint8[m]) of `row_count` >= 1 values.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If lengths contradict each other, or texts do not ascend.
-        LimitExceededError
-            If the texts take more bytes than a page may hold.
-        """
+        """Return (offsets int32[n + 1], bytes uint8[m]) of `row_count` >= 1 values."""
         prefixes_encoding, lengths_encoding = reader.unpack(_LAYOUT)
         prefixes, lengths = np.empty((2, row_count), np.int64)
         self._parts.decode_into(reader, prefixes_encoding, prefixes, 0)

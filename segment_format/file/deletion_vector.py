@@ -32,13 +32,6 @@ def encode_vector(row_ids: NDArray[np.uint32], segment_checksum: int) -> bytes:
     ----------
     row_ids : uint32[k]
         At least one.
-    segment_checksum : int
-        The checksum of their segment's footer.
-
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE, if pyroaring writes a form that readers refuse, as 1.0 does.
     """
     with late_import:
         import pyroaring
@@ -76,19 +69,8 @@ def decode_vector(
 
     Parameters
     ----------
-    content : bytes
-        The file.
     segment_checksum, row_count : int
         Of the segment: the checksum of its footer, and its base rows.
-    deleted_row_count, checksum : int
-        What the table says of the file.
-    path : str
-        For error messages.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If a byte is not what SPEC.md and the table say.
     """
     body = memoryview(content)[: -_CHECKSUM.size]
     reader = ByteReader(body, path=path, part_name="deletion vector")

@@ -50,13 +50,7 @@ class EncodedColumn(NamedTuple):
 
 
 def encode_column(vector: Vector, role: Role) -> EncodedColumn:
-    """Encode and compress a column of a table.
-
-    Raises
-    ------
-    LimitExceededError
-        If a value or a page is too large.
-    """
+    """Encode and compress a column of a table."""
     pages = [*packed_pages(vector_pages(vector))]
     if not isinstance(vector, Ids) or role == "state":
         return EncodedColumn(pages, ())
@@ -121,17 +115,7 @@ def _copy(sink: PartSink, source: SegmentFile, records: NDArray[Any], owner: str
 def write_postings(
     sink: PartSink, postings: BuiltPostings, key_dictionary: int
 ) -> tuple[PostingsEntry, int]:
-    """Write the columns of postings; return their entry, and the bytes of their pages.
-
-    Parameters
-    ----------
-    sink : PartSink
-        The file.
-    postings : BuiltPostings
-        What is written.
-    key_dictionary : int
-        Position of the dictionary of their keys, which was written.
-    """
+    """Write the columns of postings; return their entry, and the bytes of their pages."""
     columns, byte_count = [], 0
     for name, vector in postings.columns.items():
         pages = write_pages(sink, encode_column(vector, "state").pages)

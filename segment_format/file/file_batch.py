@@ -120,15 +120,7 @@ class FooterShape:
         return entry, pages, values
 
     def accepts(self, numbers: FooterNumbers, ends: FooterNumbers) -> NDArray[np.bool_]:
-        """Return which footers of this shape `prove_footer` would accept; it may accept others.
-
-        Parameters
-        ----------
-        numbers : int64[n, k]
-            Of each footer.
-        ends : int64[n]
-            Where it begins, and parts end.
-        """
+        """Return which footers of this shape `prove_footer` would accept; it may accept others."""
         base, end = numbers[:, self.row_counts[:1]], ends[:, None]
         cardinalities, rows = numbers[:, self.cardinalities], numbers[:, self.row_counts]
         offsets, sizes = numbers[:, self._offsets], numbers[:, self._sizes]
@@ -167,20 +159,7 @@ def _places(value: object, place: _Place = ()) -> Iterator[_Place]:
 
 
 def shape_of(content: memoryview, tail: Tail, path: str, shape: bytes) -> FooterShape | None:
-    """Return the shape of a footer, which is proved if it is the first; None if it has none.
-
-    Parameters
-    ----------
-    content, tail, path
-        As of `prove_footer`.
-    shape : bytes
-        What `split_footers` made of the footer.
-
-    Raises
-    ------
-    CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-        As of `prove_footer`.
-    """
+    """Return the shape of a footer, which is proved if it is the first; None if it has none."""
     key = ("footer shape", tail.format_version, tail.required_features, shape)
     known: FooterShape | None = KEPT.get(key)
     if known is not None or not shape:
@@ -266,11 +245,6 @@ class FileBatch:
     ----------
     endings : sequence of Ending
         At least a tail each.
-
-    Raises
-    ------
-    CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-        As of `SegmentFile.open` of one of them.
     """
 
     def __init__(self, endings: Sequence[Ending]) -> None:

@@ -103,8 +103,6 @@ def build_postings(definition: IndexDefinition, vector: Vector) -> BuiltPostings
     ----------
     definition : IndexDefinition
         Of kind `token` or `ngram`.
-    vector : Vector
-        The base column.
     """
     if not isinstance(vector, Ids):
         return NO_DICTIONARY
@@ -134,11 +132,6 @@ class StoredPostings:
         The open file.
     entry : PostingsEntry
         As its footer states them.
-
-    Raises
-    ------
-    CorruptSegmentError, LimitExceededError
-        If they contradict themselves or the base column.
     """
 
     def __init__(self, segment: SegmentFile, entry: PostingsEntry) -> None:
@@ -276,13 +269,7 @@ class StoredPostings:
 def postings_directory(
     segment: SegmentFile, entry: PostingsEntry, column: ColumnEntry
 ) -> PageDirectory:
-    """Return the proved page directory of a column of postings.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If it contradicts itself or the entry.
-    """
+    """Return the proved page directory of a column of postings."""
     return PageDirectory.parse(
         column.pages,
         row_count=entry.table.row_count,
@@ -295,13 +282,7 @@ def postings_directory(
 def column_postings(
     segment: SegmentFile | ColumnView, table: str, role: Role, name: str
 ) -> tuple[StoredPostings, ...]:
-    """Return the postings of a column's dictionary, which may serve columns of several tables.
-
-    Raises
-    ------
-    CorruptSegmentError, LimitExceededError
-        If some are damaged; a caller goes on without them.
-    """
+    """Return the postings of a column's dictionary, which may serve columns of several tables."""
     if isinstance(segment, ColumnView):
         file, name = segment.file, segment.stored_name(role, name)
     else:

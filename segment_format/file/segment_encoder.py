@@ -111,8 +111,6 @@ class SegmentEncoder:
 
         Parameters
         ----------
-        name : str
-            Unique among the dictionaries of the segment.
         dictionary : Dictionary
             Proved sorted here.
         store_hashes : bool
@@ -158,8 +156,6 @@ class SegmentEncoder:
         ----------
         source : SegmentFile
             The other segment.
-        name : str
-            The table's name there.
         stored_as : (str, str) or None
             The name and the definition under which a projection is stored here; None: as there.
         """
@@ -225,11 +221,6 @@ class SegmentEncoder:
 
         Parameters
         ----------
-        name : str
-            Unique among the table's columns of this role.
-        vector : Vector
-            As many rows as the table.
-        role : "base", "grouping" or "state"
         dictionary : str, optional
             For an `Ids` vector: the name under which its dictionary was added.
         encoded : EncodedColumn, optional
@@ -296,13 +287,7 @@ class SegmentEncoder:
         self._not_built.append(NotBuiltEntry(name, definition_hash, reason))
 
     def add_postings(self, postings: BuiltPostings) -> int:
-        """Write the postings of a base column; return their stored bytes.
-
-        Raises
-        ------
-        LimitExceededError
-            If readers would not take the file with them; it stays as it was.
-        """
+        """Write the postings of a base column; return their stored bytes."""
         require(self._open is None and bool(self._tables), "postings before the base table")
         held = postings.keys.value_bytes + self._held_bytes
         require_limit("bytes of dictionaries", held, expanded_bytes_max(self._sink.offset))

@@ -103,21 +103,10 @@ class SegmentFile:
             Takes (offset, size) and returns those bytes of the file.
         size : int
             Bytes of the whole file.
-        path : str
-            Names the file in error messages.
         owner : Owner or None
             The file's cache entry; None if it is not cached.
         ending : bytes
             The last bytes of the file, at least the tail, if they are read already.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the file is damaged, truncated or no segment.
-        UnsupportedFeatureError
-            If it needs a newer release.
-        LimitExceededError
-            If it declares sizes beyond `limits.py`.
         """
         footer, tail = read_footer(read_range, size, path, ending)
         return cls(read_range, footer, tail, path, owner=owner)
@@ -234,11 +223,6 @@ class SegmentFile:
 
         `Ids` are in their dictionary's `id_dtype`; integer `Numbers` are as narrow as these pages
         allow.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If a page is damaged.
         """
         entry = self.column_entry(table, role, name)
         directory = self.directory(table, role, name)
@@ -348,13 +332,7 @@ class SegmentFile:
         return read_exactly(self.read_range, file_offset, byte_count, self.path)
 
     def part(self, entry: PartEntry, name: str) -> bytes:
-        """Read a part and prove its checksum.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the bytes differ from the checksum.
-        """
+        """Read a part and prove its checksum."""
         content = self.read(entry.file_offset, entry.byte_count)
         if part_checksum(content, self._seed, entry.file_offset) != entry.checksum:
             problem = f"checksum of the part at byte {entry.file_offset} differs"

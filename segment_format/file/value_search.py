@@ -38,15 +38,8 @@ def search_segment(segment: SegmentFile, wanted: pa.Array) -> SearchedSegment:
 
     Parameters
     ----------
-    segment : SegmentFile
-        The file, open.
     wanted : pa.Array of large_binary
         The texts, in UTF-8.
-
-    Raises
-    ------
-    CorruptSegmentError, LimitExceededError
-        As reading the same part would.
     """
     found: set[bytes] = set()
     value_count = byte_count = 0

@@ -44,15 +44,7 @@ class PartPlace(NamedTuple):
 
 
 def verify_segment(segment: SegmentFile) -> int:
-    """Prove everything a segment says; return how many parts it has.
-
-    Raises
-    ------
-    CorruptSegmentError
-        For the first claim that is not true.
-    LimitExceededError, UnsupportedFeatureError
-        As reading the same part would.
-    """
+    """Prove everything a segment says; return how many parts it has."""
     head = segment.read(0, HEAD_LAYOUT.size)
     check_head(head, segment.footer.file_id, segment.tail.format_version, segment.path)
     parts = part_places(segment)

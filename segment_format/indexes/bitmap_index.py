@@ -85,13 +85,7 @@ class BitmapIndex:
         return int(self.records["stored_bytes"].sum(dtype=np.int64))
 
     def row_ids(self, ids: NDArray[Any]) -> NDArray[np.uint32]:
-        """Return the ascending row ids at which the column holds one of `ids`: uint32[k].
-
-        Raises
-        ------
-        CorruptSegmentError
-            If a bitmap is damaged or not in its canonical form.
-        """
+        """Return the ascending row ids at which the column holds one of `ids`: uint32[k]."""
         pieces = [self._proved(read_bitmap, *bitmap) for bitmap in self._bitmaps(ids)]
         if len(pieces) == 1:
             return pieces[0]
@@ -195,7 +189,6 @@ def index_blocks(ids: NDArray[Any], cardinality: int, bytes_max: int) -> list[In
     ----------
     ids : unsigned[n]
         Dictionary ids, each below `cardinality`.
-    cardinality : int
     bytes_max : int
         Most bytes of the index: those of the column's own pages, or one bit a row.
     """

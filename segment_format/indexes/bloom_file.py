@@ -189,13 +189,7 @@ class BloomWriter:
         ]
 
     def finish(self, without: Iterable[SegmentFilter] = ()) -> BloomSummary:
-        """Write the footer, with the segments that have no filter and why; return what to list.
-
-        Raises
-        ------
-        LimitExceededError
-            If readers would not take the file.
-        """
+        """Write the footer, with the segments that have no filter and why; return what to list."""
         self._segments += [
             SegmentSlot(
                 one.file, None, None, one.key_count, str(_short(one.status)), _short(one.postings)
@@ -266,13 +260,7 @@ class BloomFile:
 
     @classmethod
     def open(cls, ending: bytes, byte_count: int, path: str) -> BloomFile:
-        """Read the directory from the end of a file, which begins where the footer does.
-
-        Raises
-        ------
-        CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-            If the bytes are not what SPEC.md says; memory is bounded before they are decoded.
-        """
+        """Read the directory from the end of a file, which begins where the footer does."""
         require_limit(f"size in bytes of {path}", byte_count, BLOOM_FILE_BYTES_MAX)
         if not TAIL_LAYOUT.size < len(ending) <= BLOOM_FOOTER_BYTES_MAX + TAIL_LAYOUT.size:
             raise corrupt(path, "file", f"{len(ending)} bytes are no footer of a Bloom file")
@@ -290,13 +278,7 @@ class BloomFile:
         return cls(footer, checksum, path)
 
     def rows(self, band: Band, number: int, page: bytes) -> Blocks:
-        """Return the rows of a page from its bytes: uint32[rows, segments, 8].
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the checksum does not match.
-        """
+        """Return the rows of a page from its bytes: uint32[rows, segments, 8]."""
         offset, size = band.page(number)
         content, stated = memoryview(page)[: -_CHECKSUM.size], page[-_CHECKSUM.size :]
         found = part_checksum(content, self._seed, offset)
@@ -306,13 +288,7 @@ class BloomFile:
         return np.frombuffer(content, "<u4").reshape(-1, band.segment_count, LANES)
 
     def stripe(self, band: Band, first: int, end: int, read_range: ReadRange) -> Blocks:
-        """Return the rows [first, end) of a band: uint32[end - first, segments, 8].
-
-        Raises
-        ------
-        CorruptSegmentError
-            If a page is damaged.
-        """
+        """Return the rows [first, end) of a band: uint32[end - first, segments, 8]."""
         pages = range(first // band.page_rows, -(-end // band.page_rows))
         start, _ = band.page(pages[0])
         last_offset, last_size = band.page(pages[-1])
@@ -327,13 +303,7 @@ class BloomFile:
         return np.concatenate(found)[first - skipped : end - skipped]
 
     def verify(self, read_range: ReadRange) -> None:
-        """Prove the head and every page.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If one is damaged.
-        """
+        """Prove the head and every page."""
         head = read_exactly(read_range, 0, HEAD_LAYOUT.size, self.path)
         check_head(head, self.footer.file_id, 1, self.path, BLOOM_HEAD_MAGIC)
         for band in self.footer.bands:

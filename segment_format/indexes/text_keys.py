@@ -54,13 +54,7 @@ class _Characters(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def character_table() -> NDArray[np.uint32]:
-    """Return the table that kernels take: uint32[0x110000].
-
-    Raises
-    ------
-    ProjsegError
-        PROJSEG_INTERNAL if the file of the table is another: words would be missed.
-    """
+    """Return the table that kernels take: uint32[0x110000]."""
     content = _FILE.read_bytes()
     if xxhash.xxh3_128_hexdigest(content) != _HASH:
         raise ProjsegError(

@@ -80,12 +80,6 @@ def create_table(
 
     Parameters
     ----------
-    storage : Storage
-        Where the table is to be.
-    properties : TableProperties
-        The table's declaration.
-    entries : sequence of SegmentEntry
-        Segments written under `write_id`.
     write_id, operation, metrics, txn, note
         As `commit` takes them; a write id is made if there are no entries.
 
@@ -159,23 +153,9 @@ def commit(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
-    base : Snapshot
-        The version that the change was made for.
-    change : Change
-        The change to publish.
-    write_id : str
-        Names this commit, and every file it adds.
-    operation : str
-        Text for the table's history.
-    metrics : mapping of str to int, optional
-        Counts for the table's history.
     txn : (str, int), optional
         Application id and its version. If the table has that version already, nothing is done and
         the version that it made is returned.
-    note : CommitNote, optional
-        What the table's history is to say of it besides.
 
     Raises
     ------
@@ -242,13 +222,7 @@ class PendingCommit(Generic[Version]):
         raise NotImplementedError
 
     def run(self) -> Version:
-        """Try until the change is in some version.
-
-        Raises
-        ------
-        CommitConflictError
-            If other writers took every version that was tried.
-        """
+        """Try until the change is in some version."""
         is_remote = self.storage.is_remote
         tries_max = REMOTE_COMMIT_TRIES_MAX if is_remote else COMMIT_TRIES_MAX
         for failed_tries in range(tries_max):
@@ -275,13 +249,7 @@ class PendingCommit(Generic[Version]):
         return self.publish_next() if landed is None else landed
 
     def catch_up(self) -> None:
-        """Read every version published since the newest known.
-
-        Raises
-        ------
-        CommitConflictError
-            If a version since the base is gone, or the table was created anew.
-        """
+        """Read every version published since the newest known."""
         version = self.current.version
         newest = latest_version(self.storage)
         while version < newest:

@@ -22,13 +22,7 @@ _MANIFESTS_ASKED_MAX: Final = 8
 
 
 def require_manifests(storage: Storage, file: SnapshotFile) -> None:
-    """Refuse to publish a version of which a manifest is gone.
-
-    Raises
-    ------
-    CorruptTableError
-        PROJSEG_CORRUPT_TABLE.
-    """
+    """Refuse to publish a version of which a manifest is gone."""
     newest = [reference.name for reference in file.manifests[-_MANIFESTS_ASKED_MAX:]]
     for name in _missing(storage, newest):
         raise CorruptTableError(
@@ -44,18 +38,9 @@ def require_written(storage: Storage, change: Change, versions: Sequence[Snapsho
 
     Parameters
     ----------
-    storage : Storage
-        The table.
-    change : Change
-        What adds the files.
     versions : sequence of Snapshot
         Those since the change was begun. Of a store, nothing is asked unless a vacuum is among
         them: it commits before it removes a file.
-
-    Raises
-    ------
-    CommitError
-        PROJSEG_SEGMENT_MISSING.
     """
     if storage.is_remote and all(one.operation != "vacuum" for one in versions):
         return

@@ -13,15 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def only_logged(logger: logging.Logger, failure: Callable[[], str]) -> Iterator[None]:
-    """Log whatever is raised inside as a warning; an interruption by the user is raised as well.
-
-    Parameters
-    ----------
-    logger : logging.Logger
-        Who warns.
-    failure : callable
-        Returns what was committed and what failed, in a sentence that the error follows.
-    """
+    """Log whatever is raised inside as a warning; an interruption by the user is raised as well."""
     try:
         yield
     except Exception as error:  # noqa: BLE001

@@ -41,10 +41,6 @@ def footer_mismatches(
 
     Parameters
     ----------
-    entry : SegmentEntry
-        As listed.
-    segment : SegmentFile
-        The file, open.
     schema : TableSchema
         The table's; it may have columns that were added after the segment was written.
     """
@@ -108,13 +104,7 @@ def stored_types(spec: ProjectionSpec) -> dict[tuple[Role, str], str]:
 
 
 def require_match(mismatches: Iterator[Mismatch], path: str) -> None:
-    """Refuse a segment that is not what the table lists.
-
-    Raises
-    ------
-    CorruptTableError
-        For the first mismatch.
-    """
+    """Refuse a segment that is not what the table lists."""
     for mismatch in mismatches:
         raise CorruptTableError(
             "PROJSEG_SEGMENT_DIFFERS",
@@ -138,13 +128,7 @@ def open_uncached(storage: Storage, entry: SegmentEntry, ending: bytes = b"") ->
 
 
 def open_checked(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> SegmentFile:
-    """Return a listed segment, once its file is known to be what the table lists.
-
-    Raises
-    ------
-    CorruptionError
-        If the file is missing, damaged, or another one.
-    """
+    """Return a listed segment, once its file is known to be what the table lists."""
     segment = open_uncached(storage, entry, listed_ending(storage, entry, ENDING_BYTES))
     require_match(footer_mismatches(entry, segment, schema), segment.path)
     return segment

@@ -30,20 +30,8 @@ def open_as_of(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
-    version : int or None
-        Its number.
     timestamp : str, date, datetime or None
         The newest version committed at or before it; without a zone it is UTC.
-    tag : str or None
-        Its tag.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if two are given, or the timestamp is none; PROJSEG_UNKNOWN_TAG; and as
-        of `version_at` and `open_snapshot`.
     """
     named = {"version": version, "timestamp": timestamp, "tag": tag}
     given = [f"{what} '{value}'" for what, value in named.items() if value is not None]
@@ -68,11 +56,6 @@ def instant_us(timestamp: InstantLike, timezone: str = "UTC") -> int:
         A text is ISO 8601.
     timezone : str
         The zone of a time that is given without one.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if it is no time of years 1 to 9999; PROJSEG_UNKNOWN_TIME_ZONE.
     """
     try:
         return Interval.parse((timestamp, timestamp), timezone).start_us
@@ -88,13 +71,6 @@ def version_at(storage: Storage, instant: int) -> Snapshot:
     """Pin the newest version committed at or before an instant, in microseconds UTC.
 
     No version states an earlier time than the one before it, so a few are read and not all.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_VERSION if the oldest kept version is younger; PROJSEG_NOT_A_TABLE.
-    StorageError, CorruptTableError, UnsupportedFeatureError
-        As of `open_snapshot`.
     """
     newest = latest_version(storage)
     oldest = min(list_versions(storage), default=newest)

@@ -250,16 +250,8 @@ def published(
 
     Parameters
     ----------
-    storage : Storage
-        Where the log is.
-    file : _VersionFile
-        The version's number and write id.
-    payload : bytes
-        The file.
     read : callable
         Returns the version as the storage has it; None: there is none.
-    made : Version
-        The version that `file` makes.
     """
     try:
         storage.put_if_absent(snapshot_name(file.version), payload)
@@ -287,13 +279,6 @@ def probe(storage: Storage, files: list[str]) -> str:
         The probe file's name, also added to `files`. Remove it only after the first snapshot
         exists, or after every other file is removed: it distinguishes an interrupted creation,
         which leaves manifests and no snapshot, from a table that has lost its log.
-
-    Raises
-    ------
-    CommitError
-        If both succeeded, or the file is not listed.
-    StorageError
-        If the storage refuses to create a file at all.
     """
     name = new_probe_name()
     files.append(name)
@@ -340,10 +325,6 @@ def removed_on_failure(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
-    write_id : str
-        Of the commit that was to list them.
     base_version : int or None
         No version up to this one can list them; None if there was no table.
     read : callable

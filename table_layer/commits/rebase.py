@@ -97,19 +97,8 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
 
     Parameters
     ----------
-    change : Change
-        As its writer made it, looking at `base`.
-    base : Snapshot
-        The version the writer had pinned.
     since : sequence of Snapshot
         Every version after it, in order; empty if it is still the newest.
-
-    Raises
-    ------
-    CommitConflictError
-        If another commit changed what this one depends on.
-    InvalidInputError
-        If the change contradicts the table.
     """
     current = since[-1] if since else base
     if current.properties.table_id != base.properties.table_id:

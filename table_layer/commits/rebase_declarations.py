@@ -53,17 +53,8 @@ def rebased_columns(
 
     Parameters
     ----------
-    changes : ColumnChanges or NewColumns
-        The changes.
     base, current : TableProperties
         Of the version that they were made for, and of the newest.
-
-    Raises
-    ------
-    CommitConflictError
-        If others changed a column that is changed here.
-    InvalidInputError
-        If the changes contradict the base itself.
     """
     if changes == NO_CHANGES:
         return current
@@ -86,13 +77,7 @@ def rebased_columns(
 def redeclared(
     declared: TableProperties, base: TableProperties, current: TableProperties
 ) -> TableProperties:
-    """Return a declaration in place of the newest version's, which keeps what is not its own.
-
-    Raises
-    ------
-    CommitConflictError
-        If others changed columns: the stored names of the declaration are not theirs.
-    """
+    """Return a declaration in place of the newest version's, which keeps what is not its own."""
     if (base.columns, base.stored_columns) != (current.columns, current.stored_columns):
         conflict("another commit changed the columns to be replaced")
     kept = kept_when_replaced(current)
@@ -119,22 +104,8 @@ def check_entries(
 
     Parameters
     ----------
-    entries : iterable of SegmentEntry
-        The segments.
-    base, since : Snapshot and sequence of Snapshot
-        The version that they were made for, and every one after it.
-    properties : TableProperties
-        Of the next version.
     declared : TableProperties or None
         What they were written for, if not for the base.
-
-    Raises
-    ------
-    CommitConflictError
-        If a restore, or an overwrite with other columns, took columns away since the base, or made
-        another column the time.
-    InvalidInputError
-        PROJSEG_UNKNOWN_COLUMN if the table never had a column.
     """
     entries = tuple(entries)
     if entries and _stored_time(declared or base.properties) != _stored_time(properties):
@@ -228,15 +199,6 @@ def with_layout(current: TableProperties, layout: AdoptLayout) -> TablePropertie
     ----------
     current : TableProperties
         Of the newest version, with the columns that are added in the same commit.
-    layout : AdoptLayout
-        What the definition says.
-
-    Raises
-    ------
-    CommitConflictError
-        If a column that the layout needs was changed by others.
-    InvalidInputError
-        PROJSEG_TOO_MANY_NAMES.
     """
     definition, version = layout.definition, layout.definition_version
     if not layout.takes_over and not may_adopt(current, definition, version):

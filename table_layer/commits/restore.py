@@ -36,10 +36,6 @@ def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
     ----------
     current : Snapshot
         The newest version known.
-    old : Snapshot
-        An earlier version of the same table.
-    note : CommitNote
-        For the history.
 
     Raises
     ------

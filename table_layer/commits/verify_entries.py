@@ -46,15 +46,7 @@ _WHOLE_BYTES_MAX: Final = 2 * ENDING_BYTES
 
 
 def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
-    """Refuse entries that are not this commit's, or whose files are not as they state.
-
-    Raises
-    ------
-    InvalidInputError
-        If a name was not made from `write_id`, is repeated, or a partition has two attempts.
-    CommitError
-        If a file is missing, has another size, or ends in another footer checksum.
-    """
+    """Refuse entries that are not this commit's, or whose files are not as they state."""
     attempts: dict[int, int] = {}
     files: set[str] = set()
     checked = list(entries)
@@ -74,15 +66,7 @@ def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: 
 
 
 def verify_masked(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
-    """Refuse segments with a deletion vector that is not this commit's, or not as they state.
-
-    Raises
-    ------
-    InvalidInputError
-        If a vector's name was not made from `write_id`, or an entry contradicts itself.
-    CommitError
-        If a vector's file is missing or has another size.
-    """
+    """Refuse segments with a deletion vector that is not this commit's, or not as they state."""
     for entry in entries:
         vector = entry.deletion_vector
         if vector is None or parse_vector_name(vector.file) != write_id:
@@ -155,19 +139,8 @@ def listed_ending(storage: Storage, entry: SegmentEntry, size: int = TAIL_LAYOUT
 
     Parameters
     ----------
-    storage : Storage
-        The table.
-    entry : SegmentEntry
-        The segment as listed.
     size : int
         Bytes wanted, at least a tail's; all if the file has fewer.
-
-    Raises
-    ------
-    CorruptTableError
-        If the file is missing, has another size, or ends in another footer checksum.
-    CorruptSegmentError
-        If it does not end as a segment does.
     """
     return _ending(storage, entry, size, CorruptTableError, "was committed and", _LOST)
 
@@ -231,15 +204,7 @@ class FetchedRanges:
 
 
 def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -> bytes:
-    """Return `size` bytes of a listed segment.
-
-    Raises
-    ------
-    CorruptTableError
-        If the file is missing or too short.
-    StorageError
-        If it cannot be read.
-    """
+    """Return `size` bytes of a listed segment."""
     return _read_listed_ranges(storage, entry, [ByteRange(offset, size)])[0]
 
 

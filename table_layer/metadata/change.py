@@ -287,13 +287,6 @@ class CommitNote:
         What the operation was asked to do.
     user_name, user_metadata : str or None
         Given by the user, never guessed.
-
-    Raises
-    ------
-    LimitExceededError
-        If a text is too long for a table's metadata.
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if it is no text, or has no form in UTF-8.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -64,13 +64,7 @@ _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 
 
 def seal(value: SealedFile) -> bytes:
-    """Return the file's bytes; whatever checksum `value` states is replaced by the true one.
-
-    Raises
-    ------
-    LimitExceededError
-        If no reader would accept a file of that size.
-    """
+    """Return the file's bytes; whatever checksum `value` states is replaced by the true one."""
     payload = bytearray(_ENCODER.encode(value))
     _check_size(len(payload), f"a new {value.kind}")
     payload[len(_PREFIX) : _CHECKSUM_END] = _digest(payload)
@@ -87,21 +81,8 @@ def unseal(payload: bytes, decoder: msgspec.json.Decoder[Sealed], kind: str, nam
 
     Parameters
     ----------
-    payload : bytes
-        The whole file.
-    decoder : msgspec.json.Decoder
-        Of the file's struct.
     kind : str
         The kind that the file must state.
-    name : str
-        The file, for messages.
-
-    Raises
-    ------
-    CorruptTableError
-        If a byte differs from what was written, or the structure is not the one of SPEC.md.
-    UnsupportedFeatureError
-        If a later release wrote the file.
     """
     if not payload.startswith(_PREFIX) or payload[_CHECKSUM_END:_BODY_START] != b'",':
         raise _corrupt(name, "it does not start as one")
@@ -120,13 +101,7 @@ def unseal(payload: bytes, decoder: msgspec.json.Decoder[Sealed], kind: str, nam
 
 
 def read_sealed(storage: Storage, name: str) -> bytes:
-    """Return a metadata file's bytes; FileNotFoundError if it is missing.
-
-    Raises
-    ------
-    LimitExceededError
-        If the file is larger than a reader may be made to hold.
-    """
+    """Return a metadata file's bytes; FileNotFoundError if it is missing."""
     content, size = storage.read_sized(name, 0, _FIRST_READ_BYTES)
     _check_size(size, f"{storage.location}/{name}")
     if len(content) < size:

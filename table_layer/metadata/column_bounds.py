@@ -45,8 +45,6 @@ def encode_bounds(
     ----------
     minimum, maximum : bool, int, float, Decimal, str, bytes, date, datetime or None
         Values of the column's type; None for no bound. Not NaN.
-    arrow_type : pa.DataType
-        The column's type.
     """
     low, high = _encode(minimum, arrow_type), _encode(maximum, arrow_type)
     exact = True

@@ -33,21 +33,10 @@ def with_deleted_rows(
 
     Parameters
     ----------
-    storage : Storage
-        The table.
-    entry : SegmentEntry
-        The segment as it is listed.
     row_ids : uint32[k]
         All its deleted rows: those of earlier commits and of this one.
-    write_id : str
-        The commit that will list it.
     files : list of str
         Gets the name of the file before it is written.
-
-    Raises
-    ------
-    StorageError
-        If the file cannot be written.
     """
     name, content = new_vector_name(write_id), encode_vector(row_ids, entry.footer_checksum)
     files.append(name)
@@ -61,15 +50,7 @@ def with_deleted_rows(
 
 
 def deleted_rows(storage: Storage, entry: SegmentEntry) -> NDArray[np.uint32]:
-    """Return the deleted rows of a listed segment, uint32[k] ascending; read once while it is kept.
-
-    Raises
-    ------
-    CorruptTableError
-        If the file is missing or has another size.
-    CorruptSegmentError
-        If it is damaged, or not the one of this segment.
-    """
+    """Return the deleted rows of a segment, uint32[k] ascending, read once while it is kept."""
     if entry.deletion_vector is None:
         return _NONE
     key = ("deleted", storage.location, entry.file, entry.deletion_vector)

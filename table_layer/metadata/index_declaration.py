@@ -155,13 +155,7 @@ def indexes_problem(stored: StoredIndexes | UnsetType) -> str | None:
 
 
 def check_indexes(declared: Sequence[DeclaredIndex]) -> None:
-    """Refuse indexes that a table cannot declare.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INDEX, PROJSEG_BAD_NAME, PROJSEG_DUPLICATE_NAME, PROJSEG_LIMIT_EXCEEDED.
-    """
+    """Refuse indexes that a table cannot declare."""
     if len(declared) > INDEXES_MAX:
         raise InvalidInputError(
             "PROJSEG_LIMIT_EXCEEDED",
@@ -203,13 +197,7 @@ def bad_index(name: str, problem: str) -> InvalidInputError:
 
 
 def find_index(declared: Sequence[DeclaredIndex], name: str) -> DeclaredIndex:
-    """Return an index by its name, in any case.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_INDEX.
-    """
+    """Return an index by its name, in any case."""
     for index in declared:
         if index.name.casefold() == str(name).casefold():
             return index

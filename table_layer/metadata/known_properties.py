@@ -117,13 +117,7 @@ def declare_scope(
     max_row_ratio: float | None = None,
     max_bytes_ratio: float | None = None,
 ) -> ProjectionScope:
-    """Return a checked scope.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION if a value lies outside its range.
-    """
+    """Return a checked scope."""
     if build not in ("immediate", "deferred"):
         raise _bad_scope("build", build, "'immediate' or 'deferred'")
     if retain is not None:
@@ -136,13 +130,7 @@ def declare_scope(
 
 
 def scope_of(properties: Mapping[str, str], projection: str) -> ProjectionScope:
-    """Return the scope that a table's properties state for a projection.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION, PROJSEG_BAD_INTERVAL if somebody set a value that is none.
-    """
+    """Return the scope that a table's properties state for a projection."""
     found = {key: properties.get(_key(projection, key)) for key in KEYS}
     interval = found["interval"]
     return declare_scope(
@@ -203,13 +191,7 @@ def _bad_scope(option: str, value: object, wanted: str) -> InvalidInputError:
 
 
 def is_auto_compacted(properties: Mapping[str, str]) -> bool:
-    """Whether commits to a table are followed by a compaction.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION if the table's property is neither true nor false.
-    """
+    """Whether commits to a table are followed by a compaction."""
     text = properties.get(AUTO_COMPACT, "false").lower()
     if text not in ("true", "false"):
         raise _bad(AUTO_COMPACT, properties, "'true' or 'false'")
@@ -217,13 +199,7 @@ def is_auto_compacted(properties: Mapping[str, str]) -> bool:
 
 
 def compact_min_segments(properties: Mapping[str, str]) -> int | None:
-    """Return how few segments are left as they are; None if a table does not say.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION if the property is no such number.
-    """
+    """Return how few segments are left as they are; None if a table does not say."""
     text = properties.get(COMPACT_MIN_SEGMENTS)
     if text is None:
         return None
@@ -233,13 +209,7 @@ def compact_min_segments(properties: Mapping[str, str]) -> int | None:
 
 
 def max_deleted_ratio(properties: Mapping[str, str]) -> float:
-    """Return the share of a segment's rows that a deletion vector may name.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION if the property is no share.
-    """
+    """Return the share of a segment's rows that a deletion vector may name."""
     try:
         share = float(properties.get(MAX_DELETED_RATIO, _MAX_DELETED_RATIO))
     except ValueError:
@@ -260,13 +230,7 @@ _BY_FOLDED: Final = {name.casefold(): name for name in _READERS}
 
 
 def check_set(properties: Mapping[str, str]) -> None:
-    """Refuse properties that a table is to have, unless each is a text and means something.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION, PROJSEG_BAD_INTERVAL.
-    """
+    """Refuse properties that a table is to have, unless each is a text and means something."""
     for name, text in properties.items():
         for what, given in (("name", name), ("value", text)):
             if not isinstance(given, str):
@@ -297,20 +261,7 @@ def known_ones(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_spelling(names: Iterable[str], options: Iterable[str]) -> None:
-    """Refuse properties whose names differ little from those that have an effect.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Of the properties that a statement sets.
-    options : iterable of str
-        What else has an effect among properties.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_OPTION.
-    """
+    """Refuse properties whose names differ little from those that have an effect."""
     by_folded = {name.casefold(): name for name in (*_READERS, *options)}
     for name in names:
         if name.casefold() in _BY_FOLDED:  # for `check_set`

@@ -136,13 +136,7 @@ class Manifest:
         return len(self.raw_entries)
 
     def entry(self, index: int) -> SegmentEntry:
-        """Return one entry, decoded and checked once.
-
-        Raises
-        ------
-        CorruptTableError
-            If it is not an entry that projseg could have written.
-        """
+        """Return one entry, decoded and checked once."""
         entry = self._entries[index]
         if entry is None:
             entry = self._entries[index] = self._decode(index)
@@ -150,36 +144,18 @@ class Manifest:
         return entry
 
     def listed(self) -> tuple[str, ...]:
-        """Return each entry's `listed_as` in order, without decoding the entries.
-
-        Raises
-        ------
-        CorruptTableError
-            If an entry has no file name.
-        """
+        """Return each entry's `listed_as` in order, without decoding the entries."""
         return tuple(listed_as(one.file, one.deletion_vector) for one in self._identified())
 
     def files(self) -> Iterator[str]:
-        """Yield the names of the files that the entries need, without decoding the entries.
-
-        Raises
-        ------
-        CorruptTableError
-            If an entry has no file name.
-        """
+        """Yield the names of the files that the entries need, without decoding the entries."""
         for one in self._identified():
             yield one.file
             if one.deletion_vector is not None:
                 yield one.deletion_vector.file
 
     def segment_files(self) -> list[str]:
-        """Return each entry's segment file in order, without decoding the entries.
-
-        Raises
-        ------
-        CorruptTableError
-            If an entry has no file name.
-        """
+        """Return each entry's segment file in order, without decoding the entries."""
         return [one.file for one in self._identified()]
 
     def _identified(self) -> tuple[_Identity, ...]:
@@ -240,13 +216,7 @@ def time_range(entry: SegmentEntry) -> tuple[int, int]:
 
 
 def load_manifest(storage: Storage, reference: ManifestReference) -> Manifest:
-    """Read and check the manifest a snapshot lists.
-
-    Raises
-    ------
-    CorruptTableError
-        If it is missing, damaged, or not the one the snapshot means.
-    """
+    """Read and check the manifest a snapshot lists."""
     name = reference.name
     try:
         payload = read_sealed(storage, name)
@@ -343,13 +313,7 @@ class ManifestCache:
         self._cache = cache
 
     def load(self, storage: Storage, reference: ManifestReference) -> Manifest:
-        """Return the manifest a snapshot lists, read at most once while it fits.
-
-        Raises
-        ------
-        CorruptTableError
-            If it is missing or damaged.
-        """
+        """Return the manifest a snapshot lists, read at most once while it fits."""
         key = (_KIND, reference.name, reference.checksum)
         known: tuple[Manifest, Owner] | None = self._cache.get(key)
         if known is not None:

@@ -230,13 +230,7 @@ _ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
 
 
 def packed(entries: Sequence[SegmentEntry]) -> bytes:
-    """Return entries as zstandard over JSON.
-
-    Raises
-    ------
-    LimitExceededError
-        If `unpacked` would not take them.
-    """
+    """Return entries as zstandard over JSON."""
     text = msgspec.json.encode(list(entries))
     if len(text) > METADATA_BYTES_MAX:
         raise LimitExceededError(
@@ -248,15 +242,7 @@ def packed(entries: Sequence[SegmentEntry]) -> bytes:
 
 
 def unpacked(entries: bytes) -> list[SegmentEntry]:
-    """Return entries, checked as far as their types go.
-
-    Raises
-    ------
-    LimitExceededError
-        Before memory is taken for more than `METADATA_BYTES_MAX`.
-    InvalidInputError
-        PROJSEG_BAD_COMMIT_ENTRY if these are not bytes of `packed`.
-    """
+    """Return entries, checked as far as their types go."""
     try:
         # zstandard allocates what the frame declares; one that declares nothing says 2**64 - 1.
         declared = zstandard.get_frame_parameters(entries).content_size

@@ -248,17 +248,7 @@ class Snapshot:
 
 
 def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot:
-    """Pin a table version, the newest by default.
-
-    Raises
-    ------
-    InvalidInputError
-        If the location holds no table, or not this version of it.
-    CorruptTableError
-        If the snapshot cannot be trusted. Being unreadable is never taken for being absent.
-    UnsupportedFeatureError
-        If a later release wrote it.
-    """
+    """Pin a table version, the newest by default."""
     if version is not None and type(version) is not int:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_VERSION",
@@ -307,15 +297,7 @@ def read_version(storage: Storage, version: int) -> Snapshot | None:
 
 
 def encode_snapshot(file: SnapshotFile) -> bytes:
-    """Return a snapshot's bytes, having read them back: nothing unreadable is ever published.
-
-    Raises
-    ------
-    InvalidInputError
-        If a value it was given cannot be stored.
-    LimitExceededError
-        If it is larger than readers accept.
-    """
+    """Return a snapshot's bytes, having read them back: nothing unreadable is ever published."""
     try:
         payload = seal(file)
         unseal(payload, _DECODER, "snapshot", "the new snapshot")

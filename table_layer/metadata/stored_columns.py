@@ -64,8 +64,6 @@ def new_stored_name(wanted: str, taken: Iterable[str]) -> str:
 
     Parameters
     ----------
-    wanted : str
-        The column's name in the table.
     taken : iterable of str
         Every stored name that was ever given; names differ in more than case.
     """
@@ -82,13 +80,7 @@ def new_stored_name(wanted: str, taken: Iterable[str]) -> str:
 
 
 def stored_columns_problem(stored: StoredColumns, columns: Forms) -> str | None:
-    """Return why stored names cannot be those of a table's columns, or None if they can.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_TYPE_NAME.
-    """
+    """Return why stored names cannot be those of a table's columns, or None if they can."""
     for form in stored.retired:
         parse_type_name(form.type)
     if len(stored.columns) != len(columns) or not all(stored.columns):

@@ -102,15 +102,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         projections: Sequence[ProjectionDeclaration] = (),
         properties: Mapping[str, str] | None = None,
     ) -> TableProperties:
-        """Return the properties of a new table.
-
-        Raises
-        ------
-        InvalidInputError
-            If a name, a type or an option cannot be those of a table.
-        UnsupportedFeatureError
-            If a column's type cannot be stored.
-        """
+        """Return the properties of a new table."""
         if properties is not None and not isinstance(properties, Mapping):
             raise InvalidInputError(
                 "PROJSEG_BAD_OPTION", f"properties are {properties!r}; give a mapping of texts"
@@ -160,13 +152,7 @@ def columns_of(schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
 
 
 def check_field_names(column: str, type_: pa.DataType) -> None:
-    """Refuse a struct, at any depth, of which two fields differ in no more than case.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_DUPLICATE_NAME.
-    """
+    """Refuse a struct, at any depth, of which two fields differ in no more than case."""
     fields = [type_.field(place) for place in range(type_.num_fields)]
     if pa.types.is_struct(type_):
         _check_distinct(f"in column '{column}', the field", [one.name for one in fields])
@@ -224,11 +210,6 @@ def check_projection_count(properties: TableProperties) -> None:
 
     Only new declarations are checked: a stored table that declares more can be read and appended
     to, and each of its segments lists the projections that it lacks.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_TOO_MANY_NAMES.
     """
     count = len(properties.projections)
     _require(
@@ -244,8 +225,6 @@ def check_options(properties: TableProperties, /, **given: Any) -> None:
 
     Parameters
     ----------
-    properties : TableProperties
-        Of the table as it is.
     **given : object
         `time_column`, `segment_granularity`, `cluster_by` (names in order),
         `target_segment_rows`, `properties`; None means not given.

@@ -60,13 +60,7 @@ def latest_version(storage: Storage) -> int:
 
 
 def list_versions(storage: Storage, first: int = 0) -> list[int]:
-    """Return the kept versions from `first` on in order; empty if there is no table.
-
-    Raises
-    ------
-    CorruptTableError
-        If one is missing between two others.
-    """
+    """Return the kept versions from `first` on in order; empty if there is no table."""
     return _without_gaps(storage, _named(storage, first))
 
 
@@ -225,13 +219,7 @@ def tags_problem(tags: Mapping[str, int], version: int) -> str | None:
 
 
 def tagged_version(tags: Mapping[str, int], name: str, location: str) -> int:
-    """Return the version that a tag names.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_TAG.
-    """
+    """Return the version that a tag names."""
     if not isinstance(name, str) or name not in tags:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_TAG",
@@ -248,15 +236,7 @@ def changed_tags(
     dropped: Iterable[str],
     location: str,
 ) -> dict[str, int]:
-    """Return the tags after a change that was made for `base`, in the order of their names.
-
-    Raises
-    ------
-    CommitConflictError
-        If others gave one of the names another meaning since then.
-    InvalidInputError
-        PROJSEG_TAG_EXISTS, PROJSEG_UNKNOWN_TAG, PROJSEG_TOO_MANY_NAMES.
-    """
+    """Return the tags after a change that was made for `base`, in the order of their names."""
     tags = dict(current)
     for name in (*added, *dropped):
         if current.get(name) != base.get(name):

@@ -30,15 +30,7 @@ _SYNCED_MAX: Final = 1 << 12
 
 
 def create_unique(storage: Storage, name: str, payload: bytes) -> None:
-    """Create a file under a name that nobody else uses; a lost answer is looked up.
-
-    Raises
-    ------
-    PutNotDurableError
-        If the file is there and may not survive a power cut.
-    StorageError
-        If it was not created, or nobody can tell.
-    """
+    """Create a file under a name that nobody else uses; a lost answer is looked up."""
     try:
         storage.put_if_absent(name, payload)
     except PutNotDurableError:
@@ -97,17 +89,7 @@ _MEANINGS: Final = {
 
 
 def storage_error(error: OSError, action: str, path: str) -> StorageError:
-    """Return the error of a failed system call, in a user's words.
-
-    Parameters
-    ----------
-    error : OSError
-        As the system call raised it.
-    action : str
-        The action on the file, such as `read`.
-    path : str
-        The file, as the user would name it.
-    """
+    """Return the error of a failed system call, in a user's words."""
     unknown = _Meaning(
         "PROJSEG_STORAGE_FAILED",
         error.strerror or type(error).__name__,
@@ -123,8 +105,6 @@ def explained(action: str, path: str, answer: type[OSError] = FileNotFoundError)
 
     Parameters
     ----------
-    action, path : str
-        As `storage_error` takes them.
     answer : type
         An expected error that passes through: that there is no such file, or that there is one.
     """

@@ -91,17 +91,7 @@ class LocalStorage:
             return regular_size(os.stat(base, dir_fd=folder, follow_symlinks=False))
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        """Return exactly `size` bytes; the file's length is compared before memory is taken.
-
-        Raises
-        ------
-        CorruptTableError
-            If the file is shorter.
-        FileNotFoundError
-            If there is no such file.
-        StorageError
-            If the system refuses to read it.
-        """
+        """Return exactly `size` bytes; the file's length is compared before memory is taken."""
         with self._opened(name) as (descriptor, length):
             return self._read_exactly(descriptor, length, name, ByteRange(offset, size))
 
@@ -209,13 +199,7 @@ class LocalStorage:
                 os.rmdir(os.path.join(self.root, name))
 
     def check_writable(self) -> None:
-        """Ask the system whether files can be made where the table keeps or will keep them.
-
-        Raises
-        ------
-        StorageError
-            If the system says no.
-        """
+        """Ask the system whether files can be made where the table keeps or will keep them."""
         for name in (DATA_PREFIX, METADATA_PREFIX, MANIFEST_PREFIX):
             folder = os.path.join(self.root, name)
             while not os.path.lexists(folder):

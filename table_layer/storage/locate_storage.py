@@ -26,22 +26,6 @@ def open_storage(
     """Return the storage of a location: a path, a `file:` URI, or a prefix of an object store.
 
     Touches nothing.
-
-    Parameters
-    ----------
-    location : str or path
-        Schemes are `file` and those of `STORE_SCHEMES`.
-    options : mapping of str to (str, int or bool), or None
-        Of an object store, by obstore's key names.
-
-    Raises
-    ------
-    InvalidInputError
-        If the location is empty, holds a NUL, or names another host; PROJSEG_BAD_STORAGE_OPTION.
-    UnsupportedFeatureError
-        If it has a scheme that this release does not read.
-    MissingPackageError
-        If it is in an object store and obstore is not installed.
     """
     text = os.fspath(location) if isinstance(location, str | os.PathLike) else location
     if not isinstance(text, str) or not text.strip() or "\0" in text or not _is_path(text):

@@ -81,17 +81,7 @@ class ObjectStorage:
         return int(self._requested("read", name, lambda: store.head(path))["size"])
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        """Return exactly `size` bytes, by one request.
-
-        Raises
-        ------
-        CorruptTableError
-            If the object is shorter.
-        FileNotFoundError
-            If there is no such object.
-        StorageError
-            If the store refuses or does not answer.
-        """
+        """Return exactly `size` bytes, by one request."""
         is_range = offset >= 0 and size >= 0
         content, length = (
             self.read_sized(name, offset, size) if is_range else SizedRead(b"", self.size(name))

@@ -83,13 +83,7 @@ def check_write_id(write_id: str) -> str:
 
 
 def segment_name(write_id: str, partition: int, attempt: int, number: int) -> str:
-    """Return the name of the `number`-th segment file of one attempt at one partition.
-
-    Raises
-    ------
-    InvalidInputError
-        If the write id is malformed or a number is outside 0 to 2^63 - 1.
-    """
+    """Return the name of the `number`-th segment file of one attempt at one partition."""
     check_write_id(write_id)
     for value in (partition, attempt, number):
         if not 0 <= value <= _NUMBER_MAX:
@@ -100,13 +94,7 @@ def segment_name(write_id: str, partition: int, attempt: int, number: int) -> st
 
 
 def prefix_of_write(write_id: str) -> str:
-    """Return what the names of all files begin with that one commit adds to `data/`.
-
-    Raises
-    ------
-    InvalidInputError
-        If the write id is malformed.
-    """
+    """Return what the names of all files begin with that one commit adds to `data/`."""
     return f"{DATA_PREFIX}{check_write_id(write_id)}-"
 
 
@@ -121,13 +109,7 @@ def parse_segment_name(name: str) -> SegmentName | None:
 
 
 def new_vector_name(write_id: str) -> str:
-    """Return a name never used before for a file of deleted rows that a commit adds.
-
-    Raises
-    ------
-    InvalidInputError
-        If the write id is malformed.
-    """
+    """Return a name never used before for a file of deleted rows that a commit adds."""
     return f"data/{check_write_id(write_id)}-{uuid.uuid4().hex}.pdel"
 
 
@@ -138,13 +120,7 @@ def parse_vector_name(name: str) -> str | None:
 
 
 def new_bloom_name(write_id: str) -> str:
-    """Return a name never used before for a Bloom file that a commit adds.
-
-    Raises
-    ------
-    InvalidInputError
-        If the write id is malformed.
-    """
+    """Return a name never used before for a Bloom file that a commit adds."""
     return f"data/{check_write_id(write_id)}-{uuid.uuid4().hex}.pblm"
 
 

@@ -128,17 +128,7 @@ class StoreClient(NamedTuple):
 
 
 def client_of(location: StoreLocation, options: StorageOptions) -> StoreClient:
-    """Return the process's connections to a place.
-
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE if obstore is not installed.
-    InvalidInputError
-        PROJSEG_BAD_STORAGE_OPTION.
-    StorageError
-        PROJSEG_FORKED_PROCESS if the process was forked from one that had used a store.
-    """
+    """Return the process's connections to a place."""
     global _used_by
     if _used_by not in (None, os.getpid()):
         raise StorageError(
@@ -220,22 +210,7 @@ def _refused(
 
 
 def requested(action: str, where: str, request: Callable[[], Result]) -> Result:
-    """Return what a request returns.
-
-    Parameters
-    ----------
-    action, where
-        As `store_error` takes them.
-    request : callable
-        Calls obstore.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such object in a bucket that is there.
-    StorageError
-        For any other failure.
-    """
+    """Return what a request returns."""
     from obstore.exceptions import BaseError
 
     failure: OSError
@@ -277,10 +252,6 @@ def store_error(error: BaseException, action: str, where: str) -> StorageError:
 
     Parameters
     ----------
-    error : BaseException
-        As obstore raised it.
-    action : str
-        The action on the file, such as `read`.
     where : str
         The file or table, as the user would name it.
     """

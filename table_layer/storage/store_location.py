@@ -50,15 +50,7 @@ class StoreLocation(NamedTuple):
 
 
 def parse_store_location(text: str) -> StoreLocation:
-    """Read a location; the path is taken as it is written, `%` included.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOCATION. The message does not repeat a location that may hold a password.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_STORAGE for an S3 directory bucket.
-    """
+    """Read a location; the path is taken as it is written, `%` included."""
     scheme, _, rest = text.partition(":")
     scheme = STORE_SCHEMES[scheme.lower()]
     form = f"write {scheme}://bucket/path"
@@ -104,11 +96,6 @@ class StorageOptions(Mapping[str, str]):
     ----------
     given : mapping of str to (str, int or bool), or None
         Keys in any case.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_STORAGE_OPTION if a key or a value is of another type.
     """
 
     __slots__ = ("_items",)

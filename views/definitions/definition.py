@@ -71,15 +71,6 @@ def define(sql: str, properties: TableProperties) -> Definition:
     ----------
     sql : str
         One SELECT with aggregates, GROUP BY or DISTINCT, over one table under whatever name.
-    properties : TableProperties
-        The table's.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW, PROJSEG_VIEW_NOT_DETERMINISTIC, and as of `Table.sql`.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL, PROJSEG_UNSUPPORTED_FUNCTION.
     """
     statement = checked_statement(sql)
     schema = properties.schema
@@ -103,8 +94,6 @@ def text_problem(view: ViewEntry, define: Callable[[str], Definition]) -> str | 
     ----------
     view : ViewEntry
         The view; Spark alone reads the text of a result.
-    define : function of a SELECT
-        Returns what it means today.
     """
     if view.is_result or not may_have_been_read_otherwise(view.sql):
         return None
@@ -126,19 +115,8 @@ def define_star(
 
     Parameters
     ----------
-    sql : str
-        As written.
-    query : QuerySpec
-        The SELECT, bound to the fact.
     tables : mapping of str to TableDimension
         The dimensions by their names in FROM.
-    fact : Snapshot
-        The fact.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW, and as of projections.
     """
     if query.is_row_scan:
         raise _rows_of_a_view()
@@ -187,13 +165,7 @@ def defined(sql: str, query: Query, properties: TableProperties) -> Definition:
 def clustered(
     definition: Definition, columns: Sequence[str], properties: TableProperties
 ) -> Definition:
-    """Return a definition whose groups are in the order of some grouping columns, then the others.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW if one is none of its grouping columns, or named twice.
-    """
+    """Return a definition whose groups are in the order of some columns, then of the others."""
     with tables_stated(stated(definition.dimensions)):
         spec = from_definition(definition.text, stored_schema(properties).columns)
         places = {name_key(named.name): named for named in spec.grouping}
@@ -257,18 +229,9 @@ def view_spec(
 
     Parameters
     ----------
-    view : ViewEntry
-        The view.
-    properties : TableProperties
-        The fact's.
     known : mapping of str to TableDimension, or None
         By table id, dimensions with the rows that parts were built with. Columns of others are
         not stored, as far as any query can tell.
-
-    Raises
-    ------
-    CorruptTableError
-        If its definition cannot be read, or has another hash.
     """
     if stored_groups_spec(view, properties).definition_hash != view.definition_hash:
         raise CorruptTableError(
@@ -319,13 +282,7 @@ def stored_groups_spec(
 
 
 def renewed(view: ViewEntry, properties: TableProperties) -> tuple[str, str]:
-    """Return a view's definition and hash over the names under which new segments store columns.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW if a column was dropped, or widened so that an aggregate is of no use.
-    """
+    """Return a view's definition and hash over the names under which new segments store columns."""
     with tables_stated(stated(view.dimensions)):
         spec = named_spec(GROUPS, view.definition, properties)
         if isinstance(spec, str):

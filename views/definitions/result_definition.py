@@ -71,15 +71,7 @@ class SelectJob(msgspec.Struct, frozen=True):
     description: str
 
     def run(self, run: RunSelect | None) -> Selected:
-        """Return what Spark tells.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            PROJSEG_VIEW_NEEDS_SPARK.
-        ProjsegError
-            What Spark refuses, or PROJSEG_JOB_FAILED.
-        """
+        """Return what Spark tells."""
         if run is None:
             raise needs_spark(self.description)
         answer = run(msgspec.to_builtins(self))
@@ -126,26 +118,7 @@ def place_of(table: Snapshot) -> dict[str, Any]:
 def define_result(
     sql: str, tables: Mapping[str, Snapshot], fact: Snapshot, run: RunSelect | None
 ) -> Definition:
-    """Return what a SELECT means as a stored result.
-
-    Parameters
-    ----------
-    sql : str
-        A SELECT.
-    tables : mapping of str to Snapshot
-        All tables that it reads, by their names in it.
-    fact : Snapshot
-        That of them in whose folder the view is.
-    run : callable or None
-        Asks Spark.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_VIEW_NOT_DETERMINISTIC, PROJSEG_BAD_VIEW.
-    UnsupportedFeatureError
-        PROJSEG_VIEW_NEEDS_SPARK.
-    """
+    """Return what a SELECT means as a stored result."""
     checked_text(sql)
     places = {name: place_of(one) for name, one in tables.items()}
     selected = SelectJob(sql, places, None, None, "CREATE MATERIALIZED VIEW").run(run)

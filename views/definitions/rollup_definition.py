@@ -38,13 +38,6 @@ def define_rollup(
     granularity : str or None
         Druid's name or an ISO period, by which the time column is truncated; None: time is left
         out.
-    properties : TableProperties
-        The table's.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW, PROJSEG_BAD_GRANULARITY, and as of projections.
     """
     time = properties.time_column
     if granularity is not None and time is None:
@@ -94,13 +87,6 @@ def derived_form(
     text : str, mapping or sequence of str
         A `derivativeDataSource`; or a list of dimensions alone, with which the sums of all other
         numbers and the count of rows are kept, by the table's granularity.
-    properties : TableProperties
-        The table's.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW.
     """
     try:
         given = json.loads(text) if isinstance(text, str) else text

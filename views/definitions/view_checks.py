@@ -42,17 +42,7 @@ _CHUNK_SEGMENTS_MIN: Final = 16
 
 
 def checked_statement(sql: str, *, with_joins: bool = False) -> SelectStatement:
-    """Return the SELECT of a view, whose clauses may be there.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW, PROJSEG_VIEW_NOT_DETERMINISTIC, PROJSEG_BAD_SQL.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL.
-    """
+    """Return the SELECT of a view, whose clauses may be there."""
     checked_text(sql)
     statement = parse_select(sql, with_joins=with_joins)
     _check_clauses(statement)
@@ -60,15 +50,7 @@ def checked_statement(sql: str, *, with_joins: bool = False) -> SelectStatement:
 
 
 def checked_text(sql: str) -> str:
-    """Return the text of a view's SELECT, if it is one and means the same each time.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW, PROJSEG_VIEW_NOT_DETERMINISTIC.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG.
-    """
+    """Return the text of a view's SELECT, if it is one and means the same each time."""
     if not isinstance(sql, str):
         raise bad_view(f"a view is defined by a SELECT as text, found {sql!r}"[:200])
     byte_count = len(sql.encode("utf-8", "surrogatepass"))
@@ -140,13 +122,7 @@ def bad_view(problem: str) -> InvalidInputError:
 
 
 def read_options(given: Mapping[str, object]) -> dict[str, str]:
-    """Return checked options as they are stored, without those that are None.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW, PROJSEG_BAD_OPTION, PROJSEG_BAD_GRANULARITY, PROJSEG_BAD_INTERVAL.
-    """
+    """Return checked options as they are stored, without those that are None."""
     known = {name.casefold(): name for name in _OPTIONS}
     found: dict[str, str] = {}
     for key, value in given.items():
@@ -171,13 +147,7 @@ def read_options(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def check_result_options(options: Mapping[str, str]) -> None:
-    """Refuse options of parts for a stored result, which Spark runs anew when REFRESH says so.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW.
-    """
+    """Refuse options of parts for a stored result, which Spark runs anew when REFRESH says so."""
     wrong = options.keys() - {"refresh"}
     if wrong:
         raise bad_view(f"a stored result has no {', '.join(sorted(wrong))}, as it has no parts")
