@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.final_values import check_fits, exact_to_arrow
-from projseg.aggregation.state import Groups, NumbersReader, both_valid, taken, valid_rows
+from projseg.aggregation.state import Groups, NumbersReader, both_valid, rows_at, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.result_types import sum_type
 from projseg.kernels.fold_count import (
@@ -76,7 +76,7 @@ class CountState:
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the counts; 0 of no rows."""
-        return taken(self.columns()["count"], selection).to_arrow()
+        return rows_at(self.columns()["count"], selection).to_arrow()
 
     def _own(self) -> NDArray[np.int64]:
         """Return the counts as an array that may be changed."""
@@ -116,7 +116,7 @@ class BitsState:
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the bits; null of no value."""
-        return taken(self.columns()["bits"], selection).to_arrow()
+        return rows_at(self.columns()["bits"], selection).to_arrow()
 
 
 class SumState:

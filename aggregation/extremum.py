@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.state import Groups, ids_of, taken, valid_rows
+from projseg.aggregation.state import Groups, ids_of, rows_at, valid_rows
 from projseg.algebra.aggregates.primitive import Extreme, Primitive
 from projseg.evaluation.arrow_vectors import (
     concat_texts,
@@ -204,7 +204,7 @@ class ExtremumState:
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the extremes; null of no value."""
-        return taken(self.columns()["value"], selection).to_arrow()
+        return rows_at(self.columns()["value"], selection).to_arrow()
 
     def _no_best(self) -> _Best:
         return _Best(self._group_count, is_min=self._is_min)

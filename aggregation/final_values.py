@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.aggregation.state import State, taken
+from projseg.aggregation.state import State, rows_at
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
@@ -255,7 +255,7 @@ def _average(
 
 
 def _values(column: Vector, selection: NDArray[Any] | None) -> NDArray[Any]:
-    chosen = taken(column, selection)
+    chosen = rows_at(column, selection)
     assert isinstance(chosen, Numbers)
     return chosen.wide()
 

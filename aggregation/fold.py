@@ -184,13 +184,13 @@ def known_partial(plans: Sequence[SourcePlan], primitives: Sequence[Primitive]) 
     """
     keys = [[plan.keys[place] for plan in plans] for place in range(len(plans[0].keys))]
     columns = [
-        known_columns(primitive, [_known(plan.feeds[place]) for plan in plans])
+        known_columns(primitive, [_value_of(plan.feeds[place]) for plan in plans])
         for place, primitive in enumerate(primitives)
     ]
     return StoredPartial([*map(constants, keys)], primitives, columns, len(plans))
 
 
-def _known(feed: Feed) -> object:
+def _value_of(feed: Feed) -> object:
     assert isinstance(feed, Known), "metadata answers all or nothing"
     return feed.value
 

@@ -92,7 +92,7 @@ def ids_of(vector: Vector) -> Ids:
     return encode_sorted(vector.to_arrow(), with_null=True)
 
 
-def taken(vector: Vector, selection: NDArray[Any] | None) -> Vector:
+def rows_at(vector: Vector, selection: NDArray[Any] | None) -> Vector:
     """Return the rows at `selection`, int[m], or all if it is None."""
     return vector if selection is None else vector.take(selection)
 

@@ -66,9 +66,9 @@ class Scenario:
 
     def with_arguments(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the arguments with those that `NAME=VALUE` words give."""
-        return {**self.arguments, **self.given(words)}
+        return {**self.arguments, **self.given_arguments(words)}
 
-    def given(self, words: Sequence[str]) -> dict[str, Any]:
+    def given_arguments(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the arguments that `NAME=VALUE` words give.
 
         Raises

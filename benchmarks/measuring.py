@@ -143,7 +143,7 @@ def _processes() -> Callable[[Callable[[Any], Any]], list[Any]] | None:
         return None
     this = psutil.Process()
 
-    def asked(ask: Callable[[Any], Any]) -> list[Any]:
+    def answers_of(ask: Callable[[Any], Any]) -> list[Any]:
         found = []
         for member in (this, *this.children(recursive=True)):
             try:
@@ -152,7 +152,7 @@ def _processes() -> Callable[[Callable[[Any], Any]], list[Any]] | None:
                 continue
         return found
 
-    return asked
+    return answers_of
 
 
 def describe_machine() -> dict[str, Any]:

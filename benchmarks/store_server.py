@@ -60,7 +60,7 @@ class StoreServer:
 
     def make_bucket(self, name: str) -> None:
         """Create a bucket."""
-        _asked(self.port, "PUT", f"/{name}")
+        _reply(self.port, "PUT", f"/{name}")
 
     def options(self, *, through_proxy: bool = False) -> dict[str, str]:
         """Return the storage options that reach it; the key and the secret are any."""
@@ -75,11 +75,11 @@ class StoreServer:
 
     def spoil(self, **faults: Any) -> None:
         """Say what the proxy does to requests; see `projseg.benchmarks.store_server`."""
-        _asked(self.proxy_port, "PUT", "/-/faults", json.dumps(faults).encode())
+        _reply(self.proxy_port, "PUT", "/-/faults", json.dumps(faults).encode())
 
     def log(self) -> list[dict[str, Any]]:
         """Return what the proxy saw since it was asked last."""
-        found: list[dict[str, Any]] = json.loads(_asked(self.proxy_port, "GET", "/-/log"))
+        found: list[dict[str, Any]] = json.loads(_reply(self.proxy_port, "GET", "/-/log"))
         return found
 
 
@@ -113,7 +113,7 @@ def _wait(port: int) -> None:
     deadline = time.monotonic() + _START_SECONDS_MAX
     while True:
         try:
-            _asked(port, "GET", "/")
+            _reply(port, "GET", "/")
         except OSError:
             if time.monotonic() > deadline:
                 raise StorageError("PROJSEG_STORAGE_FAILED", "moto does not start") from None
@@ -122,7 +122,7 @@ def _wait(port: int) -> None:
             return
 
 
-def _asked(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
+def _reply(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS_MAX)
     try:
         connection.request(method, path, body)

@@ -70,7 +70,7 @@ class SweepColumn:
     skew: float = 1.0
     null_share: float = 0.0
 
-    def made(self, rows: NDArray[np.uint64], draw: np.random.Generator) -> pa.Array:
+    def drawn_values(self, rows: NDArray[np.uint64], draw: np.random.Generator) -> pa.Array:
         """Return the values of rows by their numbers."""
         numbers = rows
         if self.value_count:
@@ -149,7 +149,7 @@ class SweepTable:
             seconds = offsets // np.uint64(1_000_000) * np.uint64(1_000_000)
             micros = seconds.astype(np.int64) + START.astype(np.int64)
             arrays = [pa.array(micros).cast(_TIME)]
-            arrays += [column.made(rows, draw) for column in self.columns[1:]]
+            arrays += [column.drawn_values(rows, draw) for column in self.columns[1:]]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _draw(self, part: int) -> np.random.Generator:
@@ -201,7 +201,7 @@ class _Drawn:
         return {"aggregators": ("count(*) AS n", self._sum()), "filter": self._narrow()}
 
     def look_up(self) -> dict[str, Any]:
-        name = self._one("unique", "id", "text", "many")
+        name = self._column_among("unique", "id", "text", "many")
         return {"columns": self._some_columns(4), "filter": f"{name} = {self._value(name)}"}
 
     def first_rows(self) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class _Drawn:
         return self._top_groups(self._distinct_names(count, "id", "many", "few", "text", "flag"))
 
     def group_computed(self) -> dict[str, Any]:
-        key, number = self._one("many", "few"), self._one("number")
+        key, number = self._column_among("many", "few"), self._column_among("number")
         text = self._one_of(self._texts("text", "few"))
         computed = (f"{number} % 16", f"length({text})", f"substr({text}, 1, 12)", "hour(time)")
         keys = (f"{self._draw.choice(computed)} AS made", key)[: 1 + self._is(0.5)]
@@ -237,17 +237,19 @@ class _Drawn:
         return self._limited(keys, names, self._any_filter() if self._is(0.3) else None)
 
     def distinct(self) -> dict[str, Any]:
-        counted = f"count(DISTINCT {self._one('id', 'many', 'text', 'unique', 'few')}) AS u"
+        counted = (
+            f"count(DISTINCT {self._column_among('id', 'many', 'text', 'unique', 'few')}) AS u"
+        )
         keys = self._distinct_names(1, "few", "flag") if self._is(0.5) else ()
         return {"group_by": tuple(keys), "aggregators": (counted, "count(*) AS n")}
 
     def sums(self) -> dict[str, Any]:
-        name = self._one("number")
+        name = self._column_among("number")
         texts = [f"sum({name} + {n}) AS s{n}" for n in range(int(self._draw.integers(5, 60)))]
         return {"aggregators": tuple(texts), "filter": self._narrow() if self._is(0.3) else None}
 
     def expressions(self) -> dict[str, Any]:
-        number, other = self._one("number"), self._one("number", "decimal")
+        number, other = self._column_among("number"), self._column_among("number", "decimal")
         made = (
             f"sum({number} % 1000 * {other}) AS a",  # products fit 32 bits
             f"sum(CASE WHEN {number} > 20 THEN {other} ELSE 0 END) AS b",
@@ -260,7 +262,7 @@ class _Drawn:
         return {"group_by": tuple(keys), "aggregators": tuple(made[place] for place in picked)}
 
     def texts(self) -> dict[str, Any]:
-        name, other = self._one_of(self._texts("text")), self._one("text", "few")
+        name, other = self._one_of(self._texts("text")), self._column_among("text", "few")
         condition = self._pattern(name)
         made = (f"min({name}) AS a", f"max({name}) AS a", f"sum(length({name})) AS a")
         aggregators = ("count(*) AS n", str(self._draw.choice(made)))
@@ -309,12 +311,12 @@ class _Drawn:
         return ((), ()) if at < 0.75 else (names, None)
 
     def _sum(self) -> str:
-        name = self._one("number", "decimal", "double")
+        name = self._column_among("number", "decimal", "double")
         return f"{self._draw.choice(['sum', 'avg', 'max'])}({name}) AS x"
 
     def _narrow(self) -> str:
         """Return a condition that keeps few rows, or the rarer values of a flag."""
-        name = self._one("flag", "few", "number", "many")
+        name = self._column_among("flag", "few", "number", "many")
         value = self._value(name)
         if name in self._names("flag"):
             return f"{name} <> 0"
@@ -323,9 +325,9 @@ class _Drawn:
     def _any_filter(self) -> str:
         at = self._draw.random()
         if at < 0.3 and self._names("text"):
-            return self._pattern(self._one("text"))
+            return self._pattern(self._column_among("text"))
         if at < 0.6:
-            return f"{self._one('number')} > {int(self._draw.integers(0, 60))}"
+            return f"{self._column_among('number')} > {int(self._draw.integers(0, 60))}"
         return self._narrow()
 
     def _pattern(self, name: str) -> str:
@@ -349,7 +351,7 @@ class _Drawn:
         texts = [c.name for c in self._columns if pa.types.is_string(c.type)]
         return [name for name in self._names(*roles) if name in texts] or texts
 
-    def _one(self, *roles: str) -> str:
+    def _column_among(self, *roles: str) -> str:
         return self._one_of(self._names(*roles))
 
     def _one_of(self, names: list[str]) -> str:

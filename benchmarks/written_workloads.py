@@ -115,7 +115,7 @@ class LineitemRows:
     path: Path
 
     @classmethod
-    def made(cls, folder: Path, scale: float) -> LineitemRows:
+    def in_folder(cls, folder: Path, scale: float) -> LineitemRows:
         """Make about 6 million rows times the scale, 60 bytes each."""
         folder.mkdir(parents=True, exist_ok=True)
         generate_tpch(folder, scale, ["lineitem"])

@@ -163,7 +163,7 @@ def layout_of(
         definition=definition.id,
         definition_version=definition.version,
         segment_granularity=layout.segment_granularity or None,
-        cluster_by=None if keys is UNSET else tuple(_known(key.column, names) for key in keys),
+        cluster_by=None if keys is UNSET else tuple(_known_name(key.column, names) for key in keys),
         target_segment_rows=layout.target_segment_rows or None,
         projections=tuple(stored_declaration(spec, shown) for spec in specs),
         properties=dict(layout.table_properties or {}),
@@ -183,7 +183,7 @@ def _renames(stored: Mapping[str, str | None], properties: TableProperties) -> C
     return ColumnChanges(rename=tuple(found))
 
 
-def _known(name: str, names: Mapping[str, str]) -> str:
+def _known_name(name: str, names: Mapping[str, str]) -> str:
     found = names.get(name_key(name))
     if found is None:
         raise InvalidInputError(
@@ -242,9 +242,9 @@ def new_properties(definition: TableMetadata, data: pa.Schema | None) -> TablePr
     time = layout.time_column or None
     properties = declare_properties(
         pa.schema(fields),
-        time_column=None if time is None else _known(time, names),
+        time_column=None if time is None else _known_name(time, names),
         segment_granularity=layout.segment_granularity or "all",
-        cluster_by=[_known(key.column, names) for key in layout.cluster_keys or ()],
+        cluster_by=[_known_name(key.column, names) for key in layout.cluster_keys or ()],
         projections=layout.projections or (),
         target_segment_rows=layout.target_segment_rows or TARGET_SEGMENT_ROWS,
         properties={

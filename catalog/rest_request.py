@@ -86,7 +86,7 @@ class RestRequest:
         """
         made = reply or (lambda result: RestReply({"version": result}))
         if self.key is not None:
-            kept = KeptReply(self.key, lambda result: made(result).kept())
+            kept = KeptReply(self.key, lambda result: made(result).to_kept())
             self.catalog.store = replace(self.own_store, kept=kept)
         return made(edit(self.catalog))
 
@@ -178,7 +178,7 @@ class RestReply:
     status: int = 200
     tag: str | None = None
 
-    def kept(self) -> KeptContent:
+    def to_kept(self) -> KeptContent:
         """Return it as it is kept."""
         if self.content is None:
             return KeptContent(self.status, None)

@@ -188,7 +188,7 @@ class TableVerbs:
             before = table.properties
             after = prepared(table.definition, before).properties
             for field in _LAYOUT:
-                found, wanted = (_shown(getattr(of, field)) for of in (before, after))
+                found, wanted = (_value_text(getattr(of, field)) for of in (before, after))
                 if found != wanted:
                     rows.append({"field": field, "table": found, "definition": wanted})
         if not dry_run:
@@ -311,7 +311,7 @@ _LAYOUT: Final = (
 )
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(str(getattr(one, "name", one)) for one in value)
     if isinstance(value, Mapping):

@@ -217,12 +217,12 @@ def _merge_dictionaries(
     key = ("merged", *(id(dictionary) for dictionary in dictionaries))
     known = KEPT.get(key)
     if known is None:
-        known = _kept(key, dictionaries)
+        known = _merged_and_cached(key, dictionaries)
     _, merged, maps = known
     return merged, maps
 
 
-def _kept(key: CacheKey, dictionaries: Sequence[Dictionary]) -> _Merged:
+def _merged_and_cached(key: CacheKey, dictionaries: Sequence[Dictionary]) -> _Merged:
     """Merge dictionaries, and keep the result in the cache while it keeps their owners.
 
     Dictionaries without an owner are held with the result: the key contains their `id()`, which

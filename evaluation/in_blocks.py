@@ -158,10 +158,10 @@ class _Leaves:
         if len(expression.columns) != 1:
             return None
         if expression not in self._known:
-            self._known[expression] = self._found(expression, blocks)
+            self._known[expression] = self._column_value(expression, blocks)
         return self._known[expression]
 
-    def _found(self, expression: Expression, blocks: BlockBuilder) -> Value | None:
+    def _column_value(self, expression: Expression, blocks: BlockBuilder) -> Value | None:
         (name,) = expression.columns
         vector = self._rows.vector(name)
         if isinstance(vector, Ids):

@@ -216,13 +216,13 @@ def _build(
 ) -> None:
     schema = stored_schema(base.properties)
 
-    def one(entry: SegmentEntry) -> None:
+    def write_filter(entry: SegmentEntry) -> None:
         check_deadline()
         segment = open_checked(base.storage, entry, schema)
         writer.put(wanted.definition, stored_filter(entry, segment, schema, wanted), entry)
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        futures = [pool.submit(one, entry) for entry in entries]
+        futures = [pool.submit(write_filter, entry) for entry in entries]
         try:
             for future in futures:
                 future.result()

@@ -122,12 +122,12 @@ class Cache:
 
     def __contains__(self, key: CacheKey) -> bool:
         with self._lock:
-            return self._found(key) is not None
+            return self._entry_of(key) is not None
 
     def get(self, key: CacheKey) -> Any | None:
         """Return the value of `key`, or None."""
         with self._lock:
-            entry = self._found(key)
+            entry = self._entry_of(key)
             if entry is None:
                 self._counters.misses += 1
                 return None
@@ -168,7 +168,7 @@ class Cache:
             The limit on the bytes of all those parts.
         """
         with self._lock:
-            if (known := self._found(key)) is not None:
+            if (known := self._entry_of(key)) is not None:
                 self._touch(known)
                 return known.value
             held = byte_count + ENTRY_BYTES
@@ -247,11 +247,11 @@ class Cache:
                 {kind: count for kind, count in counters.bytes_by_kind.items() if count},
             )
 
-    def _found(self, key: CacheKey) -> _Entry | None:
+    def _entry_of(self, key: CacheKey) -> _Entry | None:
         return self._entries.get(key) or self._inherited.get(key)
 
     def _owning(self, owner: Owner) -> _Entry | None:
-        entry = self._found(owner.key)
+        entry = self._entry_of(owner.key)
         return entry if entry is not None and entry.stands_for is owner else None
 
     def _takes(self, owner: Owner, byte_count: int) -> bool:

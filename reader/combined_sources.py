@@ -252,7 +252,7 @@ class StackReader:
             for several, vector in zip(pieces, decoded, strict=True):
                 several.append(vector)
         for column, several in zip(missing, pieces, strict=True):
-            vectors[column] = self._kept(column, self._joined(several))
+            vectors[column] = self._cached(column, self._joined(several))
         for name, literals in self._stack.constants.items():
             vectors[name, False] = self._repeated(literals)
         return StackedSource(self._stack.row_count, vectors)
@@ -294,7 +294,7 @@ class StackReader:
     def _key(self, column: _ColumnName) -> CacheKey:
         return ("stacked column", self._owner, column)
 
-    def _kept(self, column: _ColumnName, vector: Vector) -> Vector:
+    def _cached(self, column: _ColumnName, vector: Vector) -> Vector:
         byte_count = vector.nbytes
         if isinstance(vector, Ids):
             byte_count += vector.dictionary.nbytes

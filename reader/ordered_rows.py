@@ -217,7 +217,7 @@ class FoundRows(msgspec.Struct, frozen=True):
             np.concatenate([some.base_rows for some in several]),
         )
 
-    def taken(self, chosen: NDArray[Any]) -> FoundRows:
+    def rows_at(self, chosen: NDArray[Any]) -> FoundRows:
         """Return the rows at some positions, in that order."""
         wanted = primitive_array(chosen)
         return FoundRows(
@@ -241,4 +241,4 @@ class FoundRows(msgspec.Struct, frozen=True):
 
         criteria = [partial(ranks_of, *one) for one in zip(self.keys, terms, strict=True)]
         places = [partial(as_ranks, values) for values in (self.numbers, self.base_rows)]
-        return self.taken(sorted_positions([*criteria, *places], len(self), limit))
+        return self.rows_at(sorted_positions([*criteria, *places], len(self), limit))

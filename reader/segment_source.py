@@ -127,9 +127,9 @@ class SegmentSource(msgspec.Struct, frozen=True):
             return known
         if not may_keep or name in self.passing:
             return self.segment.column(self.table_name, role, name)
-        return self._kept(key, self._load(role, name))
+        return self._cached(key, self._load(role, name))
 
-    def _kept(self, key: CacheKey, vector: Vector) -> Vector:
+    def _cached(self, key: CacheKey, vector: Vector) -> Vector:
         owner = self.segment.owner
         assert owner is not None, "segments of a table are opened to be kept"
         kept: Vector = KEPT.put(key, vector, vector.nbytes, owners=(owner,))
@@ -209,7 +209,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         if decoded is None:
             decoded = self.segment.column(self.table_name, role, name, pages.start, pages.stop)
             if may_keep and KEPT.has_room(decoded.nbytes):
-                decoded = self._kept(key, decoded)
+                decoded = self._cached(key, decoded)
         start = int(self.segment.directory(self.table_name, role, name).row_starts[pages.start])
         return _part(decoded, RowRange(rows.start - start, rows.end - start), key)
 

@@ -51,11 +51,11 @@ def plain_rows(array: pa.Array) -> pa.Array:
     while isinstance(array, pa.ExtensionArray):
         array = array.storage.cast(pa.bool_()) if _is_bool8(array.type) else array.storage
     if isinstance(array, pa.DictionaryArray):
-        return _taken(array.dictionary, array.indices)
+        return _rows_of(array.dictionary, array.indices)
     if isinstance(array, pa.RunEndEncodedArray):
         rows = np.arange(array.offset, array.offset + len(array))
         ends = primitive_values(array.run_ends)
-        return _taken(array.values, primitive_array(np.searchsorted(ends, rows, side="right")))
+        return _rows_of(array.values, primitive_array(np.searchsorted(ends, rows, side="right")))
     return array
 
 
@@ -70,7 +70,7 @@ def _is_bool8(arrow_type: pa.DataType) -> bool:
     return str(arrow_type.extension_name) == "arrow.bool8"
 
 
-def _taken(values: pa.Array, rows: pa.Array) -> pa.Array:
+def _rows_of(values: pa.Array, rows: pa.Array) -> pa.Array:
     """Return values by row; Arrow takes no views."""
     return cast_array(values, normal_type(values.type)).take(rows)
 

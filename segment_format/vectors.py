@@ -204,7 +204,7 @@ class Opaque(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def array(self) -> pa.Array:
         """Their values, copied at the first use."""
-        return self.whole if self.rows is None else _taken(self.whole, self.rows)
+        return self.whole if self.rows is None else _rows_of(self.whole, self.rows)
 
     @property
     def type(self) -> pa.DataType:
@@ -223,7 +223,7 @@ class Opaque(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Return the rows at `row_ids`, integer[k], in that order."""
         if self.rows is not None:
             return Opaque(self.whole, self.rows[row_ids])
-        return Opaque(_taken(self.whole, row_ids))
+        return Opaque(_rows_of(self.whole, row_ids))
 
     def slice(self, start: int, end: int) -> Opaque:
         """Return rows [start, end) as views."""
@@ -257,7 +257,7 @@ def held_bytes(vector: Vector) -> int:
     return vector.nbytes + vector.dictionary.nbytes + _HASHES_BYTES * len(vector.dictionary)
 
 
-def _taken(array: pa.Array, row_ids: NDArray[Any]) -> pa.Array:
+def _rows_of(array: pa.Array, row_ids: NDArray[Any]) -> pa.Array:
     return _taken_texts(array, row_ids) or array.take(primitive_array(row_ids))
 
 

@@ -55,7 +55,7 @@ def _columns(type_: pa.DataType, *names: str) -> list[tuple[str, pa.DataType]]:
     return [(name, type_) for name in names]
 
 
-def _shown(table: MetadataTable) -> pa.Schema:
+def _shown_columns(table: MetadataTable) -> pa.Schema:
     """Return the columns that are shown of a metadata table, lists as texts."""
     fields = (table.schema.field(name) for name in table.shown)
     return pa.schema(
@@ -69,7 +69,7 @@ PROPERTIES: Final = pa.schema(_columns(pa.string(), "property", "value"))
 _FILTERS: Final = pa.schema([*VERSION, ("filters", pa.int64())])
 _WRITTEN: Final = pa.schema(_columns(pa.int64(), "version", "segments", "rows"))
 REPLIES: Final[dict[str, pa.Schema]] = {
-    **{name: _shown(table) for name, table in METADATA_TABLES.items() if table.shown},
+    **{name: _shown_columns(table) for name, table in METADATA_TABLES.items() if table.shown},
     **dict.fromkeys(("projection", "index", "view", "explain_view"), PROPERTIES),
     **dict.fromkeys(("add_projection", "drop_projection", "restore", "drop_index"), VERSION),
     **dict.fromkeys(("drop_view", "defined_hide", "defined_undrop"), VERSION),

@@ -29,7 +29,7 @@ from projseg.spark_engine.definition_rows import (
     view_names,
     view_page,
 )
-from projseg.spark_engine.definition_specs import alter, field_of, shown, spec_of
+from projseg.spark_engine.definition_specs import alter, field_of, shown_fields, spec_of
 from projseg.spark_engine.replacement_requests import layout_options, planned
 from projseg.spark_engine.replies import Reply
 from projseg.table_layer.commits.open_version import version_at
@@ -99,7 +99,7 @@ def _table(table: CatalogTable) -> dict[str, Any]:
         for one in declared_columns(definition, properties).columns
     ]
     return {
-        **shown(definition),
+        **shown_fields(definition),
         "columns": columns,
         "stored": [{"name": name, "type": text} for name, text in own.items()],
         "tableVersion": None if table.is_unwritten else table.version,
@@ -120,7 +120,7 @@ def _away(definition: TableMetadata) -> dict[str, Any]:
         }
         for one in definition.spec.columns
     ]
-    return {**shown(definition), "columns": columns, "stored": [], "tableVersion": None}
+    return {**shown_fields(definition), "columns": columns, "stored": [], "tableVersion": None}
 
 
 def _external(definition: TableMetadata) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _external(definition: TableMetadata) -> dict[str, Any]:
         }
         for one in definition.spec.columns
     ]
-    return {**shown(definition), "columns": columns, "stored": [], "tableVersion": None}
+    return {**shown_fields(definition), "columns": columns, "stored": [], "tableVersion": None}
 
 
 # ---- definitions that statements make

@@ -214,7 +214,7 @@ def _set_properties(catalog: Catalog, name: tuple[str, str], change: Request) ->
     catalog.edit(name, edited)
 
 
-def shown(definition: TableMetadata) -> dict[str, Any]:
+def shown_fields(definition: TableMetadata) -> dict[str, Any]:
     """Return what Spark shows of a definition, its columns apart."""
     spec = definition.spec.to_dict()
     properties, options = spec["properties"], {}

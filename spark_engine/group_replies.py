@@ -163,7 +163,7 @@ def _earlier_answered(
     """Return the answer of an earlier state, as `maxStaleness` of a query allows it."""
     versions = [_Pinned(one.storage, one) for one in tables]
 
-    def asked(found: Sequence[Snapshot], **more: object) -> tuple[Snapshot, Query]:
+    def query_at(found: Sequence[Snapshot], **more: object) -> tuple[Snapshot, Query]:
         snapshot, query = query_over(found)
         return snapshot, replace(query, context={**dict(query.context or {}), **more})
 
@@ -171,7 +171,7 @@ def _earlier_answered(
         return ViewedVersion(snapshot.storage, snapshot)._plan(query)
 
     def at(view: str, older: Versions) -> tuple[tuple[Snapshot, Query], QueryPlan]:
-        found = asked([one.snapshot for one in older], useView=view)
+        found = query_at([one.snapshot for one in older], useView=view)
         return found, planned(*found)
 
     _, query = query_over(tables)

@@ -52,7 +52,7 @@ def rows(found: list[dict[str, Any]], schema: pa.Schema) -> Reply:
     return {}, arrow_stream(pa.Table.from_pylist(found, schema))
 
 
-def shown(found: pa.Table, names: Sequence[str]) -> Reply:
+def columns_reply(found: pa.Table, names: Sequence[str]) -> Reply:
     """Return the reply of some columns of a metadata table, whose lists are shown as text."""
     columns = [found[name] for name in names]
     texts = [

@@ -17,9 +17,9 @@ from projseg.segment_format.format_limits import name_key
 from projseg.spark_datasource.statement_list import PROPERTIES, REPLIES, VERSION
 from projseg.spark_engine.replies import (
     Reply,
+    columns_reply,
     properties_of,
     rows,
-    shown,
     table_of,
 )
 from projseg.table import Table
@@ -71,7 +71,7 @@ def _projection(request: Mapping[str, Any]) -> Reply:
 
 def _metadata(table: MetadataTable) -> Callable[[Mapping[str, Any]], Reply]:
     """Return the statement that shows a metadata table."""
-    return lambda request: shown(table.rows(table_of(request).snapshot), table.shown)
+    return lambda request: columns_reply(table.rows(table_of(request).snapshot), table.shown)
 
 
 def _add_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:

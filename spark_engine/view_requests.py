@@ -94,7 +94,7 @@ def _create_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     arguments |= {"replace": request["replace"], "run_select": run_job}
     if request["op"] == "explain_view":
         return _explained(name, found, tables, given, arguments)
-    view = found.table._made(name, found.definition, given, **arguments)
+    view = found.table._new_view(name, found.definition, given, **arguments)
     assert isinstance(view, View), "only a dry run makes none"
     return _created(view, ignored)
 
@@ -180,7 +180,7 @@ def _explained(
     given: Mapping[str, str],
     arguments: Mapping[str, Any],
 ) -> Reply:
-    planned = found.table._made(name, found.definition, given, dry_run=True, **arguments)
+    planned = found.table._new_view(name, found.definition, given, dry_run=True, **arguments)
     shown: dict[str, object] = {"view": name, "grade": found.definition.grade, "why": found.why}
     others = [n for n, one in tables.items() if one.location != found.table.location]
     shown |= {"fact": found.table.location, "dimensions": ", ".join(others) or None}

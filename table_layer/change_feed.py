@@ -189,7 +189,7 @@ class RowStream:
             effect = effect_of(snapshot)
             if effect is None:
                 self._refuse_missing(position.version - 1)
-            entries = self._wanted(snapshot, effect)
+            entries = self._entries_of(snapshot, effect)
         if position.index > len(entries):
             raise InvalidInputError(
                 "PROJSEG_BAD_OFFSET",
@@ -199,7 +199,7 @@ class RowStream:
             )
         return snapshot, entries
 
-    def _wanted(self, snapshot: Snapshot, effect: VersionEffect) -> Sequence[SegmentEntry]:
+    def _entries_of(self, snapshot: Snapshot, effect: VersionEffect) -> Sequence[SegmentEntry]:
         if effect.effect == "delete" and not self._passes_deletes:
             self._refuse(
                 snapshot,

@@ -53,7 +53,7 @@ class IndexedColumn(NamedTuple):
     expression: Expression | None = None
 
     @property
-    def asked(self) -> Expression | None:
+    def condition_form(self) -> Expression | None:
         """The expression as conditions have it, over the table's name."""
         own = {self.stored: Column(self.type, self.name)}
         return None if self.expression is None else canonical(substituted(self.expression, own))
@@ -61,12 +61,12 @@ class IndexedColumn(NamedTuple):
     @property
     def text(self) -> str:
         """What is indexed, as the table names it."""
-        return self.name if self.asked is None else to_sql(self.asked)
+        return self.name if self.condition_form is None else to_sql(self.condition_form)
 
     @property
     def key(self) -> str:
         """A text that no other column or expression has; no name has this character."""
-        return self.name if self.asked is None else f"\0{self.text}"
+        return self.name if self.condition_form is None else f"\0{self.text}"
 
 
 def indexed_column(

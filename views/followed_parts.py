@@ -108,7 +108,7 @@ def followed_parts(
             walk.step(before, after)
         before = after
     listed = listed_segments(snapshot)
-    return tuple(one for one in walk.found() if listed.issuperset(one.names))
+    return tuple(one for one in walk.sets() if listed.issuperset(one.names))
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class _Walk:
             if known.issuperset(names):
                 self._owner.update(dict.fromkeys(names, _Set([part], names)))
 
-    def found(self) -> Iterator[FollowedParts]:
+    def sets(self) -> Iterator[FollowedParts]:
         """Yield the sets that are left and have rows."""
         for one in {id(one): one for one in self._owner.values()}.values():
             yield FollowedParts(tuple(one.parts), frozenset(one.names), tuple(one.deleted))

@@ -73,7 +73,7 @@ class ResultRefresher:
 
     def planned(self) -> Refresh:
         """Return what a refresh would do."""
-        return self._done()
+        return self._refresh_summary()
 
     def run(self, note: CommitNote) -> tuple[StoreVersion, Refresh]:
         """Run the SELECT if its tables have other rows, and commit."""
@@ -82,7 +82,7 @@ class ResultRefresher:
     def build(self, write: StoreWrite) -> tuple[ViewEntry | None, Refresh]:
         """Have Spark write the rows, and return the view as it is to be listed."""
         if not self._is_needed:
-            return None, self._done()
+            return None, self._refresh_summary()
         view, storage = self._view, write.store.storage
         pinned = {
             table_id: Refreshed(one.version, one.file.write_id, one.timestamp_us)
@@ -105,7 +105,7 @@ class ResultRefresher:
         write.files += [cover, *files_of_result(storage, cover)]
         result = StoredResult(cover, selected.nomination, selected.is_ordered)
         rows = table_of_result(storage, result)
-        done = self._done()
+        done = self._refresh_summary()
         figures = {name: getattr(done, name) for name in RefreshFigures.__struct_fields__}
         return replace(
             view,
@@ -117,7 +117,7 @@ class ResultRefresher:
             last_refresh=RefreshFigures(**figures),
         ), done
 
-    def _done(self) -> Refresh:
+    def _refresh_summary(self) -> Refresh:
         is_known = self._view.result is not UNSET
         return Refresh(
             kept=int(not self._is_needed),

@@ -100,7 +100,7 @@ def _state(
     snapshot: Snapshot, store: StoreVersion, view: ViewEntry
 ) -> tuple[Coverage, str, str | None]:
     """Return the coverage of a view, the word for its state, and its last error."""
-    nothing, said = Coverage((), (), ()), _said(view)
+    nothing, said = Coverage((), (), ()), _last_problem(view)
     if view.fact.table_id != snapshot.properties.table_id:
         return nothing, "broken", "the table is another one than the view was made for"
     try:
@@ -121,7 +121,7 @@ def _state(
     return found, "behind" if found.uncovered or changed else "fresh", said
 
 
-def _said(view: ViewEntry) -> str | None:
+def _last_problem(view: ViewEntry) -> str | None:
     """Return what the last refresh of a view failed by, or left out."""
     if view.last_error is not None:
         return f"[{view.last_error.code}] {view.last_error.message}"
@@ -140,7 +140,7 @@ def _state_of_result(
     except (ProjsegError, OSError) as error:
         return nothing, "broken", str(error)
     if view.last_error is not None:
-        return nothing, "failed", _said(view)
+        return nothing, "failed", _last_problem(view)
     if not view.is_built:
         return nothing, "empty", None
     return nothing, "fresh" if holds_rows(view, tables) else "behind", None

@@ -236,17 +236,17 @@ def kept_by_text(function: _Function) -> _Function:
     """
 
     @lru_cache(maxsize=_TEXTS_KEPT)
-    def kept(text: str, scope: ColumnScope, /, *others: Any, **named: Any) -> Any:
+    def cached_value(text: str, scope: ColumnScope, /, *others: Any, **named: Any) -> Any:
         return function(text, scope.schema, *others, **named)
 
     @wraps(function)
-    def found(text: str, schema: pa.Schema, *others: Any, **named: Any) -> Any:
+    def value_of(text: str, schema: pa.Schema, *others: Any, **named: Any) -> Any:
         varies = may_depend_on_instant(text) or has_parameters(text) or accepts_all_patterns()
         if varies or "join_" in text:
             return function(text, schema, *others, **named)
-        return kept(text, ColumnScope.of(schema), *others, **named)
+        return cached_value(text, ColumnScope.of(schema), *others, **named)
 
-    return cast("_Function", found)
+    return cast("_Function", value_of)
 
 
 def function_instead(name: str) -> str:

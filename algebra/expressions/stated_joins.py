@@ -83,14 +83,14 @@ def kept_by_tables(function: Function) -> Function:
     """Keep what a function of texts returns, for each meaning of the tables that they name."""
 
     @lru_cache(maxsize=_KEPT)
-    def kept(_: StatedTables, *given: Any) -> Any:
+    def cached_value(_: StatedTables, *given: Any) -> Any:
         return function(*given)
 
     @wraps(function)
-    def found(*given: Any) -> Any:
-        return kept(_stated.get(), *given)
+    def value_of(*given: Any) -> Any:
+        return cached_value(_stated.get(), *given)
 
-    return cast("Function", found)
+    return cast("Function", value_of)
 
 
 def is_stated_join(name: str) -> bool:

@@ -98,14 +98,14 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
         return dict(self.constants)
 
     @cached_property
-    def known(self) -> tuple[Expression, ...]:
+    def known_conditions(self) -> tuple[Expression, ...]:
         """All conditions that are true of every row of the answer."""
         return (*self.conditions, *self.bounds, *sorted(self.proved, key=repr))
 
     @cached_property
     def premises(self) -> Premises:
         """The known conditions, to prove others from."""
-        return Premises(self.known)
+        return Premises(self.known_conditions)
 
     def refines(self, stored: Granularity, wanted: Granularity, column: str) -> bool:
         """Whether stored buckets of a column can be grouped again into the buckets asked for."""

@@ -178,7 +178,9 @@ def _unimplied(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Exp
         if query.keys or not filters:
             return condition
         for narrowing in filters:
-            if narrowing is None or not Premises((*view.known, narrowing)).imply(condition):
+            if narrowing is None or not Premises((*view.known_conditions, narrowing)).imply(
+                condition
+            ):
                 return condition
     return None
 

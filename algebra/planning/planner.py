@@ -121,7 +121,7 @@ def _metadata_plan(query: QuerySpec, facts: SegmentFacts, zones: ZoneSets) -> So
         return None
     feeds = []
     for primitive in query.primitives:
-        feed = _known(primitive, facts, zones)
+        feed = _known_value(primitive, facts, zones)
         if feed is None:
             return None
         feeds.append(feed)
@@ -132,7 +132,7 @@ def _metadata_plan(query: QuerySpec, facts: SegmentFacts, zones: ZoneSets) -> So
     return SourcePlan(source=None, keys=known, feeds=tuple(feeds), is_metadata=True)
 
 
-def _known(primitive: Primitive, facts: SegmentFacts, zones: ZoneSets) -> Known | None:
+def _known_value(primitive: Primitive, facts: SegmentFacts, zones: ZoneSets) -> Known | None:
     kind = primitive.kind
     if not kind.counts and kind.extreme is None:
         return None
@@ -279,20 +279,20 @@ class _LateReasons(Mapping[str, Reason]):
         self._find = find
 
     @cached_property
-    def _found(self) -> Mapping[str, Reason]:
+    def _reasons(self) -> Mapping[str, Reason]:
         return self._find()
 
     def __getitem__(self, name: str) -> Reason:
-        return self._found[name]
+        return self._reasons[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._reasons)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._reasons)
 
     def __reduce__(self) -> tuple[type[dict[str, Reason]], tuple[Mapping[str, Reason]]]:
-        return dict, (self._found,)
+        return dict, (self._reasons,)
 
 
 def _costlier_than_metadata(

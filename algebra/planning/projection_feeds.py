@@ -55,7 +55,7 @@ class DirectFeeds:
         self._spec = spec
         self._view = view
         self._rewriter = rewriter
-        self._context = (*spec.filter_conjuncts, *view.known)
+        self._context = (*spec.filter_conjuncts, *view.known_conditions)
         self._premises = view.premises if not spec.filter_conjuncts else Premises(self._context)
 
     def missing(self, primitive: Primitive) -> Reason:

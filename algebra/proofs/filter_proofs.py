@@ -114,7 +114,7 @@ class Premises:
             self._proved[goal] = self._prove(goal) or self._prove_by_cases(goal)
         return self._proved[goal]
 
-    def _known(self, term: Expression) -> ValueSet:
+    def _values_of(self, term: Expression) -> ValueSet:
         """Return the values that a term may have."""
         known = self._sets.get(term, ANYTHING)
         return known.without_null() if self.is_not_null(term) else known
@@ -127,7 +127,7 @@ class Premises:
             return True
         truth = truth_of(goal)
         if truth is not None:
-            return self._known(truth.term).is_within(truth.true)
+            return self._values_of(truth.term).is_within(truth.true)
         if not isinstance(goal, Call) or goal.function not in ("and", "or"):
             return False
         if goal.function == "and":
@@ -140,7 +140,7 @@ class Premises:
         for part in goal.arguments:
             if (truth := truth_of(part)) is not None:
                 true_sets[truth.term] = true_sets.get(truth.term, NOTHING).union(truth.true)
-        return any(self._known(term).is_within(found) for term, found in true_sets.items())
+        return any(self._values_of(term).is_within(found) for term, found in true_sets.items())
 
     def _prove_by_cases(self, goal: Expression) -> bool:
         """Try each disjunct of a premise in turn: a goal that all of them imply is implied."""

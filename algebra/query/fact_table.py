@@ -135,7 +135,7 @@ def orient(
     inner = [one.number for one in joined if one.kind == "inner"]
     problem: ProjsegError | None = None
     for fact in sorted(inner, key=lambda number: -row_counts[number]):
-        found = _Search(tables, joined, conditions, fact, repeated).found()
+        found = _Search(tables, joined, conditions, fact, repeated).solution()
         if not isinstance(found, ProjsegError):
             steps, rest = found
             return Orientation(_of_fact(scope, fact), steps, rest)
@@ -245,7 +245,7 @@ class _Search:
         self._steps: list[Step] = []
         self._problem: ProjsegError | None = None
 
-    def found(self) -> tuple[tuple[Step, ...], tuple[str, ...]] | ProjsegError:
+    def solution(self) -> tuple[tuple[Step, ...], tuple[str, ...]] | ProjsegError:
         """Return the steps and the conditions that are left, or why there are none."""
         waiting = [one for one in self._joined if one.number != self._fact]
         while waiting:

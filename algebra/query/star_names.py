@@ -123,12 +123,12 @@ class StarScope(msgspec.Struct, frozen=True):
         """Return a text over the joined rows."""
 
         def by(one: Reference) -> exp.Expression | None:
-            named = self._known(one)
+            named = self._column_of(one)
             return None if named is None else self.rewritten(one, named)
 
         return replaced(text, by)
 
-    def _known(self, one: Reference) -> NamedColumn | None:
+    def _column_of(self, one: Reference) -> NamedColumn | None:
         """Return the column that a name of a condition means; None of the present time."""
         named = self.named(one.parts)
         if named is None and name_key(one.parts[0]) not in BARE_INSTANT_NAMES:
@@ -142,7 +142,7 @@ class StarScope(msgspec.Struct, frozen=True):
 
     def tables_in(self, text: str) -> frozenset[int]:
         """Return the numbers of the tables whose columns a text has."""
-        found = (self._known(one) for one in references(text))
+        found = (self._column_of(one) for one in references(text))
         return frozenset(named.table for named in found if named is not None)
 
     def plain_column(self, text: str) -> NamedColumn | None:

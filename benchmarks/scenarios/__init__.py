@@ -14,7 +14,7 @@ def _scenario(name: str, measures: str, run: str, arguments: str, small: str = "
     words = (word.partition("=") for word in arguments.split())
     defaults = {argument: _value(text) for argument, _, text in words}
     scenario = Scenario(name, measures, defaults, f"{__name__}.{run}")
-    scenario.small.update(scenario.given(small.split()))
+    scenario.small.update(scenario.given_arguments(small.split()))
     return scenario
 
 

@@ -289,11 +289,11 @@ def _add_requests(bench: Bench, send: _Send, names: list[str], database: str) ->
         bench.progress(f"{database}: {clients} clients, {kind}")
         start = time.perf_counter() + 0.1
 
-        def asked(client: int, times: Any = (start, start + seconds, pause)) -> Any:
+        def ask_until(client: int, times: Any = (start, start + seconds, pause)) -> Any:
             return _ask(client / clients, send, names, times)
 
         with measured() as whole, ThreadPoolExecutor(clients) as threads:
-            spent = [one for found in threads.map(asked, range(clients)) for one in found]
+            spent = [one for found in threads.map(ask_until, range(clients)) for one in found]
         case = f"{clients} clients, 1 edit in {1 / _EDIT_SHARE:.0f}, {database}"
         for way in ("read", "edit", "all"):
             times = [took for of, took in spent if way in (of, "all")]

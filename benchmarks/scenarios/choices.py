@@ -140,7 +140,7 @@ def _workload_choices(bench: Bench) -> Iterator[_Choice]:
     if bench["workload"] == EDITS.name:
         workload, rows = EDITS, EditStream(bench["rows"])
     else:
-        workload, rows = LINEITEM, LineitemRows.made(bench.folder / "made", bench["scale"])
+        workload, rows = LINEITEM, LineitemRows.in_folder(bench.folder / "made", bench["scale"])
     table = _load_tempting(workload, rows, bench.folder / "table")
     yield from _choices(table, workload.select(bench.names("queries")))
 

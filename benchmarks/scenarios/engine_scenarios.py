@@ -45,7 +45,7 @@ def spark_sql(bench: Bench) -> None:
 
 def lineitem(bench: Bench) -> None:
     """Ask the queries over TPC-H's lineitem."""
-    rows = LineitemRows.made(bench.folder / "made", bench["scale"])
+    rows = LineitemRows.in_folder(bench.folder / "made", bench["scale"])
     EngineComparison(bench, LINEITEM, rows).run()
 
 

@@ -40,7 +40,7 @@ def _add_keys(bench: Bench) -> None:
     count, rows = bench["segments"], bench["rows"]
     _load_both(bench, min(count, _LOADED_MAX))
     bench.progress(f"{count:,} segments")
-    table = _made(bench.folder / "visits", count, rows, ())
+    table = _written_table(bench.folder / "visits", count, rows, ())
     with measured() as built:
         table.add_index(projseg.Index("visits", "visit"), materialize=True)
     (index,) = table.indexes().to_pylist()
@@ -84,10 +84,10 @@ def _add_keys(bench: Bench) -> None:
 def _load_both(bench: Bench, count: int) -> None:
     """Load a table with an index and one without."""
     taken = {}
-    _made(bench.folder / "first", 2, bench["rows"], [projseg.Index("visits", "visit")])
+    _written_table(bench.folder / "first", 2, bench["rows"], [projseg.Index("visits", "visit")])
     for way, indexes in (("no index", ()), ("index", [projseg.Index("visits", "visit")])):
         with measured() as spent:
-            _made(bench.folder / way.replace(" ", "-"), count, bench["rows"], indexes)
+            _written_table(bench.folder / way.replace(" ", "-"), count, bench["rows"], indexes)
         taken[way] = spent["cpu s"]
         bench.add("loading", f"{count:,} segments", way, {"cpu s": taken[way]})
     bench.add(
@@ -95,7 +95,7 @@ def _load_both(bench: Bench, count: int) -> None:
     )
 
 
-def _made(location: Path, count: int, rows: int, indexes: Any) -> projseg.Table:
+def _written_table(location: Path, count: int, rows: int, indexes: Any) -> projseg.Table:
     """Make a table of `count` hours with `rows` rows each."""
     table = projseg.Table.create(
         location,

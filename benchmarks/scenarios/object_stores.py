@@ -45,8 +45,8 @@ def run(bench: Bench) -> None:
     rows = EditStream(segments * bench["rows_a_segment"], span_us=segments * DAY_US).table()
     with store_server() as server:
         server.make_bucket("tables")
-        local = _made(bench.folder / "t", rows)
-        _made(_LOCATION, rows, server.options())
+        local = _written_table(bench.folder / "t", rows)
+        _written_table(_LOCATION, rows, server.options())
         options = server.options(through_proxy=True)
         for name, query in _QUERIES.items():
             answers: list[pa.Table] = []
@@ -67,7 +67,7 @@ def run(bench: Bench) -> None:
         bench.add("commits", "append of 1000 rows", "", commit)
 
 
-def _made(location: str | Path, rows: pa.Table, options: Any = None) -> projseg.Table:
+def _written_table(location: str | Path, rows: pa.Table, options: Any = None) -> projseg.Table:
     return projseg.Table.create(
         location,
         SCHEMA,

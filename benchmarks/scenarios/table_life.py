@@ -113,7 +113,7 @@ def late_projections(bench: Bench) -> None:
     """Add two projections to a table of half-day segments: one day, then all; then write anew."""
     options: dict[str, Any] = {"segment_granularity": "PT12H", "cluster_by": ["channel"]}
     rows = EditStream(bench["rows"])
-    table = _made(bench.folder / "t", **options)
+    table = _written_table(bench.folder / "t", **options)
     with bench.timed("steps", "load without projections"):
         table.append(rows.reader())
     wanted, base = _answers(table, _LIFE), _base_parts(table)
@@ -126,7 +126,7 @@ def late_projections(bench: Bench) -> None:
     changed = [key for key, parts in _base_parts(table).items() if parts != base[key]]
     bench.problems += [f"differs: base bytes of {column}" for _, column in changed]
     with bench.timed("steps", "load with projections"):
-        again = _made(bench.folder / "again", projections=[HOURLY, BY_COUNTRY], **options)
+        again = _written_table(bench.folder / "again", projections=[HOURLY, BY_COUNTRY], **options)
         again.append(rows.reader())
     with bench.timed("steps", "of each load, generating rows"):
         for _ in rows.batches():
@@ -145,7 +145,7 @@ def compaction(bench: Bench) -> None:
 
 
 def _compacted(bench: Bench, name: str, batches: Iterator[pa.Table]) -> None:
-    table = _made(
+    table = _written_table(
         bench.folder / name,
         segment_granularity="day",
         cluster_by=["channel"],
@@ -166,7 +166,7 @@ def _compacted(bench: Bench, name: str, batches: Iterator[pa.Table]) -> None:
 
 def scattered_delete(bench: Bench) -> None:
     """Delete one row of a hundred from all segments: by vectors, and by writing segments anew."""
-    table = _made(
+    table = _written_table(
         bench.folder / "t",
         segment_granularity="day",
         cluster_by=["channel"],
@@ -197,7 +197,7 @@ def scattered_delete(bench: Bench) -> None:
     _ask(bench, table, _OF_EDITS, "after compaction")
 
 
-def _made(folder: Path, **options: Any) -> projseg.Table:
+def _written_table(folder: Path, **options: Any) -> projseg.Table:
     return projseg.Table.create(folder, SCHEMA, time_column="time", **options)
 
 

@@ -65,7 +65,7 @@ def add_texts(bench: Bench) -> None:
     count, rows = bench["text_segments"], bench["text_rows"]
     _add_loading(bench, min(_LOADED_ROWS, count * rows))
     bench.progress(f"{count:,} segments of texts")
-    table = _made(bench.folder / "texts", _pieces(count, rows), _INDEXES)
+    table = _written_table(bench.folder / "texts", _pieces(count, rows), _INDEXES)
     for row in table.indexes().to_pylist():
         size = {key: row[key] for key in ("bloom_bytes", "postings_bytes", "keys")}
         bench.add("size of text indexes", f"{row['column']}, {row['kind']}", "projseg", size)
@@ -109,7 +109,9 @@ def _add_loading(bench: Bench, row_count: int) -> None:
         for way, indexes in _LOADED.items():
             bench.progress(f"loading titles: {way}")
             with measured() as spent:
-                _made(bench.folder / f"{way} {turn}".replace(" ", "-"), iter(pieces), indexes)
+                _written_table(
+                    bench.folder / f"{way} {turn}".replace(" ", "-"), iter(pieces), indexes
+                )
             if turn:
                 least[way] = min(spent["cpu s"], least.get(way, spent["cpu s"]))
     for way, took in least.items():
@@ -117,7 +119,7 @@ def _add_loading(bench: Bench, row_count: int) -> None:
         bench.add("loading titles", f"{row_count:,} rows", way, {"ratio": ratio, "cpu s": took})
 
 
-def _made(
+def _written_table(
     location: Path, pieces: Iterator[pa.Table], indexes: tuple[projseg.Index, ...]
 ) -> projseg.Table:
     schema = {"time": "timestamp", "title": "string", "message": "string", "n": "int"}

@@ -57,7 +57,7 @@ def run(bench: Bench) -> None:
         bench.progress(f"{count:,} segments")
         case, location = f"{count:,} segments", bench.folder / f"t{count}"
         length = bench["hours"] * _HOUR_US // count or _HOUR_US
-        table = _made(location, count, max(bench["rows"] * length // _HOUR_US, 1), length)
+        table = _written_table(location, count, max(bench["rows"] * length // _HOUR_US, 1), length)
         with measured() as spent:
             view = table.create_view("v", _VIEW, chunk=bench["chunk"])
         assert isinstance(view, projseg.View)
@@ -170,7 +170,7 @@ def _append_with_view(table: projseg.Table, count: int) -> dict[str, Any]:
 def _from_projections(bench: Bench, count: int) -> dict[str, Any]:
     """Return what a build from projections takes beside the same group-by with nothing cached."""
     location = bench.folder / "projected"
-    table = _made(location, count, bench["rows"], projections=[_PROJECTION])
+    table = _written_table(location, count, bench["rows"], projections=[_PROJECTION])
     asked = []
     for _ in range(_COLD_RUNS):
         KEPT.clear()
@@ -196,7 +196,7 @@ def _timestamp(time: dt.datetime) -> str:
     return f"TIMESTAMP '{time.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}'"
 
 
-def _made(
+def _written_table(
     location: Path, count: int, rows: int, length: int = _HOUR_US, **options: Any
 ) -> projseg.Table:
     """Make a table of `count` segments with `rows` rows each, of `length` microseconds."""

@@ -61,9 +61,9 @@ class _Part(NamedTuple):
     def without(self, reasons: Container[int]) -> bytes:
         """Return the text of the records that are not among some."""
         spans = self.spans()
-        return b"".join(self.data[slice(*spans[place])] for place in self.kept(reasons))
+        return b"".join(self.data[slice(*spans[place])] for place in self.places_without(reasons))
 
-    def kept(self, reasons: Container[int]) -> list[int]:
+    def places_without(self, reasons: Container[int]) -> list[int]:
         """Return the records that are neither blank nor among some."""
         return [
             place
@@ -133,7 +133,7 @@ class CsvRows:
 
         def where(rows: Sequence[int]) -> list[tuple[int, bytes]]:
             lines = part.lines()
-            kept = part.kept(reasons)
+            kept = part.places_without(reasons)
             return [lines[kept[row]] for row in rows]
 
         def cell(row: int, place: int) -> str:
@@ -212,7 +212,7 @@ class CsvRows:
         names = [str(place) for place in range(len(self._names))]
         texts = self._parsed(data, names, dict.fromkeys(names, pa.string()), take)
         if uneven:
-            kept = part.kept(reasons)
+            kept = part.places_without(reasons)
             reasons |= {kept[place]: reason for place, reason in uneven.items()}
         return texts, reasons
 

@@ -271,7 +271,7 @@ def _external_problems(
 def _of_format(
     spec: TableSpec, properties: InlineSpec | FilesSpec | HttpSpec, root: str
 ) -> Iterator[tuple[str, str]]:
-    given = _given(properties)
+    given = _given_properties(properties)
     is_text = properties.format in ("csv", "tsv")
     if properties.format is not UNSET and not is_text:
         for key in _OF_TEXTS:
@@ -318,7 +318,7 @@ def _of_http(properties: HttpSpec, root: str) -> Iterator[tuple[str, str]]:
             yield f"{root}.headers.{name[:80]}", "it has a character that no header has"
 
 
-def _given(properties: Any) -> set[str]:
+def _given_properties(properties: Any) -> set[str]:
     names = zip(properties.__struct_fields__, properties.__struct_encode_fields__, strict=True)
     return {encoded for field, encoded in names if getattr(properties, field) is not UNSET}
 

@@ -314,10 +314,10 @@ def kernel(*, interpretable: bool) -> Callable[[Callable[..., Any]], Kernel]: ..
 def kernel(function: Callable[..., Any] | None = None, /, *, interpretable: bool = False) -> Any:
     """Make a kernel of a function; see `Kernel`."""
 
-    def made(function: Callable[..., Any]) -> Kernel:
+    def decorate(function: Callable[..., Any]) -> Kernel:
         return Kernel(function, is_interpretable=interpretable, is_inlined=False)
 
-    return made if function is None else made(function)
+    return decorate if function is None else decorate(function)
 
 
 def inlined_kernel(function: Callable[..., Any]) -> Kernel:

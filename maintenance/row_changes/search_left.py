@@ -107,7 +107,7 @@ class Search:
     def _tell_foreign(self, storage: Storage, folder: str) -> None:
         for name in foreign_files(storage):
             if name.startswith(folder):
-                shown = self._shown(storage, name)
+                shown = self._file_name(storage, name)
                 self._add(shown, (), "foreign", 1, "projseg did not make the file: look into it")
 
     def _search_file(self, storage: Storage, file: StoredFile) -> None:
@@ -126,7 +126,7 @@ class Search:
         """Tell of an unfinished file, of which nothing can be decoded."""
         self._count_file(file)
         advice = "a write that ended left it, or one runs: erase again when none does"
-        self._add(self._shown(storage, file.name), (), "unreadable", 1, advice)
+        self._add(self._file_name(storage, file.name), (), "unreadable", 1, advice)
 
     def _count_file(self, file: StoredFile) -> None:
         self.file_count += 1
@@ -160,7 +160,7 @@ class Search:
             )
             result = search_segment(segment, wanted)
         except CorruptionError as error:
-            self._add(self._shown(storage, file.name), versions, "unreadable", 1, error.message)
+            self._add(self._file_name(storage, file.name), versions, "unreadable", 1, error.message)
             return
         self.value_count += result.value_count
         is_newest = self.holders.newest.version in versions
@@ -170,13 +170,15 @@ class Search:
             self.texts -= result.found
         if stated:
             said = _DECLARED if is_newest else advice
-            self._add(self._shown(storage, file.name), versions, "texts", stated, said)
+            self._add(self._file_name(storage, file.name), versions, "texts", stated, said)
         elif result.found and not is_newest:
-            self._add(self._shown(storage, file.name), versions, "texts", len(result.found), advice)
+            self._add(
+                self._file_name(storage, file.name), versions, "texts", len(result.found), advice
+            )
 
     def _search_metadata(self, storage: Storage, file: StoredFile, advice: str) -> None:
         self._count_file(file)
-        shown = self._shown(storage, file.name)
+        shown = self._file_name(storage, file.name)
         version = parse_snapshot_name(file.name)
         kept = parse_kept_name(file.name)
         number = kept if version is None else version
@@ -211,7 +213,7 @@ class Search:
         if gone:
             self._add(listed.name, versions, "filters", len(gone), "")
 
-    def _shown(self, storage: Storage, name: str) -> str:
+    def _file_name(self, storage: Storage, name: str) -> str:
         """Return a file's name; with its table's location if it is another's."""
         is_own = storage.location == self.holders.newest.storage.location
         return name if is_own else f"{storage.location}/{name}"

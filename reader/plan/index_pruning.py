@@ -125,7 +125,11 @@ def _expressions(snapshot: Snapshot) -> dict[Expression, str]:
     """Return the expressions that are indexed in the place of columns, and their keys."""
     definitions = (one for index in snapshot.properties.declared_indexes for one in index.columns)
     columns = (indexed_column(one, snapshot.properties) for one in definitions)
-    return {one.asked: one.key for one in columns if one is not None and one.asked is not None}
+    return {
+        one.condition_form: one.key
+        for one in columns
+        if one is not None and one.condition_form is not None
+    }
 
 
 @dataclass(slots=True)
@@ -204,11 +208,11 @@ class _Pruning:
             elif count < _FEWEST:
                 unused(one, "NOTHING_LEFT")
             else:
-                return self._asked(one, keys, text, within)
+                return self._holders_of(one, keys, text, within)
         return everything
 
-    def _asked(self, one: _Candidate, keys: Keys, text: str, within: Mask) -> Mask:
-        known, count = _known(self.snapshot, one.definition), int(within.sum())
+    def _holders_of(self, one: _Candidate, keys: Keys, text: str, within: Mask) -> Mask:
+        known, count = _filters_of(self.snapshot, one.definition), int(within.sum())
         asked = [
             each for each in known.filters if within[each.positions[each.positions >= 0]].any()
         ]
@@ -276,7 +280,7 @@ def _text(condition: Any) -> str:
     return text[: _CONDITION_CHARACTERS_MAX - 3] + "..."
 
 
-def _known(snapshot: Snapshot, definition: IndexDefinition) -> _Known:
+def _filters_of(snapshot: Snapshot, definition: IndexDefinition) -> _Known:
     """Return where the filters of a definition lie, cached unless a file cannot be opened."""
     storage, digest = snapshot.storage, definition.definition_hash
     key = ("index", storage.location, snapshot.version, snapshot.file.write_id, digest)

@@ -87,7 +87,7 @@ def projection_mismatches(spec: ProjectionSpec, table: TableEntry) -> Iterator[M
     expected = stored_types(spec)
     found = {(column.role, column.name): column.type for column in table.columns}
     if found != expected:
-        yield Mismatch("columns", _shown(expected), _shown(found))
+        yield Mismatch("columns", _types_text(expected), _types_text(found))
     if spec.holds_rows and table.sort_order != spec.stored_order:
         yield Mismatch("order of rows", spec.stored_order, table.sort_order)
 
@@ -113,7 +113,7 @@ def require_match(mismatches: Iterator[Mismatch], path: str) -> None:
         )
 
 
-def _shown(types: Mapping[tuple[Role, str], str]) -> list[str]:
+def _types_text(types: Mapping[tuple[Role, str], str]) -> list[str]:
     return sorted(f"{role} {name} {type_text}" for (role, name), type_text in types.items())
 
 

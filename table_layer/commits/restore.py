@@ -101,17 +101,18 @@ def _require_sound(old: Snapshot, entries: Sequence[SegmentEntry]) -> None:
     missing = [file for e, _ in found for file in e.files if not _is_present(storage, file)]
     if missing:
         raise CommitError(
-            "PROJSEG_SEGMENT_MISSING", f"{where}: its files {_shown(missing)} are gone; {advice}"
+            "PROJSEG_SEGMENT_MISSING",
+            f"{where}: its files {_names_text(missing)} are gone; {advice}",
         )
     if found:
-        names = _shown([entry.file for entry, _ in found])
+        names = _names_text([entry.file for entry, _ in found])
         raise CorruptTableError(
             "PROJSEG_SEGMENT_DIFFERS",
             f"{where}: its files {names} are damaged ({found[0][1].message}); {advice}",
         )
 
 
-def _shown(files: Sequence[str]) -> str:
+def _names_text(files: Sequence[str]) -> str:
     more = f" and {len(files) - _NAMED_MAX} more" if len(files) > _NAMED_MAX else ""
     return ", ".join(files[:_NAMED_MAX]) + more
 

@@ -244,8 +244,8 @@ def check_options(properties: TableProperties, /, **given: Any) -> None:
         _require(
             _comparable(option, value) == _comparable(option, actual),
             "PROJSEG_OPTION_CONTRADICTS_TABLE",
-            f"option {option}={_shown(value)} contradicts the table, which has "
-            f"{option}={_shown(actual)}; leave the option out or write to another table",
+            f"option {option}={_value_text(value)} contradicts the table, which has "
+            f"{option}={_value_text(actual)}; leave the option out or write to another table",
         )
 
 
@@ -255,7 +255,7 @@ def _comparable(option: str, value: Any) -> Any:
     return tuple(value) if option == "cluster_by" else value
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return repr(list(value)) if isinstance(value, tuple) else repr(value)
 
 

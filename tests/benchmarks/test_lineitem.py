@@ -25,7 +25,7 @@ needs_generator = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    return LineitemRows.made(tmp_path_factory.mktemp("made"), 0.001)
+    return LineitemRows.in_folder(tmp_path_factory.mktemp("made"), 0.001)
 
 
 @pytest.fixture(scope="module")
@@ -82,4 +82,4 @@ def test_rows_have_the_schema(rows):
 def test_a_missing_generator_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(MissingPackageError, match="tpchgen-cli"):
-        LineitemRows.made(tmp_path, 0.001)
+        LineitemRows.in_folder(tmp_path, 0.001)

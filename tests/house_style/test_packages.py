@@ -22,7 +22,9 @@ def docstring_of(package):
 
 def named(package):
     """Return the modules and folders that a docstring names, in backticks by themselves."""
-    return [name for name in re.findall(r"`([a-z][a-z_]*)`", docstring_of(package)) if name != "projseg"]
+    return [
+        name for name in re.findall(r"`([a-z][a-z_]*)`", docstring_of(package)) if name != "projseg"
+    ]
 
 
 def folders(package):

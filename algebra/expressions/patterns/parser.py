@@ -164,7 +164,7 @@ class _Parser:
         if sign == ".":
             return self.one_of(ANY_CHARACTER if self.dot_all else complement(LINE_ENDS))
         found = self.escaped(sign)
-        return self.one_of(found if isinstance(found, tuple) else self.one(found))
+        return self.one_of(found if isinstance(found, tuple) else self.of_character(found))
 
     def one_of(self, members: CodePoints) -> PatternPart:
         """Return the part of a set, unless Java may find half a surrogate pair of it."""
@@ -172,7 +172,7 @@ class _Parser:
             raise Unsupported("a set of some characters beyond U+FFFF, or half of a surrogate pair")
         return one_of(members)
 
-    def one(self, code_point: int) -> CodePoints:
+    def of_character(self, code_point: int) -> CodePoints:
         """Return the set that a character matches."""
         members = span(code_point, code_point)
         return with_cases(members) if self.ignores_case else members
@@ -297,7 +297,7 @@ class _Parser:
             return first
         after = self.tokens[self.position : self.position + 2]
         if after[:1] != ["-"] or after[1:] in ([], ["["], ["]"]):
-            return self.one(first)
+            return self.of_character(first)
         self.take()
         last = self.escaped(self.take())
         if isinstance(last, tuple) or last < first:

@@ -103,7 +103,7 @@ def demo(
     """Make rows, write them as segments, ask with and without projections, compare the answers."""
     if with_spark:
         require_spark("demo --spark")
-    made = _made_by_spark if with_spark else _made
+    made = _made_by_spark if with_spark else _steps
     where = location or FOLDER
     if location is None:
         _remove_earlier(Path(FOLDER))
@@ -170,14 +170,14 @@ def _next_command(where: str) -> str:
 
 
 def _new_table(location: str) -> projseg.Table:
-    # Imported here, as in `_made`.
+    # Imported here, as in `_steps`.
     from projseg.benchmarks.generator import SCHEMA
 
     return projseg.Table.create(location, SCHEMA, projections=PROJECTIONS, **TABLE_OPTIONS)
 
 
 @contextmanager
-def _made(location: str, row_count: int) -> Iterator[Ask]:
+def _steps(location: str, row_count: int) -> Iterator[Ask]:
     """Make the table, and yield what answers queries over it."""
     # Imported here: only the demos need rows made up.
     from projseg.benchmarks.generator import EditStream

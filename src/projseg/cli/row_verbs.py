@@ -297,13 +297,13 @@ def delete(
             "use truncate",
         )
     done = open_table(location).delete(filter, **condition, dry_run=is_preview)
-    return _done(location, done, "delete", is_preview=is_preview)
+    return _report(location, done, "delete", is_preview=is_preview)
 
 
 def truncate(location: Location, *, is_preview: IsPreview) -> Found:
     """Remove all rows; earlier versions keep them."""
     done = open_table(location).truncate(dry_run=is_preview)
-    return _done(location, done, "delete", is_preview=is_preview)
+    return _report(location, done, "delete", is_preview=is_preview)
 
 
 def update(
@@ -326,7 +326,7 @@ def update(
             )
         assigned[name.strip()] = expression
     done = open_table(location).update(assigned, filter, **condition, dry_run=is_preview)
-    return _done(location, done, "update", is_preview=is_preview)
+    return _report(location, done, "update", is_preview=is_preview)
 
 
 def merge(
@@ -346,10 +346,10 @@ def merge(
     bad = BadLines(advice="nothing was merged: mend it")
     rows = pa.Table.from_batches(source.rows(given, bad, lambda _: None), given)
     done = table.merge(rows, on, when_matched, when_not_matched, dry_run=is_preview)
-    return _done(location, done, "merge", is_preview=is_preview)
+    return _report(location, done, "merge", is_preview=is_preview)
 
 
-def _done(location: str, done: Corrected, verb: str, *, is_preview: bool) -> Found:
+def _report(location: str, done: Corrected, verb: str, *, is_preview: bool) -> Found:
     if not is_preview:
         return {"location": location, **asdict(done)}
     counts = {

@@ -200,7 +200,7 @@ def described(version: TableInspection | None, text: str, explained: _Explained)
         return pa.table({"plan": [str(explained(rest, analyze))]})
     if version is not None and verb in ("DESCRIBE", "DESC") and _DESCRIBE.fullmatch(rest):
         return _columns(version)
-    shown = _shown(rest) if verb == "SHOW" else None
+    shown = _show_match(rest) if verb == "SHOW" else None
     if version is None or shown is None:
         raise bad_sql(
             f"'{text.strip()}' is no statement that projseg knows; write EXPLAIN [ANALYZE] SELECT "
@@ -213,7 +213,7 @@ def described(version: TableInspection | None, text: str, explained: _Explained)
     return METADATA_TABLES[what].rows(version.snapshot)
 
 
-def _shown(rest: str) -> re.Match[str] | None:
+def _show_match(rest: str) -> re.Match[str] | None:
     """Return what SHOW names: the columns or a metadata table, and perhaps of which table."""
     whats = "|".join(["COLUMNS", *map(str.upper, offered_by("SHOW"))])
     of_table = rf"(?:\s+(?:FROM|IN|ON)\s+(?P<table>{NAME}))?"
@@ -228,7 +228,7 @@ def described_table(text: str) -> str | None:
     found = _STATEMENT.fullmatch(text)
     rest = found["rest"] if found else ""
     named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None
-    named = named or _shown(rest)
+    named = named or _show_match(rest)
     return None if named is None else ".".join(name_parts(named["table"] or ""))
 
 

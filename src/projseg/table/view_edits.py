@@ -131,7 +131,7 @@ class TableViews(WritableTable):
             raise as_required(error, properties or {}) from None
         options = {"refresh": refresh, "chunk": chunk, "retain": retain, "interval": interval}
         options["cluster_by"] = json.dumps(list(cluster_by)) if cluster_by else None
-        return self._made(
+        return self._new_view(
             name,
             definition,
             {**options, **(properties or {})},
@@ -142,7 +142,7 @@ class TableViews(WritableTable):
             on_progress=on_progress,
         )
 
-    def _made(
+    def _new_view(
         self,
         name: str | None,
         definition: Definition,

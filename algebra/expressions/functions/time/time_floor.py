@@ -99,19 +99,23 @@ def _build_date_trunc(arguments: tuple[Expression, ...], zone: str) -> Expressio
     unit = word_of(arguments, 0, "the unit of date_trunc")
     period = _UNITS.get(unit.casefold())
     if period is None:
-        raise bad_expression(f"date_trunc does not know the unit '{unit}'; use {_known(_UNITS)}")
+        raise bad_expression(
+            f"date_trunc does not know the unit '{unit}'; use {_known_units(_UNITS)}"
+        )
     return time_floor(cast_to(arguments[1], TIMESTAMP, zone), Granularity.parse(period, zone))
 
 
 def _build_trunc(arguments: tuple[Expression, ...], zone: str) -> Expression:
     unit = word_of(arguments, 1, "the unit of trunc")
     if unit.casefold() not in _DATE_UNITS:
-        raise bad_expression(f"trunc does not know the unit '{unit}'; use {_known(_DATE_UNITS)}")
+        raise bad_expression(
+            f"trunc does not know the unit '{unit}'; use {_known_units(_DATE_UNITS)}"
+        )
     date = _date_of(arguments[0], zone)
     return time_floor(date, Granularity.parse(_UNITS[unit.casefold()]))
 
 
-def _known(units: Any) -> str:
+def _known_units(units: Any) -> str:
     short = {"yyyy", "yy", "mon", "mm", "dd"}
     return ", ".join(sorted(set(units) - short))
 
