@@ -172,7 +172,7 @@ class DuckDBTables:
             if prepared.schema is None:
                 return self._over_answers(prepared, values, versions) or self._own(text, args)
         try:
-            answer = _asked(prepared.replaced[0].grouped, values, versions)
+            answer = _group_answer(prepared.replaced[0].grouped, values, versions)
             columns = zip(answer.columns, prepared.schema, strict=False)
             cast = [column.cast(field.type) for column, field in columns]
             return pa.Table.from_arrays(cast, schema=prepared.schema)
@@ -342,7 +342,7 @@ class DuckDBTables:
         try:
             for place, one in enumerate(prepared.replaced):
                 name = _answer_name(place)[1:-1]
-                self._connection.register(name, _asked(one.grouped, values, versions))
+                self._connection.register(name, _group_answer(one.grouped, values, versions))
                 registered.append(name)
                 pieces.append(f"{text[done : one.found.start]}{one.text}")
                 done = one.found.end
@@ -436,7 +436,7 @@ def duckdb(
     return DuckDBTables(opened, connection)
 
 
-def _asked(
+def _group_answer(
     grouped: GroupedSelect, values: Mapping[str, Any], versions: Mapping[str, TableVersion]
 ) -> pa.Table:
     tables = {name: versions[key] for name, key in grouped.tables.items()}

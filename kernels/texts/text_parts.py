@@ -104,7 +104,7 @@ def found_rows(texts: Texts, parts: Texts, starts: NDArray[np.int64]) -> NDArray
     """
     texts, parts = checked_texts(*texts), checked_texts(*parts)
     found = zeros(_row_count(texts, parts, starts), np.int64)
-    _found(*texts, *parts, read_only(starts), borders_for(parts), found)
+    _find_parts(*texts, *parts, read_only(starts), borders_for(parts), found)
     return found
 
 
@@ -338,7 +338,7 @@ def _split(
 
 
 @kernel(interpretable=True)
-def _found(
+def _find_parts(
     offsets: NDArray[np.int32],
     content: NDArray[np.uint8],
     part_offsets: NDArray[np.int32],
