@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.count_and_sum import SumState
 from projseg.aggregation.groups import group_rows
-from projseg.aggregation.keys import Key, make_key
+from projseg.aggregation.keys import Key, make_key, wide_key
 from projseg.aggregation.state import Groups, both_valid, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import (
@@ -210,7 +210,8 @@ class TuplesState:
             self._group_count,
             lambda ids: Numbers(ids.astype(np.uint32, copy=False), pa.int64()),
         )
-        grouped = group_rows([group_key, *map(make_key, values)], len(groups), in_order=False)
+        keys = [wide_key(one) or make_key(one, in_order=False) for one in values]
+        grouped = group_rows([group_key, *keys], len(groups), in_order=False)
         group, *distinct = grouped.key_vectors(grouped.occupied())
         assert isinstance(group, Numbers)
         is_whole = None

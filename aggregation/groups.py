@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, takewhile
 from math import prod
 from operator import mul
@@ -10,11 +10,13 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.aggregation.keys import Key
-from projseg.aggregation.state import Groups
+from projseg.aggregation.keys import Key, WideKey
+from projseg.aggregation.state import Groups, taken
+from projseg.kernels.distinct_keys import number_pairs
 from projseg.kernels.grouping import (
     UnsignedIds,
     append_digit,
@@ -25,7 +27,7 @@ from projseg.kernels.grouping import (
 from projseg.kernels.row_selection import with_rest
 from projseg.memory.memory_pool import empty
 from projseg.segment_format.dictionary import narrow_id_dtype
-from projseg.segment_format.vectors import Vector
+from projseg.segment_format.vectors import Numbers, Vector
 
 # Groups are numbered by mixed radix, without hashing, while they are at most so many, or at most so
 # many for each row.
@@ -50,6 +52,8 @@ class GroupedRows(msgspec.Struct, frozen=True):
         `keys`. Its group id is then the most significant digit.
     has_rest : bool
         Whether the last group holds the masked-out rows, and is no group of the answer.
+    vectors : sequence of Vector or None
+        The value of each key in each group, where that is known, and `keys` are none.
     """
 
     groups: Groups
@@ -57,6 +61,12 @@ class GroupedRows(msgspec.Struct, frozen=True):
     packed: NDArray[np.uint64] | None = None
     prefix: GroupedRows | None = None
     has_rest: bool = False
+    vectors: Sequence[Vector] | None = None
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there are no keys, so that all rows are one group."""
+        return not self.keys and self.prefix is None and self.vectors is None
 
     def with_rest(self, mask: NDArray[np.bool_]) -> GroupedRows:
         """Return the same groups and a last one, of the rows where `mask`, bool[n], is false."""
@@ -71,7 +81,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
 
     def occupied(self) -> NDArray[np.intp] | None:
         """Return the ids of groups that have a row, intp[m] ascending; None: all have."""
-        if self.packed is not None or self.groups.ids is None:
+        if self.packed is not None or self.groups.ids is None or self.vectors is not None:
             return None
         if _numbers_all(self.keys) and not self.has_rest:
             return None
@@ -85,6 +95,8 @@ class GroupedRows(msgspec.Struct, frozen=True):
 
     def key_vectors(self, group_ids: NDArray[np.intp] | None) -> tuple[Vector, ...]:
         """Return, for each key, its value in each of the groups `group_ids`, intp[m], or in all."""
+        if self.vectors is not None:
+            return tuple(taken(vector, group_ids) for vector in self.vectors)
         if group_ids is None:
             if self.packed is None and _numbers_all(self.keys):
                 assert self.keys[0].distinct is not None
@@ -99,21 +111,21 @@ class GroupedRows(msgspec.Struct, frozen=True):
         while grouped is not None:
             if grouped.packed is not None:
                 remaining = grouped.packed[group_ids]
-            for key in reversed(grouped.keys):
-                digits = empty(len(remaining), remaining.dtype)
-                base = remaining.dtype.type(max(key.cardinality, 1))
-                np.divmod(remaining, base, out=(remaining, digits))
-                vectors.append(key.values_of(digits.astype(key.ids.dtype)))
+            remaining, digits = _digits(remaining, grouped.keys)
+            for key, own in zip(reversed(grouped.keys), digits, strict=True):
+                vectors.append(key.values_of(own.astype(key.ids.dtype)))
             group_ids, grouped = remaining.astype(np.intp), grouped.prefix
         return tuple(reversed(vectors))
 
 
-def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) -> GroupedRows:
+def group_rows(
+    keys: Sequence[Key | WideKey], row_count: int, *, in_order: bool = True
+) -> GroupedRows:
     """Return rows with the numbers of their groups: rows that agree in all keys are one.
 
     Parameters
     ----------
-    keys : sequence of Key
+    keys : sequence of Key or WideKey
         Each with `row_count` ids, most significant first; none: all rows are one group.
     row_count : int
         Number of rows.
@@ -121,11 +133,15 @@ def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) ->
         Whether groups must ascend in the order of the keys, which costs a sort where they are many.
     """
     if not keys:
-        return GroupedRows(Groups(None, 1, row_count), keys)
-    if is_dense(keys, row_count):
-        return GroupedRows(Groups(_mixed_radix(keys), _product(keys), row_count), keys)
+        return GroupedRows(Groups(None, 1, row_count), ())
+    numbered = _all_numbered(keys)
+    if numbered is None:
+        return _grouped_by_words(keys, row_count)
+    if is_dense(numbered, row_count):
+        group_ids = _mixed_radix(numbered)
+        return GroupedRows(Groups(group_ids, _product(numbered), row_count), numbered)
     grouped: GroupedRows | None = None
-    rest = list(keys)
+    rest = list(numbered)
     while rest:
         digits = rest
         if grouped is not None:
@@ -143,10 +159,88 @@ def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) ->
     return grouped
 
 
-def is_dense(keys: Sequence[Key], row_count: int) -> bool:
+def _grouped_by_words(keys: Sequence[Key | WideKey], row_count: int) -> GroupedRows:
+    """Group by 64-bit words: those of wide keys, and the other ids in as few as hold them."""
+    words = [key.words for key in keys if isinstance(key, WideKey)]
+    ids = [key if isinstance(key, Key) else _presence(key) for key in keys]
+    packs = list(_packs([key for key in ids if key is not None]))
+    group_ids, found = _distinct_tuples([*words, *map(_packed, packs)])
+    values, numbers = iter(found[: len(words)]), found[len(words) :]
+    digits = (
+        digit
+        for pack, packed in zip(packs, numbers, strict=True)
+        for digit in reversed(_digits(packed, pack)[1])
+    )
+    vectors = [
+        key.values_of(next(digits).astype(key.ids.dtype))
+        if isinstance(key, Key)
+        else key.values_of(
+            next(values), None if key.validity is None else next(digits).astype(np.bool_)
+        )
+        for key in keys
+    ]
+    groups = Groups(group_ids, len(found[0]), row_count)
+    return GroupedRows(groups, (), vectors=vectors)
+
+
+def _presence(key: WideKey) -> Key | None:
+    """Return the key of where a wide key has a value; None: everywhere."""
+    if key.validity is None:
+        return None
+    return Key(key.validity.view(np.uint8), 2, lambda ids: Numbers(ids, pa.bool_()))
+
+
+def _packs(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+    """Yield keys in order, as many together as 64 bits hold."""
+    rest = list(keys)
+    while rest:
+        products = accumulate((max(key.cardinality, 1) for key in rest), mul)
+        count = sum(1 for _ in takewhile((1 << 64).__gt__, products))
+        yield rest[:count]
+        rest = rest[count:]
+
+
+def _distinct_tuples(
+    words: Sequence[NDArray[np.uint64]],
+) -> tuple[NDArray[np.uint32], Sequence[NDArray[np.uint64]]]:
+    """Return each row's position among the distinct tuples of words, and the words of those."""
+    if len(words) == 1:
+        ids, distinct = distinct_keys(words[0], in_order=False)
+        return ids, [distinct]
+    ids, *found = number_pairs(words[0], words[1])
+    for more in words[2:]:
+        ids, places, last = number_pairs(ids.astype(np.uint64), more)
+        found = [*(word[places] for word in found), last]
+    return ids, found
+
+
+def _digits(
+    numbers: NDArray[Any], keys: Sequence[Key]
+) -> tuple[NDArray[Any], Sequence[NDArray[Any]]]:
+    """Return what is left of mixed-radix numbers, and each key's digits, the last key's first."""
+    digits = []
+    for key in reversed(keys):
+        own = empty(len(numbers), numbers.dtype)
+        rest = empty(len(numbers), numbers.dtype)
+        np.divmod(numbers, numbers.dtype.type(max(key.cardinality, 1)), out=(rest, own))
+        digits.append(own)
+        numbers = rest
+    return numbers, digits
+
+
+def is_dense(keys: Sequence[Key | WideKey], row_count: int) -> bool:
     """Whether groups are numbered by mixed radix, and not by hashing."""
+    numbered = _all_numbered(keys)
+    if numbered is None:
+        return False
     dense_max = min(_DENSE_GROUPS_PER_ROW * row_count, _DENSE_GROUPS_MAX)
-    return _numbers_all(keys) or _product(keys) <= max(_DENSE_GROUPS_MIN, dense_max)
+    return _numbers_all(numbered) or _product(numbered) <= max(_DENSE_GROUPS_MIN, dense_max)
+
+
+def _all_numbered(keys: Sequence[Key | WideKey]) -> Sequence[Key] | None:
+    """Return the keys if all have ids."""
+    numbered = [key for key in keys if isinstance(key, Key)]
+    return numbered if len(numbered) == len(keys) else None
 
 
 def _numbers_all(keys: Sequence[Key]) -> bool:

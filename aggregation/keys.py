@@ -35,6 +35,10 @@ _DENSE_RANGE_MAX: Final = 1 << 16
 # The values that occur are ranked, without hashing, in a range of at most so many for each row.
 _RANKED_RANGE_A_ROW: Final = 8
 _RANKED_RANGE_MAX: Final = 1 << 26
+# Numbers of fewer rows are numbered soon enough; of more, a sample tells whether most differ.
+_WIDE_ROWS_MIN: Final = 1 << 17
+_SAMPLED_ROWS: Final = 1 << 12
+_DISTINCT_SHARE_MIN: Final = 0.5
 # So many texts are hashed in compiled code; fewer are sorted sooner than that is loaded.
 _HASHED_TEXTS_MIN: Final = 1 << 16
 
@@ -62,6 +66,54 @@ class Key(msgspec.Struct, frozen=True):
     def take(self, row_ids: UnsignedIds) -> Key:
         """Return the key of the rows at `row_ids`, unsigned[k], in that order."""
         return replace(self, ids=gather(self.ids, row_ids), distinct=None)
+
+
+class WideKey(msgspec.Struct, frozen=True):
+    """Values of one grouping column that nearly all differ: they are not numbered by themselves.
+
+    Parameters
+    ----------
+    words : uint64[n]
+        Equal for equal values; 0 for null.
+    values_of : callable
+        From words[m], and where there is a value, bool[m] or None, to the `Vector` of their values.
+    validity : bool[n] or None
+        Where there is a value; None: everywhere.
+    """
+
+    words: NDArray[np.uint64]
+    values_of: Callable[[NDArray[np.uint64], NDArray[np.bool_] | None], Vector]
+    validity: NDArray[np.bool_] | None
+
+
+def wide_key(vector: Vector) -> WideKey | None:
+    """Return the key of numbers that mostly differ, in no order; None of others."""
+    if not isinstance(vector, Numbers) or len(vector) < _WIDE_ROWS_MIN:
+        return None
+    values, validity, base = vector.values, vector.validity, vector.base
+    if values.dtype in (object, WIDE) or values.dtype.itemsize < np.dtype(np.uint32).itemsize:
+        return None
+    sample = values[:: len(values) // _SAMPLED_ROWS]
+    if len(np.unique(sample)) < _DISTINCT_SHARE_MIN * len(sample):
+        return None
+    if values.dtype.kind == "f":
+        words = float_order_keys(values).view(np.uint64)
+    elif _runs_of(values) is not None:
+        return None
+    else:
+        words = values.astype(np.int64, copy=False).view(np.uint64)
+    if validity is not None:
+        words = np.where(validity, words, np.uint64(0))
+
+    def values_of(words: NDArray[np.uint64], present: NDArray[np.bool_] | None) -> Numbers:
+        numbers: NDArray[Any] = words.view(np.int64)
+        if values.dtype.kind == "f":
+            numbers = float_of_order_keys(numbers).astype(values.dtype)
+        if present is not None:
+            numbers = np.where(present, numbers, numbers.dtype.type(0))
+        return Numbers(numbers, vector.type, base, present)
+
+    return WideKey(words, values_of, validity)
 
 
 def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = False) -> Key:

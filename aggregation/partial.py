@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.groups import GroupedRows, group_rows
-from projseg.aggregation.keys import make_key
+from projseg.aggregation.keys import make_key, wide_key
 from projseg.aggregation.state import Groups, State
 from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
@@ -186,7 +186,13 @@ def _merged(
     key_count = len(partials[0].keys)
     keys = [_concat_keys([partial.keys[k] for partial in partials]) for k in range(key_count)]
     grouped = group_rows(
-        [make_key(key, in_order=in_order) for key in keys], row_count, in_order=in_order
+        [
+            (None if in_order or key_count == 1 else wide_key(key))
+            or make_key(key, in_order=in_order)
+            for key in keys
+        ],
+        row_count,
+        in_order=in_order,
     )
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
     start = 0
@@ -207,7 +213,7 @@ def _concat_keys(vectors: Sequence[Vector]) -> Vector:
 
 def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
     """Return the groups that have rows; with no grouping columns that is always one group."""
-    if not grouped.keys and grouped.prefix is None:
+    if grouped.is_one:
         group_ids = None if grouped.groups.count == 1 else np.zeros(1, np.intp)
         return FoldedPartial((), states, group_ids, 1)
     group_ids = grouped.occupied()

@@ -169,6 +169,142 @@ def _number_parts(
     return key_count
 
 
+def number_pairs(
+    first: NDArray[np.uint64], second: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return each row's position among the distinct keys of two words, and those.
+
+    Parameters
+    ----------
+    first, second : uint64[n]
+        The words of each row's key; n is below 2**32.
+
+    Returns
+    -------
+    group_ids : uint32[n]
+        Position of each row's key.
+    first, second : uint64[m]
+        The words of the distinct keys, in no particular order.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ.
+    """
+    if len(first) != len(second):
+        raise InvalidInputError(
+            "PROJSEG_LENGTH_MISMATCH", f"{len(second)} second words for {len(first)} first ones"
+        )
+    counts = np.zeros(1 << _PART_BITS, np.int64)
+    hashes = empty(len(first), np.uint64)
+    _hash_pairs(first, second, hashes, counts)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    dealt = (empty(len(first), np.uint64), empty(len(first), np.uint64))
+    rows = empty(len(first), np.uint32)
+    _deal_pairs(hashes, first, second, starts[:-1].copy(), *dealt, rows)
+    table = empty(1 << (2 * int(counts.max(initial=0))).bit_length(), np.uint32)
+    group_ids = empty(len(first), np.uint32)
+    key_count = _number_dealt_pairs(*dealt, rows, starts, table, group_ids)
+    return group_ids, dealt[0][:key_count].copy(), dealt[1][:key_count].copy()
+
+
+@kernel(interpretable=True)
+def _pair_hash(first: np.uint64, second: np.uint64) -> Any:
+    """Mix both words into all bits.
+
+    Part of: `_hash_pairs`.
+    """
+    mixed = (first ^ (first >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(29)) ^ second) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+@kernel
+def _hash_pairs(
+    first: NDArray[np.uint64],
+    second: NDArray[np.uint64],
+    hashes: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Hash each row's words, and count the rows of each part, which the high bits tell.
+
+    Shapes: first, second, hashes [n]; counts [p].
+    Oracle: tests/oracle/grouping.py::distinct_keys.
+    """
+    shift = shift_for(len(counts))
+    for row in range(len(first)):
+        hashes[row] = _pair_hash(first[row], second[row])
+        counts[hashes[row] >> shift] += 1
+
+
+@kernel
+def _deal_pairs(
+    hashes: NDArray[np.uint64],
+    first: NDArray[np.uint64],
+    second: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+    dealt_first: NDArray[np.uint64],
+    dealt_second: NDArray[np.uint64],
+    rows: NDArray[np.uint32],
+) -> None:
+    """Write words and rows part by part; `ends` is where each part goes on.
+
+    Shapes: hashes, first, second, dealt_first, dealt_second, rows [n]; ends [p].
+    Oracle: tests/oracle/grouping.py::distinct_keys.
+    """
+    shift = shift_for(len(ends))
+    for row in range(len(hashes)):
+        part = hashes[row] >> shift
+        end = ends[part]
+        dealt_first[end] = first[row]
+        dealt_second[end] = second[row]
+        rows[end] = row
+        ends[part] = end + 1
+
+
+@kernel
+def _number_dealt_pairs(
+    first: NDArray[np.uint64],
+    second: NDArray[np.uint64],
+    rows: NDArray[np.uint32],
+    starts: NDArray[np.int64],
+    table: NDArray[np.uint32],
+    group_ids: NDArray[np.uint32],
+) -> Any:
+    """Do as `_number_parts` for keys of two words.
+
+    Shapes: first, second, rows, group_ids [n]; starts [p + 1]; table [s].
+    Oracle: tests/oracle/grouping.py::distinct_keys.
+    """
+    key_count = 0
+    for part in range(len(starts) - 1):
+        start, end = starts[part], starts[part + 1]
+        slot_count = 2
+        while slot_count < 2 * (end - start):
+            slot_count *= 2
+        table[:slot_count] = 0
+        last = np.uint64(slot_count - 1)
+        part_first = key_count
+        for i in range(start, end):
+            one, other = first[i], second[i]
+            slot = _pair_hash(one, other) & last  # the low bits: the high ones told the part
+            while True:
+                entry = table[slot]
+                if entry == 0:
+                    first[key_count] = one
+                    second[key_count] = other
+                    key_count += 1
+                    table[slot] = key_count - part_first
+                    group_ids[rows[i]] = key_count - 1
+                    break
+                place = part_first + entry - 1
+                if first[place] == one and second[place] == other:
+                    group_ids[rows[i]] = place
+                    break
+                slot = (slot + np.uint64(1)) & last
+    return key_count
+
+
 def number_runs(
     keys: NDArray[np.uint32] | NDArray[np.int64],
 ) -> tuple[NDArray[np.uint32], NDArray[Any]] | None:

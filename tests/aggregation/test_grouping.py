@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from projseg.aggregation import keys as keys_module
 from projseg.aggregation.groups import group_rows
-from projseg.aggregation.keys import make_key
+from projseg.aggregation.keys import make_key, wide_key
 from projseg.errors import InvalidInputError
 from projseg.evaluation.arrow_vectors import grouping_vector, vector_of_array
 from projseg.kernels.grouping import (
@@ -135,6 +135,40 @@ def test_groups_ascend_with_their_keys_however_they_are_numbered(cardinality):
     found = [vector.to_arrow().to_pylist() for vector in grouped.key_vectors(occupied)]
     tuples = sorted(set(zip(*(c.tolist() for c in columns), strict=True)))
     assert list(zip(*found, strict=True)) == tuples
+
+
+@pytest.fixture
+def most_differ(monkeypatch):
+    """Numbers of few rows are taken for many that mostly differ."""
+    monkeypatch.setattr(keys_module, "_WIDE_ROWS_MIN", 1)
+    monkeypatch.setattr(keys_module, "_SAMPLED_ROWS", 1)
+
+
+@pytest.mark.usefixtures("most_differ")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_tuples_of_numbers_that_mostly_differ_are_grouped(data):
+    types = data.draw(st.lists(st.sampled_from(list(VALUES)), min_size=2, max_size=5))
+    some = [
+        data.draw(st.lists(st.one_of(st.none(), VALUES[one]), min_size=1, max_size=5))
+        for one in types
+    ]
+    rows = data.draw(st.lists(st.tuples(*map(st.sampled_from, some))))
+    columns = [[None, *(row[place] for row in rows)] for place in range(len(types))]
+    vectors = [
+        vector_of_array(pa.array(column, one)).slice(1, len(rows) + 1)
+        for column, one in zip(columns, types, strict=True)
+    ]
+    keys = [wide_key(vector) or make_key(vector, in_order=False) for vector in vectors]
+    grouped = group_rows(keys, len(rows), in_order=False)
+    occupied = grouped.occupied()
+    found = [vector.to_arrow() for vector in grouped.key_vectors(occupied)]
+    assert [array.type for array in found] == types
+    plain = [tuple(map(oracle.spark_order, row)) for row in rows]
+    groups = list(zip(*(map(oracle.spark_order, one.to_pylist()) for one in found), strict=True))
+    assert sorted(groups) == sorted(set(plain))
+    if occupied is None:
+        assert [groups[place] for place in grouped.groups.ids.tolist()] == plain
 
 
 def groups_of(values, arrow_type):

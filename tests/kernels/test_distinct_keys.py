@@ -6,7 +6,7 @@ from oracle import grouping as oracle
 
 from projseg.errors import InvalidInputError
 from projseg.kernels import grouping
-from projseg.kernels.distinct_keys import number_in_parts, number_runs
+from projseg.kernels.distinct_keys import number_in_parts, number_pairs, number_runs
 from projseg.kernels.grouping import distinct_keys, ranks_of
 from projseg.kernels.texts import text_groups
 from projseg.kernels.texts.text_groups import group_texts
@@ -31,6 +31,34 @@ def test_keys_dealt_to_parts_are_their_oracle(keys):
     distinct = number_in_parts(np.array(keys, np.uint64), ids)
     assert distinct[ids].tolist() == keys
     assert sorted(distinct.tolist()) == oracle.distinct_keys(keys)[1]
+
+
+WORDS = st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1))
+
+
+@given(st.lists(st.tuples(WORDS, WORDS)))
+def test_pairs_are_their_oracle(pairs):
+    words = np.array(pairs, np.uint64).reshape(-1, 2)
+    ids, first, second = number_pairs(words[:, 0].copy(), words[:, 1].copy())
+    distinct = list(zip(first.tolist(), second.tolist(), strict=True))
+    assert [distinct[place] for place in ids.tolist()] == pairs
+    assert sorted(distinct) == oracle.distinct_keys(pairs)[1]
+
+
+def test_many_pairs_of_many_rows():
+    random = np.random.default_rng(7)
+    first = random.integers(0, 2**63, 200_000, np.uint64) << np.uint64(1)
+    second = random.integers(0, 3, 200_000, np.uint64) << np.uint64(60)
+    rows = random.integers(0, 200_000, 500_000)
+    ids, firsts, seconds = number_pairs(first[rows], second[rows])
+    assert np.array_equal(firsts[ids], first[rows])
+    assert np.array_equal(seconds[ids], second[rows])
+    assert len(firsts) == len(np.unique(rows))
+
+
+def test_words_of_other_rows_are_refused():
+    with pytest.raises(InvalidInputError, match="2 second words for 3 first ones"):
+        number_pairs(np.zeros(3, np.uint64), np.zeros(2, np.uint64))
 
 
 @pytest.mark.parametrize("in_order", [True, False])
