@@ -1,7 +1,7 @@
-"""The groups of a query's tasks in bounded memory: merged as they come, then spilled to a file.
+"""The groups of a query's tasks in bounded memory: merged as they come, or part by part.
 
-Groups that take more than they may go to a temporary file by a hash of their keys. Equal keys have
-equal hashes, so each part of the hashes holds whole groups, and one part after the other is merged.
+Equal keys have equal hashes, so each part of the hashes holds whole groups. Parts of many groups
+are merged side by side; groups that take more memory than they may go to a temporary file by part.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -36,15 +37,26 @@ _CONTROL_GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 # held, of states that take a few bytes each.
 _MERGED_BYTES: Final = 256 << 20
 _GROUPS_COUNTED_MIN: Final = 1 << 17
+# Where merging leaves more than this share of the groups, they are not merged again as they come.
+_MANY_SHARE: Final = 0.7
+# From so many groups on, parts are merged side by side, each in less memory than is far.
+_PARTED_GROUPS_MIN: Final = 1 << 20
 # Merged groups that take more than this share of the limit leave too little room for others.
 _SPILLED_SHARE: Final = 0.5
 _PARTS: Final = 64
 _PART_BITS: Final = np.uint64(6)
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
+_Place: TypeAlias = tuple[int, int]  # first byte in the file, number of bytes
+_Mapped: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
 
 def bounded_groups(
-    found: Iterable[Partial], primitives: Sequence[Primitive], *, may_spill: bool
+    found: Iterable[Partial],
+    primitives: Sequence[Primitive],
+    *,
+    may_part: bool,
+    side_by_side: _Mapped | None = None,
 ) -> Iterator[Partial]:
     """Yield the groups of tasks: one partial, or several that share no group; none of no task.
 
@@ -54,8 +66,10 @@ def bounded_groups(
         Of each task, with the same grouping columns and primitives.
     primitives : sequence of Primitive
         The primitives of their states, in order.
-    may_spill : bool
+    may_part : bool
         Whether there may be several.
+    side_by_side : callable or None
+        Maps as `map` does, in threads; None: there is one.
 
     Raises
     ------
@@ -71,34 +85,43 @@ def bounded_groups(
     is_counted = not all(primitive.kind.is_quick for primitive in primitives)
     held: list[Partial] = []
     group_count = byte_count = counted = 0
+    are_many = False
     merge_at = min(_MERGED_BYTES, limit)
-    with closing(_Spilled(primitives, limit)) as spilled:
+    with closing(_Parts(primitives, limit)) as parts:
         for partial in found:
             held.append(partial)
+            may_part = may_part and bool(partial.keys)
             group_count += partial.group_count
             if is_counted or group_count >= _GROUPS_COUNTED_MIN:
                 byte_count += sum(map(_bytes_of, held[counted:]))
                 counted = len(held)
-            if byte_count > merge_at:
+            if byte_count <= merge_at:
+                continue
+            if not are_many:
+                before = _group_count(held)
                 held = [merge_partials(held, primitives)]
                 byte_count, counted = _bytes_of(held[0]), 1
-                if may_spill and held[0].keys and byte_count > _SPILLED_SHARE * limit:
-                    spilled.add(held.pop())
-                    byte_count = counted = 0
-                elif byte_count > limit:
-                    raise _too_large(held[0].group_count, byte_count, limit)
-                merge_at = min(max(_MERGED_BYTES, 2 * byte_count), limit)
-        if spilled.is_empty:
-            if held:
-                yield merge_partials(held, primitives)
-            return
-        while held:
-            spilled.add(held.pop())
-        yield from spilled.parts()
+                are_many = may_part and _group_count(held) > _MANY_SHARE * before
+            if may_part and byte_count > _SPILLED_SHARE * limit:
+                parts.spill(held)
+                byte_count = counted = 0
+            elif byte_count > limit:
+                raise _too_large(_group_count(held), byte_count, limit)
+            spill_at = int(_SPILLED_SHARE * limit)
+            merge_at = spill_at if are_many else min(max(_MERGED_BYTES, 2 * byte_count), limit)
+        if parts.are_spilled:
+            parts.spill(held)
+        elif len(held) > 1 and may_part and side_by_side is not None and _are_parted(held):
+            parts.hold(held)
+        elif held:
+            yield merge_partials(held, primitives)
+        yield from parts.merged(side_by_side or map)
 
 
-class _Spilled:
-    """Groups in a temporary file without a name: the system removes it with the process.
+class _Parts:
+    """Groups by a hash of their keys, in memory or in a temporary file.
+
+    The file has no name: the system removes it with the process, however that ends.
 
     Parameters
     ----------
@@ -114,11 +137,12 @@ class _Spilled:
         self._file: int | None = None
         self._size = 0
         self._schema: pa.Schema | None = None
-        self._places: list[list[tuple[int, int]]] = [[] for _ in range(_PARTS)]
+        self._pieces: list[list[pa.RecordBatch | _Place]] = [[] for _ in range(_PARTS)]
 
     @property
-    def is_empty(self) -> bool:
-        return self._file is None
+    def are_spilled(self) -> bool:
+        """Whether there is a file."""
+        return self._file is not None
 
     def close(self) -> None:
         """Remove the file."""
@@ -126,32 +150,30 @@ class _Spilled:
             os.close(self._file)
             self._file = None
 
-    def add(self, groups: Partial) -> None:
-        """Write groups with their states; the same keys may come again."""
-        rows = self._rows(groups)
-        parts = (_key_hashes(groups) >> (np.uint64(64) - _PART_BITS)).astype(np.uint8)
-        order = np.argsort(parts, kind="stable")
-        ends = np.cumsum(np.bincount(parts, minlength=_PARTS))
-        rows = rows.take(primitive_array(order))
+    def hold(self, partials: list[Partial]) -> None:
+        """Take groups with their states out of a list; the same keys may come again."""
+        while partials:
+            for part, rows in self._by_part(partials.pop()):
+                self._pieces[part].append(rows)
+
+    def spill(self, partials: list[Partial]) -> None:
+        """Do as `hold`, and write them to the file."""
         try:
-            for part, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
-                if start < end:
+            while partials:
+                for part, rows in self._by_part(partials.pop()):
                     check_deadline()
-                    self._places[part].append(self._written(rows.slice(start, end - start)))
+                    self._pieces[part].append(self._written(rows))
         except OSError as error:
             raise _no_room(self._size, error) from error
 
-    def _written(self, rows: pa.RecordBatch) -> tuple[int, int]:
-        if self._file is None:
-            with tempfile.TemporaryFile(buffering=0, prefix="projseg-groups-") as opened:
-                self._file = os.dup(opened.fileno())
-        content = memoryview(rows.serialize())
-        place = self._size, len(content)
-        while content:
-            written = os.pwrite(self._file, content, self._size)
-            self._size += written
-            content = content[written:]
-        return place
+    def _by_part(self, groups: Partial) -> Iterator[tuple[int, pa.RecordBatch]]:
+        parts = (_key_hashes(groups) >> (np.uint64(64) - _PART_BITS)).astype(np.uint8)
+        order = np.argsort(parts, kind="stable")
+        rows = self._rows(groups).take(primitive_array(order))
+        ends = np.cumsum(np.bincount(parts, minlength=_PARTS))
+        for part, (start, end) in enumerate(pairwise([0, *ends])):
+            if start < end:
+                yield part, rows.slice(start, end - start)
 
     def _rows(self, groups: Partial) -> pa.RecordBatch:
         columns = {f"key {i}": key_arrow(groups, i) for i in range(len(groups.keys))}
@@ -166,22 +188,33 @@ class _Spilled:
             self._schema = pa.record_batch(columns).schema
         return pa.RecordBatch.from_pydict(columns, self._schema)
 
-    def parts(self) -> Iterator[Partial]:
-        """Yield each part's groups, merged."""
-        for places in self._places:
-            check_deadline()
-            if places:
-                partials = [self._read(*place) for place in places]
-                byte_count = sum(map(_bytes_of, partials))
-                if byte_count > self._limit:
-                    group_count = sum(partial.group_count for partial in partials)
-                    raise _too_large(group_count, byte_count, self._limit)
-                yield merge_partials(partials, self._primitives)
+    def _written(self, rows: pa.RecordBatch) -> _Place:
+        if self._file is None:
+            with tempfile.TemporaryFile(buffering=0, prefix="projseg-groups-") as opened:
+                self._file = os.dup(opened.fileno())
+        content = memoryview(rows.serialize())
+        place = self._size, len(content)
+        while content:
+            written = os.pwrite(self._file, content, self._size)
+            self._size += written
+            content = content[written:]
+        return place
 
-    def _read(self, start: int, size: int) -> StoredPartial:
-        assert self._file is not None
-        content = os.pread(self._file, size, start)
-        rows = pa.ipc.read_record_batch(pa.py_buffer(content), self._schema)
+    def merged(self, side_by_side: _Mapped) -> Iterator[Partial]:
+        """Yield each part's groups, merged, of the parts that have some."""
+        return iter(side_by_side(self._merged, filter(None, self._pieces)))
+
+    def _merged(self, pieces: list[pa.RecordBatch | _Place]) -> Partial:
+        check_deadline()
+        partials = [self._partial(piece) for piece in pieces]
+        byte_count = sum(map(_bytes_of, partials))
+        if byte_count > self._limit:
+            raise _too_large(_group_count(partials), byte_count, self._limit)
+        pieces.clear()
+        return merge_partials(partials, self._primitives)
+
+    def _partial(self, piece: pa.RecordBatch | _Place) -> StoredPartial:
+        rows = piece if isinstance(piece, pa.RecordBatch) else self._read(*piece)
         keys: list[Vector] = []
         columns: list[dict[str, Vector]] = [{} for _ in self._primitives]
         for name, array in zip(rows.schema.names, rows.columns, strict=True):
@@ -191,6 +224,19 @@ class _Spilled:
             else:
                 columns[int(index)][part[0]] = vector_of_array(array)
         return StoredPartial(keys, self._primitives, columns, rows.num_rows)
+
+    def _read(self, start: int, size: int) -> pa.RecordBatch:
+        assert self._file is not None
+        content = os.pread(self._file, size, start)
+        return pa.ipc.read_record_batch(pa.py_buffer(content), self._schema)
+
+
+def _are_parted(partials: Sequence[Partial]) -> bool:
+    return _group_count(partials) >= _PARTED_GROUPS_MIN
+
+
+def _group_count(partials: Sequence[Partial]) -> int:
+    return sum(partial.group_count for partial in partials)
 
 
 def _key_hashes(groups: Partial) -> NDArray[np.uint64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import reduce
+from functools import partial, reduce
 from math import gcd, prod
 from typing import Final
 
@@ -72,7 +72,7 @@ def run_partial(
 
     Without grouping columns there is exactly one group, however many segments there are.
     """
-    (groups,) = _groups(storage, plan, segments, threads, may_spill=False)
+    (groups,) = _groups(storage, plan, segments, threads, may_part=False)
     return groups
 
 
@@ -84,8 +84,8 @@ def run_in_parts(
     There are several where memory may not hold all groups at once.
     """
     # Groups of different parts may be one group of a set.
-    may_spill = plan.query.grouping_sets is None
-    return _groups(storage, plan, plan.segments, threads, may_spill=may_spill)
+    may_part = plan.query.grouping_sets is None
+    return _groups(storage, plan, plan.segments, threads, may_part=may_part)
 
 
 def _groups(
@@ -94,11 +94,11 @@ def _groups(
     segments: Sequence[SegmentPlan],
     threads: int | None,
     *,
-    may_spill: bool,
+    may_part: bool,
 ) -> Iterator[Partial]:
     if segments is plan.segments and plan.reduced_fold is not None:
         reduced = plan.reduced
-        for groups in _groups(storage, reduced, reduced.segments, threads, may_spill=may_spill):
+        for groups in _groups(storage, reduced, reduced.segments, threads, may_part=may_part):
             yield plan.reduced_fold.expanded(groups)
         return
     query = plan.query
@@ -118,12 +118,15 @@ def _groups(
             partials = [task.run(is_merged=len(tasks) > 1) for task in ready]
             yield merge_partials(partials, query.primitives)
         elif thread_count == 1 or len(tasks) == 1:
-            yield from bounded_groups(map(_run, ready), query.primitives, may_spill=may_spill)
+            yield from bounded_groups(map(_run, ready), query.primitives, may_part=may_part)
         else:
             run = _run if len(segments) == 1 else _run_to_merge
             found = Workers(thread_count).map_ahead(run, ready, ahead=2 * thread_count)
+            mapped = partial(Workers(thread_count).map_ahead, ahead=thread_count)
             with closing(found):
-                yield from bounded_groups(found, query.primitives, may_spill=may_spill)
+                yield from bounded_groups(
+                    found, query.primitives, may_part=may_part, side_by_side=mapped
+                )
 
 
 def _partial_of_no_rows(query: QuerySpec) -> Partial:
