@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import Key, WideKey
-from projseg.aggregation.state import Groups, taken
+from projseg.aggregation.state import Groups, rows_at
 from projseg.kernels.distinct_keys import number_pairs
 from projseg.kernels.grouping import (
     UnsignedIds,
@@ -96,7 +96,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
     def key_vectors(self, group_ids: NDArray[np.intp] | None) -> tuple[Vector, ...]:
         """Return, for each key, its value in each of the groups `group_ids`, intp[m], or in all."""
         if self.vectors is not None:
-            return tuple(taken(vector, group_ids) for vector in self.vectors)
+            return tuple(rows_at(vector, group_ids) for vector in self.vectors)
         if group_ids is None:
             if self.packed is None and _numbers_all(self.keys):
                 assert self.keys[0].distinct is not None

@@ -287,7 +287,7 @@ def _number_dealt_pairs(
         part_first = key_count
         for i in range(start, end):
             one, other = first[i], second[i]
-            slot = _pair_hash(one, other) & last  # the low bits: the high ones told the part
+            slot = _pair_hash(one, other) & last  # the low bits: a part has the high ones in common
             while True:
                 entry = table[slot]
                 if entry == 0:
