@@ -1,4 +1,4 @@
 """Numba kernels: free functions over arrays, each behind a guard.
 
-`runtime` runs them; those over texts and of sketches have folders.
+`runtime` runs them; those over texts, of decimals and of sketches have folders.
 """

@@ -204,7 +204,7 @@ class Cursor:
         """
         self._check()
         with _own_errors():
-            self._table = self.connection._asked(operation, parameters or None)
+            self._table = self.connection._rows(operation, parameters or None)
         self._place, self._rows = 0, []
         return self
 
@@ -336,7 +336,7 @@ class Connection:
         if self._is_closed:
             raise InterfaceError("the connection is closed; open another by connect()")
 
-    def _asked(self, text: str, parameters: Mapping[str, Any] | Sequence[Any] | None) -> pa.Table:
+    def _rows(self, text: str, parameters: Mapping[str, Any] | Sequence[Any] | None) -> pa.Table:
         if self._engine is not None:
             return _of_duckdb(self._engine, text, parameters)
         if isinstance(self._tables, Mapping):
