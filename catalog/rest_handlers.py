@@ -5,7 +5,8 @@ Handlers are plain functions of a `RestRequest`; they open no table and no file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.information_schema import view_of, view_rows
 from projseg.catalog.rest_request import (
     DEFINITIONS_MAX,
+    ROWS_MAX,
     RestReply,
     RestRequest,
     definitions_of,
@@ -26,6 +28,16 @@ from projseg.catalog.rest_request import (
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.operations import (
+    HideColumns,
+    MoveColumn,
+    NewGrant,
+    NewPrincipal,
+    NewSchema,
+    NewToken,
+    Register,
+    Rename,
+)
 from projseg.catalog.store.store_contract import (
     Change,
     Changes,
@@ -52,32 +64,6 @@ from projseg.errors import InvalidInputError
 _ACTIONS: Final[dict[str, Action]] = {action.casefold(): action for action in ACTIONS}
 
 
-class _Register(msgspec.Struct, forbid_unknown_fields=True):
-    location: str
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _Rename(msgspec.Struct, forbid_unknown_fields=True):
-    source: str | list[str]
-    target: str | list[str]
-
-
-class _Move(msgspec.Struct, forbid_unknown_fields=True):
-    column: str
-    where: str
-    anchor: str | None = None
-
-
-class _Hide(msgspec.Struct, forbid_unknown_fields=True):
-    hide: list[str] | None = None
-    unhide: list[str] | None = None
-
-
-class _Schema(msgspec.Struct, forbid_unknown_fields=True):
-    comment: str | None = None
-    properties: dict[str, str] | None = None
-
-
 def create(request: RestRequest) -> RestReply:
     """Write a whole definition."""
     spec, name = _spec_of(request.whole_body()), request.name
@@ -91,7 +77,7 @@ def create(request: RestRequest) -> RestReply:
 
 def register(request: RestRequest) -> RestReply:
     """Define a table at a location below one of the tenant's roots."""
-    asked = request.record(_Register)
+    asked = request.record(Register)
     whole = _spec_of(bytes(asked.spec))
     check_location(asked.location, request.caller.roots)
     name, action, place = request.name, _action(request), asked.location.removeprefix("file://")
@@ -140,7 +126,7 @@ def drop(request: RestRequest) -> RestReply:
 
 def move_column(request: RestRequest) -> RestReply:
     """Move a declared column."""
-    name, asked = request.name, msgspec.structs.astuple(request.record(_Move))
+    name, asked = request.name, msgspec.structs.astuple(request.record(MoveColumn))
     return request.edited(lambda catalog: catalog.move_column(name, *asked))
 
 
@@ -152,14 +138,14 @@ def drop_columns(request: RestRequest) -> RestReply:
 
 def hide_columns(request: RestRequest) -> RestReply:
     """Hide columns, and show others again, in one edit."""
-    name, asked = request.name, request.record(_Hide)
+    name, asked = request.name, request.record(HideColumns)
     edit = hide_of(asked.hide or (), asked.unhide or ())
     return request.edited(lambda catalog: catalog.store.change(name, edit))
 
 
 def rename(request: RestRequest) -> RestReply:
     """Give a definition another name."""
-    asked = request.record(_Rename)
+    asked = request.record(Rename)
     source, target = parse_name(asked.source), parse_name(asked.target)
     return request.edited(lambda catalog: catalog.rename(source, target))
 
@@ -236,8 +222,7 @@ def schema_of(request: RestRequest) -> RestReply:
 
 def create_schema(request: RestRequest) -> RestReply:
     """Make a namespace."""
-    request.require_admin()
-    name, asked = request.path["ns"], request.record(_Schema)
+    name, asked = request.path["ns"], request.record(NewSchema)
     return request.edited(
         lambda catalog: catalog.create_namespace(name, asked.comment, asked.properties),
         lambda made: RestReply({"version": made}, 201),
@@ -246,7 +231,6 @@ def create_schema(request: RestRequest) -> RestReply:
 
 def drop_schema(request: RestRequest) -> RestReply:
     """Drop a namespace."""
-    request.require_admin()
     name, cascade = request.path["ns"], request.flag("cascade")
     return request.edited(
         lambda catalog: catalog.drop_namespace(name, cascade), lambda _: RestReply(None, 204)
@@ -367,6 +351,71 @@ def information_schema(request: RestRequest) -> RestReply:
 def flush(request: RestRequest) -> RestReply:
     """Forget what was read."""
     request.catalog.flush()
+    return RestReply(None, 204)
+
+
+def _listed_access(what: str) -> Callable[[RestRequest], RestReply]:
+    """Return the handler that lists `principals`, `tokens` or `grants`."""
+
+    def listed(request: RestRequest) -> RestReply:
+        """List who may use the catalog."""
+        size, after = page_size(request, ROWS_MAX), page_after(request, ("", ""))
+        rows = request.access.listed(
+            what, request.query.get("principal"), after=after, most=size + 1
+        )
+        keys = (
+            (row["name"], row["name"]) if what == "principals" else (row["principal"], row["id"])
+            for row in rows
+        )
+        items, token = filled(
+            ((row, 0, page_token(key)) for row, key in zip(rows, keys, strict=True)), size
+        )
+        return RestReply({"items": items, "nextPageToken": token})
+
+    return listed
+
+
+principals, tokens, grants = map(_listed_access, ("principals", "tokens", "grants"))
+
+
+def create_principal(request: RestRequest) -> RestReply:
+    """Make a principal."""
+    made = request.record(NewPrincipal)
+    return request.edited(
+        lambda _: request.access.create_principal(made.name, made.admin),
+        lambda _: RestReply({"name": made.name}, 201),
+    )
+
+
+def drop_principal(request: RestRequest) -> RestReply:
+    """Drop a principal with its tokens and grants."""
+    return request.edited(
+        lambda _: request.access.drop_principal(request.path["id"]), lambda _: RestReply(None, 204)
+    )
+
+
+def create_token(request: RestRequest) -> RestReply:
+    """Make a token, the only time that it is seen: its reply is not kept."""
+    asked = request.record(NewToken)
+    try:
+        until = None if asked.expires is None else datetime.fromtimestamp(asked.expires / 1000, UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"expires: {error}") from error
+    id_, token = request.access.create_token(asked.principal, until)
+    return RestReply({"id": id_, "token": token}, 201)
+
+
+def create_grant(request: RestRequest) -> RestReply:
+    """Grant an action on the definitions that a pattern matches."""
+    asked = msgspec.structs.astuple(request.record(NewGrant))
+    return request.edited(
+        lambda _: request.access.grant(*asked), lambda made: RestReply({"id": made}, 201)
+    )
+
+
+def revoke(request: RestRequest) -> RestReply:
+    """Take a token or a grant away."""
+    request.access.revoke(request.path["id"])
     return RestReply(None, 204)
 
 

@@ -1,7 +1,4 @@
-"""Requests of the REST interface: who asks, for what, with which rights; pages of names.
-
-Those for principals, tokens and grants are for admins of a tenant.
-"""
+"""Requests of the REST interface: who asks, for what, with which rights; pages of names."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,7 +23,7 @@ from projseg.errors import InvalidInputError, PermissionDeniedError
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
 
-_PAGE: Final = 1000
+ROWS_MAX: Final = 1000
 _NAMES_MAX: Final = 10_000
 DEFINITIONS_MAX: Final = 100
 T = TypeVar("T")
@@ -208,7 +204,7 @@ def page_size(request: RestRequest, most: int) -> int:
     size = request.number("pageSize")
     if size == 0:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "pageSize is 0; a page has 1 row at least")
-    return min(size or _PAGE, most)
+    return min(size or ROWS_MAX, most)
 
 
 def page_after(request: RestRequest, first: tuple[K, str]) -> tuple[K, str]:
@@ -270,85 +266,3 @@ def _names(
         if len(names) < size:
             return
         after = names[-1].folded
-
-
-def listed_access(what: str) -> Callable[[RestRequest], RestReply]:
-    """Return the handler that lists `principals`, `tokens` or `grants`."""
-
-    def listed(request: RestRequest) -> RestReply:
-        size, after = page_size(request, _PAGE), page_after(request, ("", ""))
-        rows = request.access.listed(
-            what, request.query.get("principal"), after=after, most=size + 1
-        )
-        keys = (
-            (row["name"], row["name"]) if what == "principals" else (row["principal"], row["id"])
-            for row in rows
-        )
-        items, token = filled(
-            ((row, 0, page_token(key)) for row, key in zip(rows, keys, strict=True)), size
-        )
-        return RestReply({"items": items, "nextPageToken": token})
-
-    return listed
-
-
-class _Principal(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    admin: bool = False
-
-
-class _Token(msgspec.Struct, forbid_unknown_fields=True):
-    principal: str
-    expires: int | None = None
-
-
-class _Grant(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    principal: str
-    action: str
-    pattern: str
-    external_type: str | None = None
-
-
-def create_principal(request: RestRequest) -> RestReply:
-    """Make a principal."""
-    request.require_admin()
-    made = request.record(_Principal)
-    return request.edited(
-        lambda _: request.access.create_principal(made.name, made.admin),
-        lambda _: RestReply({"name": made.name}, 201),
-    )
-
-
-def drop_principal(request: RestRequest) -> RestReply:
-    """Drop a principal with its tokens and grants."""
-    request.require_admin()
-    return request.edited(
-        lambda _: request.access.drop_principal(request.path["id"]), lambda _: RestReply(None, 204)
-    )
-
-
-def create_token(request: RestRequest) -> RestReply:
-    """Make a token, the only time that it is seen: its reply is not kept."""
-    request.require_admin()
-    asked = request.record(_Token)
-    try:
-        until = None if asked.expires is None else datetime.fromtimestamp(asked.expires / 1000, UTC)
-    except (OverflowError, ValueError, OSError) as error:
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"expires: {error}") from error
-    id_, token = request.access.create_token(asked.principal, until)
-    return RestReply({"id": id_, "token": token}, 201)
-
-
-def create_grant(request: RestRequest) -> RestReply:
-    """Grant an action on the definitions that a pattern matches."""
-    request.require_admin()
-    asked = msgspec.structs.astuple(request.record(_Grant))
-    return request.edited(
-        lambda _: request.access.grant(*asked), lambda made: RestReply({"id": made}, 201)
-    )
-
-
-def revoke(request: RestRequest) -> RestReply:
-    """Take a token or a grant away."""
-    request.access.revoke(request.path["id"])
-    return RestReply(None, 204)

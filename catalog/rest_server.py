@@ -18,7 +18,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from projseg.catalog import rest_handlers, rest_request
+from projseg.catalog import rest_handlers
 from projseg.catalog.rest_limits import Turns, body_of, limited, send_reply
 from projseg.catalog.rest_request import RestReply, RestRequest
 from projseg.catalog.store.access_store import caller_of
@@ -26,6 +26,7 @@ from projseg.catalog.store.databases import Database
 from projseg.catalog.store.definition_store import DefinitionStore
 from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import RepeatedRequestError, RequestKey
+from projseg.catalog.store.operations import OPERATIONS
 from projseg.catalog.store.rest_client import BASE
 from projseg.errors import (
     CatalogConflictError,
@@ -70,50 +71,6 @@ _OF_DATABASE: Final = {
     "server; whoever runs it updates that",
 }
 """What clients read of the database: not where it is. The log has the rest."""
-_ROUTES: Final[tuple[tuple[str, str, Callable[[RestRequest], RestReply]], ...]] = (
-    ("POST", "/tables/rename", rest_handlers.rename),
-    ("POST", "/tables/{ns}/{name}", rest_handlers.create),
-    ("PUT", "/tables/{ns}/{name}", rest_handlers.merge),
-    ("GET", "/tables/{ns}/{name}", rest_handlers.spec_of),
-    ("GET", "/tables/{ns}/{name}/sync", rest_handlers.spec_of),
-    ("DELETE", "/tables/{ns}/{name}", rest_handlers.drop),
-    ("POST", "/tables/{ns}/{name}/moveColumn", rest_handlers.move_column),
-    ("POST", "/tables/{ns}/{name}/dropColumn", rest_handlers.drop_columns),
-    ("POST", "/tables/{ns}/{name}/hideColumns", rest_handlers.hide_columns),
-    ("POST", "/tables/{ns}/{name}/register", rest_handlers.register),
-    ("GET", "/tables/{ns}/{name}/history", rest_handlers.history),
-    ("PUT", "/definitions/{id}/seen", rest_handlers.record),
-    ("GET", "/list/schemas/names", rest_handlers.schema_names),
-    ("GET", "/list/tables/names", rest_handlers.table_names),
-    ("GET", "/schemas/{ns}/names", rest_handlers.table_names),
-    ("GET", "/schemas/{ns}/tables", rest_handlers.tables),
-    ("GET", "/schemas/{ns}/sync", rest_handlers.tables),
-    ("GET", "/schemas/{ns}/tables/{name}", rest_handlers.metadata_of),
-    ("GET", "/schemas", rest_handlers.schemas),
-    ("GET", "/schemas/{ns}", rest_handlers.schema_of),
-    ("POST", "/schemas/{ns}", rest_handlers.create_schema),
-    ("DELETE", "/schemas/{ns}", rest_handlers.drop_schema),
-    ("GET", "/information_schema/{view}", rest_handlers.information_schema),
-    ("GET", "/trash", rest_handlers.trash),
-    ("POST", "/trash/{id}/undrop", rest_handlers.undrop),
-    ("POST", "/staged/{id}/publish", rest_handlers.publish),
-    ("POST", "/staged/{ns}/{name}", rest_handlers.stage),
-    ("DELETE", "/staged/{id}", rest_handlers.discard),
-    ("POST", "/trash/{id}/removal", rest_handlers.begin_removal),
-    ("DELETE", "/trash/{id}", rest_handlers.forget),
-    ("GET", "/changes", rest_handlers.changes),
-    ("GET", "/config", rest_handlers.config),
-    ("POST", "/flush", rest_handlers.flush),
-    ("GET", "/principals", rest_request.listed_access("principals")),
-    ("POST", "/principals", rest_request.create_principal),
-    ("DELETE", "/principals/{id}", rest_request.drop_principal),
-    ("GET", "/tokens", rest_request.listed_access("tokens")),
-    ("POST", "/tokens", rest_request.create_token),
-    ("DELETE", "/tokens/{id}", rest_request.revoke),
-    ("GET", "/grants", rest_request.listed_access("grants")),
-    ("POST", "/grants", rest_request.create_grant),
-    ("DELETE", "/grants/{id}", rest_request.revoke),
-)
 _KEY_CHARACTERS_MAX: Final = 200
 _TOKEN_CHARACTERS_MAX: Final = 200
 _THREADS: Final = 12
@@ -141,8 +98,9 @@ def application(catalog: Catalog) -> Starlette:
     turns = Turns()
     routes = [Route(f"{BASE}/health", _Health(catalog, run), methods=["GET"])]
     routes += [
-        Route(BASE + path, _Endpoint(catalog, run, turns, found), methods=[verb])
-        for verb, path, found in _ROUTES
+        Route(BASE + path, _Endpoint(catalog, run, turns, name), methods=[operation.method])
+        for name, operation in OPERATIONS.items()
+        for path in operation.paths
     ]
     made = Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
     made.router.redirect_slashes = False  # a redirect repeats what the Host header says
@@ -174,9 +132,9 @@ class _Endpoint:
         catalog: Catalog,
         run: Callable[..., Awaitable[Response]],
         turns: Turns,
-        handler: Callable[[RestRequest], RestReply],
+        name: str,
     ) -> None:
-        self._catalog, self._run, self._turns, self._handler = catalog, run, turns, handler
+        self._catalog, self._run, self._turns, self._name = catalog, run, turns, name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         http = HttpRequest(scope, receive)
@@ -188,7 +146,7 @@ class _Endpoint:
         try:
             async with self._turns.of(known[0].tenant):
                 body = await body_of(http)
-                found = await self._run(_answer, self._catalog, self._handler, http, known[0], body)
+                found = await self._run(_answer, self._catalog, self._name, http, known[0], body)
                 await send_reply(found, send)
         except ProjsegError as error:
             refused = _error(error)
@@ -247,7 +205,7 @@ def _enter(catalog: Catalog, http: HttpRequest, known: list[Caller]) -> Response
 
 def _answer(
     catalog: Catalog,
-    handler: Callable[[RestRequest], RestReply],
+    name: str,
     http: HttpRequest,
     caller: Caller,
     body: bytes,
@@ -270,6 +228,9 @@ def _answer(
             _known_tags(http),
             key,
         )
+        if OPERATIONS[name].is_for_admins:
+            request.require_admin()
+        handler: Callable[[RestRequest], RestReply] = getattr(rest_handlers, name)
         return _response(handler(request))
     except RepeatedRequestError as repeated:
         return _response(RestReply(repeated.reply.content, repeated.reply.status))

@@ -1,4 +1,4 @@
-"""docs/catalog-rest.json: the REST interface of a catalog as OpenAPI, from its table of routes."""
+"""docs/catalog-rest.json: the REST interface of a catalog as OpenAPI, from its operations."""
 
 import inspect
 import json
@@ -7,28 +7,16 @@ from typing import Any
 
 import msgspec
 
-from projseg.catalog import rest_server
-from projseg.catalog.spec.table_spec import SPECS, ColumnSpec
+from projseg.catalog import rest_handlers
+from projseg.catalog.spec.table_spec import SPECS, ColumnSpec, TableSpec
+from projseg.catalog.store.operations import OPERATIONS, Operation
+from projseg.catalog.store.rest_client import BASE
 from projseg.catalog.store.store_contract import Changes, DroppedTables, SeenTable
-from projseg.catalog.store.table_metadata import _MetadataJson
+from projseg.catalog.store.table_metadata import TableMetadata, _MetadataJson
 
 _REF = "#/components/schemas/{name}"
 _TEXT, _NUMBER, _FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
-_TEXTS = {"type": "array", "items": _TEXT}
-_QUERY: dict[str, tuple[str, ...]] = {
-    "create": ("action", "version"),
-    "register": ("action",),
-    "merge": ("version",),
-    "drop": ("ifExists", "data", "version"),
-    "drop_schema": ("cascade",),
-    "publish": ("replace",),
-    "changes": ("since", "pageToken"),
-    "history": ("pageToken",),
-    "listed": ("principal", "pageSize", "pageToken"),
-} | dict.fromkeys(
-    ("table_names", "tables", "information_schema", "schema_names", "schemas", "trash"),
-    ("pageSize", "pageToken"),
-)
+_COMPONENTS = (TableSpec, TableMetadata, Changes, DroppedTables, SeenTable)
 _TYPES = {
     "version": _NUMBER,
     "since": _NUMBER,
@@ -45,57 +33,20 @@ def _fields(**types: Any) -> dict[str, Any]:
     return {"type": "object", "properties": types, "additionalProperties": False}
 
 
-_BODIES: dict[str, Any] = {
-    "create": _named("TableSpec"),
-    "merge": _named("TableSpec"),
-    "stage": _named("TableSpec"),
-    "register": _fields(location=_TEXT, spec=_named("TableSpec")),
-    "rename": _fields(source=_TEXT, target=_TEXT),
-    "move_column": _fields(column=_TEXT, where=_TEXT, anchor=_TEXT),
-    "drop_columns": _TEXTS,
-    "hide_columns": _fields(hide=_TEXTS, unhide=_TEXTS),
-    "create_schema": _fields(comment=_TEXT, properties={"type": "object"}),
-    "record": _named("SeenTable"),
-    "create_principal": _fields(name=_TEXT, admin=_FLAG),
-    "create_token": _fields(principal=_TEXT, expires=_NUMBER),
-    "create_grant": _fields(principal=_TEXT, action=_TEXT, pattern=_TEXT, externalType=_TEXT),
+_RAW = {
+    "spec": _named("TableSpec"),
+    "tables": {"type": "array", "items": _named("TableMetadata")},
 }
-_REPLIES: dict[str, tuple[tuple[int, ...], Any]] = {
-    "create": ((200, 201), _fields(version=_NUMBER)),
-    "register": ((201,), _fields(version=_NUMBER)),
-    "create_schema": ((201,), _fields(version=_NUMBER)),
-    "drop": ((202, 204), None),
-    "stage": ((201,), _named("TableMetadata")),
-    "spec_of": ((200, 304), _named("TableSpec")),
-    "metadata_of": ((200, 304), _named("TableMetadata")),
-    "history": ((200,), _named("Changes")),
-    "changes": ((200,), _named("Changes")),
-    "trash": ((200,), _named("DroppedTables")),
-    "create_principal": ((201,), _fields(name=_TEXT)),
-    "create_token": ((201,), _fields(id=_TEXT, token=_TEXT)),
-    "create_grant": ((201,), _fields(id=_TEXT)),
-    "table_names": ((200,), _fields(names=_TEXTS, nextPageToken=_TEXT)),
-    "schema_names": ((200,), _fields(names=_TEXTS, nextPageToken=_TEXT)),
-    "begin_removal": ((200,), _fields(begun=_FLAG)),
-    "tables": (
-        (200,),
-        _fields(tables={"type": "array", "items": _named("TableMetadata")}, nextPageToken=_TEXT),
-    ),
-} | dict.fromkeys(
-    ("drop_schema", "discard", "forget", "record", "flush", "drop_principal", "revoke"),
-    ((204,), None),
-)
-_VERSION = ((200,), _fields(version=_NUMBER))
-_OBJECT = ((200,), {"type": "object"})
+"""Fields that the server passes on as it has them."""
 
 
 def rest_page() -> str:
     """Return the file: each route with what it takes, and what it may answer."""
-    paths: dict[str, Any] = {f"{rest_server.BASE}/health": {"get": _health()}}
-    for verb, path, handler in rest_server._ROUTES:
-        paths.setdefault(rest_server.BASE + path, {})[verb.lower()] = _operation(
-            verb, path, handler
-        )
+    paths: dict[str, Any] = {f"{BASE}/health": {"get": _health()}}
+    for name, operation in OPERATIONS.items():
+        for path in operation.paths:
+            found = paths.setdefault(BASE + path, {})
+            found[operation.method.lower()] = _described(name, path, operation)
     found = {
         "openapi": "3.1.0",
         "info": {
@@ -118,29 +69,41 @@ def _health() -> dict[str, Any]:
     return {"summary": "Say whether the database answers.", "security": [], "responses": answer}
 
 
-def _operation(verb: str, path: str, handler: Any) -> dict[str, Any]:
-    name = handler.__name__
-    summary = (inspect.getdoc(handler) or "List who may use the catalog.").split("\n")[0]
-    statuses, content = _REPLIES.get(name, _OBJECT if verb == "GET" else _VERSION)
-    made: dict[str, Any] = {"summary": summary, "parameters": _parameters(verb, path, name)}
-    if name in _BODIES:
-        made["requestBody"] = {"content": {"application/json": {"schema": _BODIES[name]}}}
-    made["responses"] = {str(status): _answer(status, content) for status in statuses}
+def _described(name: str, path: str, operation: Operation) -> dict[str, Any]:
+    summary = (inspect.getdoc(getattr(rest_handlers, name)) or "").split("\n")[0]
+    made: dict[str, Any] = {"summary": summary, "parameters": _parameters(path, operation)}
+    if operation.body is not None:
+        content = {"application/json": {"schema": _schema(operation.body)}}
+        made["requestBody"] = {"content": content}
+    answer = None if operation.reply is None else _schema(operation.reply)
+    made["responses"] = {str(status): _answer(status, answer) for status in operation.statuses}
     made["responses"]["default"] = _problem()
     return made
 
 
-def _parameters(verb: str, path: str, name: str) -> list[dict[str, Any]]:
+def _schema(form: Any) -> dict[str, Any]:
+    """Return the schema of a record, of a list, or of fields by name."""
+    if isinstance(form, dict):
+        return _fields(**{name: _schema(one) for name, one in form.items()})
+    if form in _COMPONENTS:
+        return _named(form.__name__)
+    if isinstance(form, type) and issubclass(form, msgspec.Struct):
+        fields = {one.encode_name: one.type for one in msgspec.structs.fields(form)}
+        return _fields(**{name: _RAW.get(name) or _schema(one) for name, one in fields.items()})
+    return msgspec.json.schema(form)
+
+
+def _parameters(path: str, operation: Operation) -> list[dict[str, Any]]:
     found = [
         {"name": one, "in": "path", "required": True, "schema": _TEXT}
         for one in re.findall(r"{(\w+)}", path)
     ]
-    for one in _QUERY.get(name, ()):
+    for one in operation.query:
         type_ = {**_TEXT, "enum": _CHOICES[one]} if one in _CHOICES else _TYPES.get(one, _TEXT)
         found.append({"name": one, "in": "query", "schema": type_})
-    if verb != "GET":
+    if operation.method != "GET":
         found.append({"name": "Idempotency-Key", "in": "header", "schema": _TEXT})
-    if name in ("spec_of", "metadata_of"):
+    if 304 in operation.statuses:
         found.append({"name": "If-None-Match", "in": "header", "schema": _TEXT})
     return found
 

@@ -29,8 +29,8 @@ class SpecEdit:
     ----------
     apply : callable
         From the newest spec to the one that is wanted; it raises what is wrong.
-    route : str or None
-        What follows the definition's address in the request for it; None: there is none.
+    operation : str or None
+        The operation of REST that asks for it; None: there is none.
     body : object
         Of that request, JSON's values.
     kind : str
@@ -38,7 +38,7 @@ class SpecEdit:
     """
 
     apply: Callable[[TableSpec], TableSpec]
-    route: str | None = None
+    operation: str | None = None
     body: Any = None
     kind: str = "edit"
 
@@ -46,25 +46,25 @@ class SpecEdit:
 def merge_of(part: SpecLike) -> SpecEdit:
     """Return the edit that `merged` does."""
     body = part.to_dict() if isinstance(part, TableSpec) else _decoded(part)
-    return SpecEdit(lambda spec: merged(spec, body), "", body, "merge")
+    return SpecEdit(lambda spec: merged(spec, body), "merge", body, "merge")
 
 
 def move_of(column: str, where: str, anchor: str | None) -> SpecEdit:
     """Return the edit that `moved` does."""
     body = {"column": column, "where": where, "anchor": anchor}
-    return SpecEdit(lambda spec: moved(spec, column, where, anchor), "/moveColumn", body)
+    return SpecEdit(lambda spec: moved(spec, column, where, anchor), "move_column", body)
 
 
 def drop_of(names: Iterable[str]) -> SpecEdit:
     """Return the edit that `without_columns` does."""
     columns = _listed(names)
-    return SpecEdit(lambda spec: without_columns(spec, columns), "/dropColumn", columns)
+    return SpecEdit(lambda spec: without_columns(spec, columns), "drop_columns", columns)
 
 
 def hide_of(hide: Iterable[str] = (), unhide: Iterable[str] = ()) -> SpecEdit:
     """Return the edit that `with_hidden` does."""
     body = {"hide": _listed(hide), "unhide": _listed(unhide)}
-    return SpecEdit(lambda spec: with_hidden(spec, **body), "/hideColumns", body)
+    return SpecEdit(lambda spec: with_hidden(spec, **body), "hide_columns", body)
 
 
 def add_projection_of(declaration: Mapping[str, Any]) -> SpecEdit:

@@ -14,10 +14,11 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from projseg.catalog.store.operations import OPERATIONS, NewGrant, NewPrincipal, NewToken
 from projseg.catalog.store.store_contract import CatalogAdmin, milliseconds_of
 from projseg.errors import (
     CatalogError,
@@ -103,7 +104,7 @@ class RestConnection:
 
     def make(self) -> None:
         """Ask whether the server is there: the catalog is its own affair."""
-        self.ask("GET", "/config")
+        self.call("config")
 
     def _refuse(self, *_: object) -> NoReturn:
         raise UnsupportedFeatureError(
@@ -113,12 +114,11 @@ class RestConnection:
 
     migrate = copy_to = restore_from = _refuse
 
-    def ask(
+    def call(
         self,
-        verb: str,
-        path: str,
+        operation: str,
+        *parts: str,
         body: Any = None,
-        *,
         query: _Query | None = None,
         tag: str | None = None,
     ) -> Received:
@@ -126,8 +126,8 @@ class RestConnection:
 
         Parameters
         ----------
-        verb, path : str
-            Of HTTP; the path below the interface's base, quoted.
+        operation, parts : str
+            One of `OPERATIONS`, and the names in its path.
         body : object
             JSON's values, or JSON as bytes.
         query : mapping or None
@@ -146,6 +146,8 @@ class RestConnection:
         """
         import urllib3
 
+        asked = OPERATIONS[operation]
+        verb, path = asked.method, asked.address(parts)
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         if tag is not None:
             headers["If-None-Match"] = tag
@@ -251,19 +253,14 @@ def decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:
 
 
 def pages(
-    ask: Callable[..., Received], path: str, query: _Query | None = None
+    call: Callable[..., Received], operation: str, *parts: str, query: _Query | None = None
 ) -> Iterator[Received]:
     """Yield the replies that have the pages of a list, by the token that each has for the next."""
     token: str | None = ""
     while token is not None:
-        reply = ask("GET", path, query={**(query or {}), "pageToken": token or None})
+        reply = call(operation, *parts, query={**(query or {}), "pageToken": token or None})
         yield reply
         token = reply.json().get("nextPageToken")
-
-
-def quoted(*parts: str) -> str:
-    """Return names as parts of a path."""
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 def _bad(problem: str) -> InvalidInputError:
@@ -273,8 +270,8 @@ def _bad(problem: str) -> InvalidInputError:
 class RestAccess(CatalogAdmin):
     """Who may use a catalog, asked of its server; for admins of the tenant."""
 
-    def __init__(self, ask: Callable[..., Any]) -> None:
-        self._ask = ask
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
 
     def create_tenant(
         self, name: str, warehouse: str | None = None, roots: Sequence[str] = ()
@@ -288,39 +285,34 @@ class RestAccess(CatalogAdmin):
 
     def create_principal(self, name: str, admin: bool = False) -> None:
         """Make a principal."""
-        self._ask("POST", "/principals", {"name": name, "admin": admin})
+        self._call("create_principal", body=NewPrincipal(name, admin))
 
     def drop_principal(self, name: str) -> None:
         """Drop a principal with its tokens and grants."""
-        self._ask("DELETE", f"/principals{quoted(name)}")
+        self._call("drop_principal", name)
 
     def create_token(
         self, principal: str, expires: datetime.datetime | None = None
     ) -> tuple[str, str]:
         """Make a token, and return its id and itself, which nobody sees again."""
-        body = {"principal": principal, "expires": milliseconds_of(expires)}
-        made = self._ask("POST", "/tokens", body).json()
+        body = NewToken(principal, milliseconds_of(expires))
+        made = self._call("create_token", body=body).json()
         return made["id"], made["token"]
 
     def grant(
         self, principal: str, action: str, pattern: str, external_type: str | None = None
     ) -> str:
         """Grant an action on all definitions whose `namespace.name` a pattern matches."""
-        body = {
-            "principal": principal,
-            "action": action,
-            "pattern": pattern,
-            "externalType": external_type,
-        }
-        return str(self._ask("POST", "/grants", body).json()["id"])
+        body = NewGrant(principal, action, pattern, external_type)
+        return str(self._call("create_grant", body=body).json()["id"])
 
     def revoke(self, id: str) -> None:
         """Take a token or a grant away; one that is not there stays away."""
-        self._ask("DELETE", f"/grants{quoted(id)}")
+        self._call("revoke", id)
 
     def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
         """Return `principals`, `tokens` (never themselves) or `grants`."""
-        replies = pages(self._ask, f"/{what}", {"principal": principal})
+        replies = pages(self._call, what, query={"principal": principal})
         return [one for page in replies for one in page.json()["items"]]
 
 

@@ -11,13 +11,13 @@ import msgspec
 
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.operations import NewSchema, Register, Rename
 from projseg.catalog.store.rest_client import (
     Received,
     RestAccess,
     RestConnection,
     decoded,
     pages,
-    quoted,
 )
 from projseg.catalog.store.store_contract import (
     Changes,
@@ -93,21 +93,17 @@ class RestStore:
 
     def access(self) -> RestAccess:
         """Principals, tokens and grants, for admins."""
-        return RestAccess(self._ask)
+        return RestAccess(self._call)
 
     def head(self) -> int:
         """Return the version of the newest edit."""
-        return int(self._ask("GET", "/config").json()["head"])
+        return int(self._call("config").json()["head"])
 
     def load(self, name: Name) -> TableMetadata:
         """Return the definition of a name, as of `DefinitionStore`."""
         known = self._known.get(name.folded)
         try:
-            reply = self._ask(
-                "GET",
-                f"/schemas{quoted(name.namespace)}/tables{quoted(name.name)}",
-                tag=None if known is None else known[0],
-            )
+            reply = self._call("metadata_of", *name, tag=None if known is None else known[0])
         except InvalidInputError:
             self._known.pop(name.folded, None)
             raise
@@ -157,7 +153,7 @@ class RestStore:
         while token is not None:
             query = {"pageSize": min(page, _SPECS), "pageToken": token}
             try:
-                reply = self._ask("GET", f"/schemas{quoted(schema)}/tables", query=query)
+                reply = self._call("tables", schema, query=query)
             except InvalidInputError as error:
                 if error.code in _UNKNOWN:
                     return  # dropped since it was listed
@@ -174,7 +170,7 @@ class RestStore:
             token: str | None = first
             while token is not None and len(found) < most:
                 query = {"pageSize": _NAMES, "pageToken": token}
-                page = self._ask("GET", f"/schemas{quoted(schema)}/names", query=query).json()
+                page = self._call("table_names", schema, query=query).json()
                 found += [Name(schema, name) for name in page["names"]]
                 token = page["nextPageToken"]
         return found[:most]
@@ -199,21 +195,18 @@ class RestStore:
     ) -> int:
         """Write a whole definition, as of `DefinitionStore`; the server places managed tables."""
         check_action(action)
-        address, text = f"/tables{quoted(*name)}", spec.to_json().encode()
-        query = {"action": action, "version": version}
+        text, query = spec.to_json().encode(), {"action": action, "version": version}
         if is_managed:
-            return self._version(self._ask("POST", address, text, query=query))
-        body = {"location": location(""), "spec": msgspec.Raw(text)}
-        return self._version(self._ask("POST", f"{address}/register", body, query=query))
+            return self._version(self._call("create", *name, body=text, query=query))
+        body = Register(location("") or "", msgspec.Raw(text))
+        return self._version(self._call("register", *name, body=body, query=query))
 
     def change(self, name: Name, change: SpecEdit, version: int | None = None) -> int:
         """Apply an edit to the newest spec; what has no request is written if nobody is faster."""
-        address = f"/tables{quoted(*name)}"
-        if change.route == "":
+        operation = change.operation
+        if operation == "merge" or (operation is not None and version is None):
             query = {"version": version}
-            return self._version(self._ask("PUT", address, change.body, query=query))
-        if change.route is not None and version is None:
-            return self._version(self._ask("POST", f"{address}{change.route}", change.body))
+            return self._version(self._call(operation, *name, body=change.body, query=query))
         for tries in range(_EDIT_TRIES):
             found = self.load(name)
             try:
@@ -226,8 +219,8 @@ class RestStore:
 
     def rename(self, old: Name, new: Name) -> int:
         """Give a definition another name; its location stays. Returns the version."""
-        body = {"source": list(old), "target": list(new)}
-        return self._version(self._ask("POST", "/tables/rename", body))
+        body = Rename(list(old), list(new))
+        return self._version(self._call("rename", body=body))
 
     def remove(
         self, name: Name, due_us: int, *, removes_files: bool, version: int | None = None
@@ -236,7 +229,7 @@ class RestStore:
         found = self.load(name)
         data = "keep" if not removes_files else "trash"
         query = {"data": "now" if due_us <= time.time_ns() // 1000 else data, "version": version}
-        self._ask("DELETE", f"/tables{quoted(*name)}", query=query)
+        self._call("drop", *name, query=query)
         return found
 
     def bring_back(self, name: Name, definition: str | None = None) -> int:
@@ -252,12 +245,12 @@ class RestStore:
                 "PROJSEG_UNKNOWN_TABLE",
                 f"the trash holds no definition '{definition or name}'; it may have been due",
             )
-        return self._version(self._ask("POST", f"/trash{quoted(wanted[-1])}/undrop"))
+        return self._version(self._call("undrop", wanted[-1]))
 
     def trash(self, due_us: int | None = None) -> Iterator[tuple[TableMetadata, int, bool]]:
         """Yield dropped definitions, when they are due, and whether their files go then."""
         decoder = msgspec.json.Decoder(DroppedTables)
-        for reply in pages(self._ask, "/trash"):
+        for reply in pages(self._call, "trash"):
             for one in decoded(reply.content, decoder.decode).items:
                 found, due = decoded(bytes(one.table), metadata_of_json), one.due_at * 1000
                 if due_us is None or due <= due_us:
@@ -267,19 +260,18 @@ class RestStore:
         self, name: Name, spec: TableSpec, location: Callable[[str], str | None]
     ) -> TableMetadata:
         """Make a definition without a name; the server places its table."""
-        reply = self._ask("POST", f"/staged{quoted(*name)}", spec.to_json().encode())
+        reply = self._call("stage", *name, body=spec.to_json().encode())
         found: TableMetadata = decoded(reply.content, metadata_of_json)
         return found
 
     def publish(self, definition: str, due_us: int, *, replace: bool) -> int:
         """Give a staged definition its name, and return the version."""
         query = {"replace": "true" if replace else "false"}
-        path = f"/staged{quoted(definition)}/publish"
-        return self._version(self._ask("POST", path, query=query))
+        return self._version(self._call("publish", definition, query=query))
 
     def discard(self, definition: str) -> None:
         """Forget a staged definition whose files are gone."""
-        self._ask("DELETE", f"/staged{quoted(definition)}")
+        self._call("discard", definition)
 
     def staged(self, before_us: int | None = None) -> list[TableMetadata]:
         """Leave those of others to the `gc` of whoever runs the server."""
@@ -288,7 +280,7 @@ class RestStore:
     def begin_removal(self, definition: str) -> bool:
         """Mark a definition in the trash whose files are going; False if it was brought back."""
         try:
-            return bool(self._ask("POST", f"/trash{quoted(definition)}/removal").json()["begun"])
+            return bool(self._call("begin_removal", definition).json()["begun"])
         except InvalidInputError as error:
             if error.code in _UNKNOWN:
                 return False
@@ -296,7 +288,7 @@ class RestStore:
 
     def forget(self, definition: str) -> None:
         """Remove the row of a definition whose files are gone, or stay."""
-        self._ask("DELETE", f"/trash{quoted(definition)}")
+        self._call("forget", definition)
 
     def prune_changes(self, before_us: int) -> None:
         """Leave that to the `gc` of whoever runs the server."""
@@ -305,7 +297,7 @@ class RestStore:
         """Tell the server what was seen of a definition's table, where that is allowed."""
         body = SeenTable(**facts)
         try:
-            self._ask("PUT", f"/definitions{quoted(definition)}/seen", body)
+            self._call("record", definition, body=body)
         except PermissionDeniedError:
             return  # whoever may write tells it
         except InvalidInputError as error:
@@ -314,43 +306,45 @@ class RestStore:
 
     def changes(self, since: int) -> list[Mapping[str, Any]]:
         """Return the changes after a version, in order."""
-        return self._changes("/changes", since)
+        return self._changes("changes", since=since)
 
     def history(self, found: TableMetadata) -> list[Mapping[str, Any]]:
         """Return the changes of one definition that are kept, oldest first."""
-        return self._changes(f"/tables{quoted(*found.full_name)}/history", None)
+        return self._changes("history", *found.full_name)
 
-    def _changes(self, path: str, since: int | None) -> list[Mapping[str, Any]]:
+    def _changes(
+        self, operation: str, *parts: str, since: int | None = None
+    ) -> list[Mapping[str, Any]]:
         decoder = msgspec.json.Decoder(Changes)
-        replies = pages(self._ask, path, {"since": since})
+        replies = pages(self._call, operation, *parts, query={"since": since})
         found = (decoded(reply.content, decoder.decode).changes for reply in replies)
         return [one.row() for page in found for one in page]
 
     def namespaces(self) -> list[dict[str, Any]]:
         """Return the namespaces by name; `default` is always one."""
-        replies = pages(self._ask, "/schemas")
+        replies = pages(self._call, "schemas")
         return [one for page in replies for one in page.json()["schemas"]]
 
     def put_namespace(
         self, name: str, comment: str | None, properties: Mapping[str, str] | None
     ) -> int:
         """Make a namespace."""
-        body = {"comment": comment, "properties": dict(properties or {})}
-        return self._version(self._ask("POST", f"/schemas{quoted(name)}", body))
+        body = NewSchema(comment, dict(properties or {}))
+        return self._version(self._call("create_schema", name, body=body))
 
     def remove_namespace(self, name: str, due_us: int, *, cascade: bool) -> int:
         """Remove a namespace; with `cascade` its definitions go to the trash, their data stays."""
         query = {"cascade": "true" if cascade else "false"}
-        self._ask("DELETE", f"/schemas{quoted(name)}", query=query)
+        self._call("drop_schema", name, query=query)
         return self.head()
 
-    def _ask(self, verb: str, path: str, body: Any = None, **more: Any) -> Received:
+    def _call(self, operation: str, *parts: str, **more: Any) -> Received:
         self._configured()
-        return self.database.ask(verb, path, body, **more)
+        return self.database.call(operation, *parts, **more)
 
     def _configured(self) -> dict[str, Any]:
         if self._config is None:
-            found = self.database.ask("GET", "/config").json()
+            found = self.database.call("config").json()
             if self._wanted not in (None, found["tenant"]):
                 raise InvalidInputError(
                     "PROJSEG_BAD_ARGUMENT",

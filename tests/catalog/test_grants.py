@@ -14,7 +14,7 @@ from scale import tries
 
 import projseg
 from projseg.catalog.rest_server import application
-from projseg.catalog.store.rest_client import quoted
+from projseg.catalog.store.operations import quoted
 from projseg.catalog.store.table_metadata import Name, check_new_name
 from projseg.errors import InvalidInputError
 
