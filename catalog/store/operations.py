@@ -137,7 +137,7 @@ def _read(*paths: str, reply: Any = _OBJECT, query: tuple[str, ...] = ()) -> Ope
     return Operation("GET", paths, None, reply, query)
 
 
-def _known(*paths: str, reply: Any) -> Operation:
+def _conditional_read(*paths: str, reply: Any) -> Operation:
     """Return a read that is answered by 304 if the client has what it asks for."""
     return Operation("GET", paths, None, reply, statuses=(200, 304))
 
@@ -146,7 +146,7 @@ def _removal(*paths: str, query: tuple[str, ...] = (), is_for_admins: bool = Fal
     return Operation("DELETE", paths, None, None, query, (204,), is_for_admins)
 
 
-def _made(path: str, body: Any, reply: Any) -> Operation:
+def _creation(path: str, body: Any, reply: Any) -> Operation:
     """Return what admins make."""
     return Operation("POST", (path,), body, reply, (), (201,), is_for_admins=True)
 
@@ -155,7 +155,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "rename": Operation("POST", ("/tables/rename",), Rename),
     "create": Operation("POST", (_TABLE,), TableSpec, Version, ("action", "version"), (200, 201)),
     "merge": Operation("PUT", (_TABLE,), TableSpec, Version, ("version",)),
-    "spec_of": _known(_TABLE, f"{_TABLE}/sync", reply=TableSpec),
+    "spec_of": _conditional_read(_TABLE, f"{_TABLE}/sync", reply=TableSpec),
     "drop": Operation("DELETE", (_TABLE,), None, None, ("ifExists", "data", "version"), (202, 204)),
     "move_column": Operation("POST", (f"{_TABLE}/moveColumn",), MoveColumn),
     "drop_columns": Operation("POST", (f"{_TABLE}/dropColumn",), list[str]),
@@ -166,10 +166,10 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "schema_names": _read("/list/schemas/names", reply=Names, query=_PAGE),
     "table_names": _read("/schemas/{ns}/names", "/list/tables/names", reply=Names, query=_PAGE),
     "tables": _read("/schemas/{ns}/tables", "/schemas/{ns}/sync", reply=Tables, query=_PAGE),
-    "metadata_of": _known("/schemas/{ns}/tables/{name}", reply=TableMetadata),
+    "metadata_of": _conditional_read("/schemas/{ns}/tables/{name}", reply=TableMetadata),
     "schemas": _read("/schemas", query=_PAGE),
     "schema_of": _read("/schemas/{ns}"),
-    "create_schema": _made("/schemas/{ns}", NewSchema, Version),
+    "create_schema": _creation("/schemas/{ns}", NewSchema, Version),
     "drop_schema": _removal("/schemas/{ns}", query=("cascade",), is_for_admins=True),
     "information_schema": _read("/information_schema/{view}", query=_PAGE),
     "trash": _read("/trash", reply=DroppedTables, query=_PAGE),
@@ -183,12 +183,12 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "config": _read("/config"),
     "flush": Operation("POST", ("/flush",), None, None, (), (204,)),
     "principals": _read("/principals", query=("principal", *_PAGE)),
-    "create_principal": _made("/principals", NewPrincipal, {"name": str}),
+    "create_principal": _creation("/principals", NewPrincipal, {"name": str}),
     "drop_principal": _removal("/principals/{id}", is_for_admins=True),
     "tokens": _read("/tokens", query=("principal", *_PAGE)),
-    "create_token": _made("/tokens", NewToken, {"id": str, "token": str}),
+    "create_token": _creation("/tokens", NewToken, {"id": str, "token": str}),
     "grants": _read("/grants", query=("principal", *_PAGE)),
-    "create_grant": _made("/grants", NewGrant, {"id": str}),
+    "create_grant": _creation("/grants", NewGrant, {"id": str}),
     "revoke": _removal("/grants/{id}", "/tokens/{id}"),
 }
 """By the names of their functions; of two paths that fit an address, the first is meant."""
