@@ -234,11 +234,16 @@ class NumberRange(msgspec.Struct, frozen=True):
             inside = self._integer_mask(values, numbers.base)
         return inside if numbers.validity is None else inside & numbers.validity
 
-    def _integer_mask(self, values: NDArray[Any], base: int) -> NDArray[np.bool_]:
-        bounds = np.iinfo(values.dtype)
+    def integer_bounds(self, dtype: np.dtype[Any], base: int) -> tuple[int, int]:
+        """Return the least and the greatest stored integer inside; a greater one first: none is."""
+        bounds = np.iinfo(dtype)
         low = bounds.min if self.low is None else self.low + self.is_low_open - base
         high = bounds.max if self.high is None else self.high - self.is_high_open - base
-        low, high = max(low, bounds.min), min(high, bounds.max)
+        return max(low, bounds.min), min(high, bounds.max)
+
+    def _integer_mask(self, values: NDArray[Any], base: int) -> NDArray[np.bool_]:
+        low, high = self.integer_bounds(values.dtype, base)
+        bounds = np.iinfo(values.dtype)
         if low > high:
             return np.zeros(len(values), np.bool_)
         inside: NDArray[np.bool_]
@@ -322,7 +327,27 @@ def exact_ranges(condition: Expression) -> tuple[NumberRange, ...]:
 
 def inside_any(ranges: Sequence[NumberRange], numbers: Numbers) -> NDArray[np.bool_]:
     """Return which values lie in one of the ranges, bool[n]; nulls never do."""
-    return reduce(np.logical_or, (one.mask(numbers) for one in ranges))
+    values = numbers.values
+    if values.dtype.kind in "iu":
+        bounds = {one: one.integer_bounds(values.dtype, numbers.base) for one in ranges}
+        ranges = [one for one, (low, high) in bounds.items() if low <= high] or ranges[:1]
+        outside = _only_value_outside([bounds[one] for one in ranges], values.dtype)
+        if outside is not None:
+            inside: NDArray[np.bool_] = values != values.dtype.type(outside)
+            return inside if numbers.validity is None else inside & numbers.validity
+    mask, *others = (one.mask(numbers) for one in ranges)
+    for other in others:
+        mask |= other
+    return mask
+
+
+def _only_value_outside(bounds: Sequence[tuple[int, int]], dtype: np.dtype[Any]) -> int | None:
+    """Return the one value that two ranges of integers leave out, as `<>` does; else None."""
+    if len(bounds) != 2:
+        return None
+    (low, below), (above, high) = sorted(bounds)
+    is_all = (low, high) == (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return below + 1 if is_all and below + 2 == above else None
 
 
 def _inverted_range(condition: Call) -> NumberRange | None:

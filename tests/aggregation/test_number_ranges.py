@@ -47,6 +47,30 @@ def test_a_mask_of_integers_compares_each(dtype, found, values, base):
     assert found.mask(numbers).tolist() == [is_inside(base + value, found) for value in values]
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.int64])
+@given(
+    found=st.lists(ranges, min_size=1, max_size=4),
+    apart=st.none() | SMALL,
+    values=st.lists(st.integers(0, 6)),
+    base=st.integers(-3, 3),
+    are_valid=st.none() | st.lists(FLAGS),
+)
+def test_values_inside_any_range(dtype, found, apart, values, base, are_valid):
+    if apart is not None:  # as x <> apart
+        below, above = (None, apart, False, True), (apart, None, True, False)
+        found = [NumberRange("x", *below), NumberRange("x", *above), *found[2:]]
+    if are_valid is not None:
+        are_valid = (are_valid + [True] * len(values))[: len(values)]
+        validity = np.array(are_valid, np.bool_)
+    else:
+        are_valid, validity = [True] * len(values), None
+    numbers = Numbers(np.array(values, dtype), pa.int64(), base, validity)
+    assert inside_any(found, numbers).tolist() == [
+        is_valid and any(is_inside(base + value, one) for one in found)
+        for value, is_valid in zip(values, are_valid, strict=True)
+    ]
+
+
 @given(found=ranges, values=st.lists(st.sampled_from([0, 1, 254, 255])))
 def test_a_mask_reaches_the_ends_of_its_type(found, values):
     numbers = Numbers(np.array(values, np.uint8), pa.int64(), 0)
