@@ -132,6 +132,19 @@ def test_decimals_are_the_nearest_doubles_and_read_back_from_their_texts(numbers
     assert texts.to_pylist() == [*written, None]
 
 
+LEAST = st.integers(-300, 300).map(lambda n: n * 5e-324)
+LEAST_SINGLES = st.integers(-300, 300).map(lambda n: n * 1.401298464324817e-45)
+
+
+@given(st.lists(DOUBLES | LEAST, max_size=20), st.lists(SINGLES | LEAST_SINGLES, max_size=20))
+@settings(max_examples=tries(1500), deadline=None)
+def test_floats_are_written_as_java_writes_them(doubles, singles):
+    found = values_of("CAST(f AS STRING)", pa.float64(), doubles).to_pylist()
+    assert found == [*(oracle.java_double(np.float64(x)) for x in doubles), None]
+    found = values_of("CAST(f AS STRING)", pa.float32(), singles).to_pylist()
+    assert found == [*(oracle.java_double(np.float32(x)) for x in singles), None]
+
+
 def test_digits_of_all_scripts_are_digits():
     schema = pa.schema([("s", pa.string())])
     column = {"s": pa.array(["१२\u066b", "१२.५", " -३e१ ", "x", "ä", None, "7"])}

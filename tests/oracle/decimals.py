@@ -7,6 +7,8 @@ import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
+import numpy as np
+
 from projseg.kernels.decimals.decimal_texts import DecimalReading
 from projseg.kernels.decimals.wide_arithmetic import DecimalOperation, Rounding
 
@@ -117,3 +119,20 @@ def double_to_decimal(value, precision, scale):
         Decimal(repr(value)).scaleb(scale, EXACT).quantize(Decimal(1), ROUND_HALF_UP, EXACT)
     )
     return found if abs(found) < 10**precision else None
+
+
+def java_double(value):
+    """Return Java's `Double.toString`: the shortest digits that read back, with E from 1e7 on."""
+    if not np.isfinite(value):
+        return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "-0.0" if np.signbit(value) else "0.0"
+    if 1e-3 <= abs(value) < 1e7:
+        return str(np.format_float_positional(value, unique=True, trim="0"))
+    text = np.format_float_scientific(value, unique=True, trim="0", exp_digits=1)
+    mantissa, exponent = text.split("e")
+    if len(mantissa.lstrip("-")) == 3 and mantissa.endswith(".0"):
+        nearest = f"{float(value):.1e}"
+        if type(value)(nearest) == value:  # the nearest of the two digits that read back
+            mantissa, exponent = nearest.split("e")
+    return f"{mantissa}E{int(exponent)}"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
 from projseg.algebra.expressions.functions.datum import (
+    doubles,
     from_integers,
     integers,
     overflow,
@@ -80,50 +81,37 @@ def _without_zeros(text: pa.Array) -> pa.Array:
 
 
 def _floats(array: pa.Array) -> pa.Array:
-    """Use Arrow's shortest digits where Java writes no exponent, else write each distinct value."""
-    sizes = pc.abs(array)
-    bounds = (scalar_of(bound, array.type) for bound in (1e-3, 1e7))
-    low, high = bounds
-    is_plain = pc.and_(pc.greater_equal(sizes, low), pc.less(sizes, high))
-    plain = pc.fill_null(is_plain, scalar_of(True, pa.bool_()))
-    text = pc.replace_substring_regex(array.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
-    if pc.all(plain).as_py() is not False:
-        return text
-    return pc.if_else(plain, text, _distinct(pc.if_else(plain, scalar_of(None, array.type), array)))
-
-
-def _distinct(array: pa.Array) -> pa.Array:
-    encoded = array.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
+    """Write Arrow's shortest digits as Java does; of the least floats, Java writes two."""
+    with late_import:
+        from projseg.kernels.decimals.float_texts import java_texts
+    valid = valid_mask(array, len(array))
+    written = java_texts(*text_buffers(array.cast(pa.string())), valid)
+    if written is None:
+        raise texts_too_large(len(array))
+    texts = text_array(*written, pa.string(), None if valid.all() else valid)
+    sizes = abs(doubles(array, len(array)))
+    are_least = valid & (sizes < _LEAST_FLOATS[array.type]) & (sizes > 0)
+    if not are_least.any():
+        return texts
+    rows = primitive_array(are_least)
+    encoded = array.filter(rows).dictionary_encode()
     number = np.float32 if array.type == pa.float32() else np.float64
-    texts = [None if v is None else _java_double(number(v)) for v in values]
-    return array_of(texts, pa.string()).take(encoded.indices)
+    least = [_with_two_digits(number(value)) for value in encoded.dictionary.to_pylist()]
+    return pc.replace_with_mask(texts, rows, array_of(least, pa.string()).take(encoded.indices))
 
 
-def _two_digits(value: np.floating[Any], mantissa: str, exponent: str) -> tuple[str, str]:
-    """Return the nearest digits of two that read back, if there are, for the shortest of one."""
-    nearest = f"{float(value):.1e}"
-    if type(value)(nearest) != value:
-        return mantissa, exponent
-    nearer, exponent = nearest.split("e")
-    return nearer, exponent
-
-
-def _java_double(value: np.floating[Any]) -> str:
-    """Return Java's `Double.toString`: the shortest digits that read back, with E from 1e7 on."""
-    if not np.isfinite(value):
-        return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return "-0.0" if np.signbit(value) else "0.0"
-    if 1e-3 <= abs(value) < 1e7:
-        return str(np.format_float_positional(value, unique=True, trim="0"))
+def _with_two_digits(value: np.floating[Any]) -> str:
+    """Return the shortest digits that read back, the nearest two of them if one would do."""
     text = np.format_float_scientific(value, unique=True, trim="0", exp_digits=1)
+    nearest = f"{float(value):.1e}"
+    if text.lstrip("-")[1:4] == ".0e" and type(value)(nearest) == value:
+        text = nearest
     mantissa, exponent = text.split("e")
-    if len(mantissa.lstrip("-")) == 3 and mantissa.endswith(".0"):
-        mantissa, exponent = _two_digits(value, mantissa, exponent)
     return f"{mantissa}E{int(exponent)}"
 
 
+_LEAST_FLOATS: Final = {pa.float64(): 1e-320, pa.float32(): 1e-42}
+"""Below, floats are so far apart that one digit may read back where two are nearer."""
 _WHITESPACE: Final = "".join(map(chr, range(0x21))) + "\x7f"
 _INTEGER: Final = r"^[+-]?[0-9]+$"
 _BLANKS: Final = r"[\x00-\x20\x7F]*"
