@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -118,6 +119,7 @@ _BLANKS: Final = r"[\x00-\x20\x7F]*"
 _DIGITS: Final = r"(\p{Nd}+(\.\p{Nd}*)?|\.\p{Nd}+)"
 _NUMBER: Final = rf"^{_BLANKS}[+-]?{_DIGITS}([eE][+-]?\p{{Nd}}+)?{_BLANKS}$"
 _DOUBLE: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
+_PLAIN_DOUBLE: Final = r"^-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _SPECIAL: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 _TRUE: Final = ("t", "true", "y", "yes", "1")
 _FALSE: Final = ("f", "false", "n", "no", "0")
@@ -236,6 +238,8 @@ def _refused(text: str, wanted: pa.DataType) -> EvaluationError:
 
 def _integers(text: pa.Array, wanted: pa.DataType) -> pa.Array:
     _require(pc.match_substring_regex(text, _INTEGER), text, wanted)
+    with suppress(pa.ArrowInvalid):  # which knows no sign of positive numbers
+        return text.cast(wanted)
     try:
         return pc.replace_substring_regex(text, r"^\+|^(-?)0+([0-9])", r"\1\2").cast(wanted)
     except pa.ArrowInvalid as error:
@@ -243,6 +247,8 @@ def _integers(text: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _doubles(text: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pc.all(pc.match_substring_regex(text, _PLAIN_DOUBLE)).as_py() is not False:
+        return text.cast(wanted)
     special = pc.match_substring_regex(text, _SPECIAL)
     _require(pc.or_(special, pc.match_substring_regex(text, _DOUBLE)), text, wanted)
     plain = pc.replace_substring_regex(text, r"^\+", "")
