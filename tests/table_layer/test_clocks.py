@@ -85,6 +85,7 @@ def test_a_vacuum_keeps_what_was_current_within_its_retention(
         assert projseg.Table(location).verify(deep=True) == []
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("tick_us", [1_000, 4_000, 10_000])
 def test_a_version_replaced_within_a_tick_of_the_disks_clock_was_replaced_before(
     tmp_path, monkeypatch, tick_us
