@@ -87,6 +87,7 @@ def try_mutants(
     RuntimeError
         If the tests fail without a mutant.
     """
+    os.environ.setdefault("PROJSEG_NIGHTLY", "1")  # by day tests draw fewer than `_EXAMPLES_MAX`
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -114,6 +115,7 @@ def try_mutants(
 
 _ARGUMENTS = (
     *("-x", "-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(ROOT)),
+    *("-m", "slow or not slow"),  # what CI leaves out kills, too
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # Hypothesis is here before pytest
 )
 
