@@ -52,7 +52,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "algebra/expressions/evaluate.py": _EXPRESSIONS,
     "algebra/time/interval.py": ("tests/algebra/test_interval.py",),
     "algebra/time/zoned_buckets.py": _CLOCK,
-    "algebra/time/duration.py": ("tests/algebra/test_period.py",),
+    "algebra/time/duration.py": (
+        "tests/algebra/test_period.py",
+        "tests/algebra/test_interval_texts.py",
+    ),
     "algebra/expressions/tree.py": _PROOFS,
     "algebra/expressions/inverses.py": ("tests/algebra/test_function_inverses.py",),
     "algebra/proofs/segment_facts.py": ("tests/query/test_segment_constants.py",),
