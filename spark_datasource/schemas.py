@@ -77,7 +77,7 @@ def spark_schema(schema: pa.Schema) -> spark_types.StructType:
 def transfer_schema(schema: spark_types.StructType) -> pa.Schema:
     """Return the Arrow schema that Spark exchanges for `schema`, in UTC."""
     try:
-        return to_arrow_schema(cast("spark_types.StructType", _nullable(schema)), **_IN_UTC)
+        return to_arrow_schema(schema, **_IN_UTC)
     except (PySparkTypeError, ValueError) as error:  # the latter for a map whose keys are void
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_TYPE", f"a column cannot be exchanged through Arrow: {error}"
@@ -100,7 +100,7 @@ def _nullable(kind: spark_types.DataType) -> spark_types.DataType:
 def stored_schema(schema: spark_types.StructType) -> pa.Schema:
     """Return the schema that projseg stores for a Spark schema; nullability is not kept."""
     fields = []
-    for field in transfer_schema(schema):
+    for field in transfer_schema(cast("spark_types.StructType", _nullable(schema))):
         try:
             fields.append(pa.field(field.name, normal_type(field.type)))
         except UnsupportedFeatureError as error:
