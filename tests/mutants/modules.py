@@ -99,19 +99,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 # Each survivor of these has a reason; they are tried where no module is named.
 SETTLED = (
-    "algebra/expressions/functions/arithmetic.py",
-    "algebra/expressions/functions/comparison.py",
     "algebra/expressions/functions/conditional.py",
-    "algebra/time/interval.py",
-    "algebra/time/zoned_buckets.py",
     "algebra/time/duration.py",
-    "algebra/proofs/value_set.py",
-    "algebra/proofs/predicate_truth.py",
-    "algebra/proofs/filter_proofs.py",
-    "algebra/planning/partial_match.py",
-    "evaluation/masks.py",
-    "aggregation/count_and_sum.py",
-    "aggregation/extremum.py",
-    "aggregation/distinct.py",
-    "aggregation/moments.py",
+    "algebra/time/interval.py",
 )
