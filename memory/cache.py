@@ -109,13 +109,7 @@ class Cache:
 
     @property
     def budget_bytes(self) -> int:
-        """The limit on the bytes of all entries.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_OPTION, if the setting is no size.
-        """
+        """The limit on the bytes of all entries."""
         if callable(self._budget):
             self._budget = self._budget()
         return self._budget
@@ -154,16 +148,12 @@ class Cache:
 
         Parameters
         ----------
-        key : tuple
-            Its first item is the kind of entry.
         value : object
             Not None.
         byte_count : int
             The value's bytes; ENTRY_BYTES are added.
         owners : tuple of Owner
             Values that this one keeps in memory. It is cached only if they are.
-        stands_for : Owner or None
-            The owner that parts of this value name.
         parts_bytes_max : int or None
             The limit on the bytes of all those parts.
         """
@@ -219,11 +209,6 @@ class Cache:
         Memory that processes share is not freed by forgetting it, so it is neither counted here
         nor evicted. The budget becomes this process's part of the parent's rest, of which there
         is a quarter of the parent's budget at least.
-
-        Parameters
-        ----------
-        process_count : int
-            How many processes share the rest.
         """
         with self._lock:
             rest = max(self.budget_bytes - self._byte_count, self.budget_bytes // 4)

@@ -126,8 +126,6 @@ def side_by_side(
     ----------
     function : callable
         Makes requests, and does not call this.
-    items : iterable
-        Asked for as they are needed.
     ahead : int
         Calls under way, or done, beyond the one that is asked for, at most.
     """

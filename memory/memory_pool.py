@@ -31,11 +31,6 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
         Not negative.
     dtype : dtype
         Anything; objects are NumPy's to hold.
-
-    Raises
-    ------
-    MemoryError
-        If there is none left.
     """
     wanted = np.dtype(dtype)
     byte_count = count * wanted.itemsize
@@ -73,13 +68,6 @@ def parse_byte_count(text: str, name: str) -> int:
     ----------
     text : str
         Digits, then nothing or K, M, G or T, then nothing, B or iB, in any case.
-    name : str
-        The setting it is the value of, for the error.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION, if it is no such text.
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None:
@@ -94,13 +82,7 @@ _DEPTH_MAX: Final = 12
 
 
 def array_bytes(held: Any) -> int:
-    """Return the bytes of all arrays that an object's attributes and items hold.
-
-    Parameters
-    ----------
-    held : object
-        What is shared, as a dictionary that a segment owns, is counted like anything else, once.
-    """
+    """Return the bytes of all arrays that an object's attributes and items hold."""
     return _array_bytes(held, set(), _DEPTH_MAX)
 
 

@@ -24,26 +24,12 @@ def split_parameters(
 ) -> tuple[list[exp.Expression], tuple[object, ...]]:
     """Return the arguments of a call, and the constants behind them.
 
-    Parameters
-    ----------
-    function : str
-        Its name.
-    known : AggregateFunction
-        Its record.
-    given : list of exp.Expression
-        All that stands between its parentheses.
-
     Returns
     -------
     arguments : list of exp.Expression
     parameters : tuple
         (size,) of a sketch; (percentage or tuple of percentages,) of a percentile, and then an
         accuracy; (relative standard error,) of a number of distinct values; (separator,) of texts.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_AGGREGATE, if a constant is missing, is none or out of range.
     """
     if function == "median":
         return given, ()

@@ -198,8 +198,6 @@ def products_of(expression: Expression, is_factor: Callable[[Expression], bool])
 
     Parameters
     ----------
-    expression : Expression
-        Over integers and decimals.
     is_factor : function of an expression
         Whether an operation is to stay whole.
     """

@@ -82,18 +82,6 @@ def bind_aggregate(
         Spark SQL: `function([DISTINCT] arguments) [FILTER (WHERE condition)] [[AS] alias]`.
     schema : pa.Schema
         The columns that arguments may name.
-    timezone : str
-        The time zone of functions of time.
-    time_column : str or None
-        The time by which `first` and `last` choose a value.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_AGGREGATE for a bad form, number or type of arguments; PROJSEG_UNKNOWN_COLUMN
-        and PROJSEG_BAD_EXPRESSION from the arguments.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION for a function that is not in the table.
     """
     try:
         tree = parse_sql(text)
@@ -105,13 +93,7 @@ def bind_aggregate(
 def bind_aggregate_tree(
     tree: exp.Expression, schema: pa.Schema, *, timezone: str, time_column: str | None
 ) -> AggregateCall:
-    """Return the aggregate that a tree made by `dialect.parse_sql` means, as `bind_aggregate` does.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError
-        As `bind_aggregate` does.
-    """
+    """Return the aggregate that a tree of `dialect.parse_sql` means, as `bind_aggregate` does."""
     text = tree.sql(dialect="spark", normalize_functions=False)
     return _bound(_written(tree, text), text, schema, timezone, time_column)
 
@@ -360,15 +342,6 @@ def refusing_aggregates(what: str, text: str, instead: str) -> Iterator[None]:
     ----------
     what : str
         What the text is: "filter".
-    text : str
-        The text that is bound within the context.
-    instead : str
-        Where to put the aggregate.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY, instead of the error of an unknown function.
     """
     try:
         yield

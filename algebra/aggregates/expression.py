@@ -55,22 +55,10 @@ def bind_output(
     ----------
     text : str
         Spark SQL over aggregates and grouping columns: `expression [[AS] alias]`.
-    schema : pa.Schema
-        The table's columns.
     keys : tuple of NamedExpression
         The grouping columns, named by their expressions or by their aliases.
-    timezone : str
-        The time zone of functions of time.
-    time_column : str or None
-        The time by which `first` and `last` choose a value.
     has_sets : bool
         Whether the grouping columns are of several grouping sets.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `bind_aggregate` and `bind` do; PROJSEG_BAD_AGGREGATE if a column is neither grouped by
-        nor inside an aggregate.
     """
     scope = GroupScope(schema, keys, timezone, time_column, has_sets=has_sets)
     tree = _composed(text)
@@ -94,18 +82,7 @@ def bind_group_output(
     time_column: str | None,
     has_sets: bool,
 ) -> _AggregateOutput:
-    """Return the output of a query that a text means: also one of grouping columns alone.
-
-    Parameters
-    ----------
-    text, schema, keys, timezone, time_column, has_sets
-        As of `bind_output`.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As of `bind_output`.
-    """
+    """Return the output of a query that a text means: also one of grouping columns alone."""
     try:
         return bind_output(
             text,
@@ -169,8 +146,6 @@ def stored_calls(
 
     Parameters
     ----------
-    outputs : sequence of AggregateOutput
-        The outputs as declared.
     taken : iterable of str
         Names that no call may be given.
     """

@@ -100,14 +100,7 @@ class GroupScope(msgspec.Struct, frozen=True):
     has_sets: bool = False
 
     def bind(self, tree: exp.Expression) -> GroupExpression:
-        """Return the expression that sqlglot's tree, without an alias, means over groups.
-
-        Raises
-        ------
-        InvalidInputError, UnsupportedFeatureError, LimitExceededError
-            As `bind_tree` and `bind_aggregate` do; PROJSEG_BAD_AGGREGATE if a column is neither
-            grouped by nor inside an aggregate.
-        """
+        """Return the expression that sqlglot's tree, without an alias, means over groups."""
         meanings = self._meanings()
         calls: dict[AggregateCall, str] = {}
 
@@ -261,13 +254,7 @@ def has_grouping_sets(texts: Iterable[str]) -> bool:
 
 
 def parse_grouping(texts: Sequence[str]) -> Grouping:
-    """Return the grouping columns and the sets that the texts of GROUP BY mean.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY if a construct is empty, or there are too many sets or columns.
-    """
+    """Return the grouping columns and the sets that the texts of GROUP BY mean."""
     if not has_grouping_sets(texts):
         return Grouping(tuple(texts), None)
     choices = [_sets(text) for text in texts]

@@ -88,13 +88,7 @@ class MergeableAggregate(msgspec.Struct, frozen=True):
 
 
 def mergeable(call: AggregateCall) -> MergeableAggregate:
-    """Return the states of an aggregate and how Spark computes its value from them.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_NOT_MERGEABLE if Spark cannot merge them exactly.
-    """
+    """Return the states of an aggregate and how Spark computes its value from them."""
     known = AGGREGATES[call.function]
     primitives = decompose(call)
     accepts = known.finish is not None and (

@@ -155,15 +155,7 @@ class SeparatedQuery(msgspec.Struct, frozen=True, dict=True):
 
 
 def separated(query: QuerySpec, decided: frozenset[str]) -> SeparatedQuery:
-    """Return a query without its separable conditions.
-
-    Parameters
-    ----------
-    query : QuerySpec
-        The query.
-    decided : frozenset of str
-        The columns that filters and aggregators of projections read.
-    """
+    """Return a query without its separable conditions."""
     taken = decided.union(
         *(argument.columns for p in query.primitives for argument in p.arguments),
         *(p.filter.columns for p in query.primitives if p.filter is not None),

@@ -67,17 +67,7 @@ class Match(msgspec.Struct, frozen=True, dict=True):
         bounds: tuple[Expression, ...] | None,
         view: SegmentView,
     ) -> Match:
-        """Return the match with more conditions on stored rows, and with bounds if there are any.
-
-        Parameters
-        ----------
-        conditions : tuple of Expression
-            Over stored columns, as `matched_conditions` returns them.
-        bounds : tuple of Expression or None
-            The query's, over base columns.
-        view : SegmentView
-            The segments.
-        """
+        """Return the match with more conditions on stored rows, perhaps with bounds."""
         kept = conjunction((*conjuncts(self.filter), *conditions))
         if bounds is None:
             return replace(self, filter=kept)

@@ -148,14 +148,8 @@ class CandidateGroup:
 
         Parameters
         ----------
-        facts : SegmentFacts
-            The segment.
-        zones : ZoneSets
-            The values that terms can have in it.
         conditions : tuple of Expression
             The part of the query's filter that is not true of every row.
-        bounds : tuple of Expression
-            The conditions that the query's interval puts on the time column.
         """
         names = self._separated.names
         apart = tuple(c for c in conditions if c.columns and c.columns <= names)

@@ -59,15 +59,7 @@ _OF_FILTERS: Final = (
 def match_part(
     query: QuerySpec, spec: ProjectionSpec, view: SegmentView, reason: Reason
 ) -> tuple[Match, SegmentView] | None:
-    """Return how a projection answers for a part of a query's rows, and the view of that part.
-
-    Parameters
-    ----------
-    query, spec, view
-        As of `match_projection`.
-    reason : Reason
-        Why it cannot answer for all of them.
-    """
+    """Return how a projection answers for a part of a query's rows, and the view of that part."""
     is_barred = query.is_row_scan or spec.holds_rows or query.context.force_projections
     if is_barred or reason.code not in _OF_FILTERS:
         return None
@@ -188,8 +180,6 @@ def cover_by_bounds(
 
     Parameters
     ----------
-    bounds : tuple of (Expression or None)
-        `Match.bounds`.
     is_fulfilled : tuple of bool
         Of each, whether every time in the segment fulfils it.
     has_null_time : bool
@@ -217,12 +207,8 @@ def cover(
 
     Parameters
     ----------
-    time : TimeGrouping or None
-        The projection's grouping column of time.
     interval : Interval or None
         The query's interval; it overlaps `data`.
-    data : Interval or None
-        `data_interval` of the segment.
     has_null_time : bool
         Whether the time of some row is null; no interval includes such a row.
     """

@@ -39,15 +39,8 @@ def check_forced(query: QuerySpec, choices: Mapping[str, SourceChoice]) -> None:
 
     Parameters
     ----------
-    query : QuerySpec
-        The query, with its context.
     choices : mapping of str to SourceChoice
         The choice for each segment by name; segments that need not be read are ignored.
-
-    Raises
-    ------
-    ProjectionNotUsableError
-        PROJSEG_PROJECTION_NOT_USABLE, naming segments and the reason of each candidate.
     """
     context = query.context
     if not context.is_forced:
@@ -77,15 +70,8 @@ def check_excluded(query: QuerySpec, known: Iterable[str]) -> None:
 
     Parameters
     ----------
-    query : QuerySpec
-        The query, with its context.
     known : iterable of str
         Names of all projections that the table declares or its segments hold.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_PROJECTION, with the names that are known.
     """
     if not query.context.exclude_projections:
         return

@@ -166,8 +166,6 @@ def _is_alike(stored: Primitive, wanted: Primitive, *, of_any: bool) -> bool:
 
     Parameters
     ----------
-    stored, wanted : Primitive
-        The primitives.
     of_any : bool
         Whether the arguments may be others, as of counts they may.
     """

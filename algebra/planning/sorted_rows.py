@@ -32,17 +32,7 @@ _UPPER: Final = ("<", "<=")
 
 
 def page_share(match: Match, facts: SegmentFacts, time_share: float) -> float:
-    """Return the share of a projection's rows that lie in pages which its order does not rule out.
-
-    Parameters
-    ----------
-    match : Match
-        Of a projection of rows.
-    facts : SegmentFacts
-        The segment.
-    time_share : float
-        The share of the rows that lies in the query's interval.
-    """
+    """Return the share of a projection's rows in pages that its order does not rule out."""
     spec, share = match.spec, 1.0
     conditions = conjuncts(match.filter)
     for expression in spec.order:
@@ -71,14 +61,6 @@ def sorted_cost(
 
     Parameters
     ----------
-    shape : ReadShape
-        What is read and computed for each row.
-    stored : ProjectionFacts
-        The projection.
-    pages : float
-        `page_share`.
-    time_share : float
-        The share of the rows that lies in the query's interval.
     needs_row_numbers, is_put_back : bool
         Whether rows have to be found among the base rows, and returned in their order.
     """
@@ -93,17 +75,7 @@ def sorted_cost(
 
 
 def time_cost(spec: ProjectionSpec, stored: ProjectionFacts, pages: float) -> int:
-    """Return the cost of comparing the times or buckets of rows, 0 if they are in order of time.
-
-    Parameters
-    ----------
-    spec : ProjectionSpec
-        A projection.
-    stored : ProjectionFacts
-        The same in a segment.
-    pages : float
-        The share of its rows whose times are compared.
-    """
+    """Return the cost of comparing the times or buckets of rows, 0 if they are in order of time."""
     time = spec.time_grouping
     column = None if time is None else stored_column(spec.grouping[time.index].expression).name
     if column is None or spec.stored_order[0] == column:

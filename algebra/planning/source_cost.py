@@ -111,8 +111,6 @@ class ReadShape(msgspec.Struct, frozen=True):
 
         Parameters
         ----------
-        row_count : int
-            The source's rows.
         column_bytes : mapping of str to int
             Its stored bytes by column.
         byte_count : int
@@ -139,15 +137,7 @@ class ReadShape(msgspec.Struct, frozen=True):
         examined: float,
         kept: float,
     ) -> int:
-        """Return the cost of reading rows in an order that leaves some of them to be examined.
-
-        Parameters
-        ----------
-        row_count, column_bytes, byte_count
-            As of `cost`.
-        examined, kept : float
-            The parts of the rows that the filter is evaluated on, and that pass it.
-        """
+        """Return the cost of reading rows in an order that leaves some of them to be examined."""
         return round(self._cost_of_shares(row_count, column_bytes, byte_count, examined, kept))
 
     def _cost_of_shares(
@@ -201,8 +191,6 @@ def read_shape(
 
     Parameters
     ----------
-    keys, conditions, primitives, feeds
-        As of `SourcePlan`.
     more_columns : tuple of str
         Others that are read for the rows that pass.
     buckets : frozenset of str

@@ -327,8 +327,6 @@ def columns_read(
 
     Parameters
     ----------
-    query : QuerySpec
-        What was asked.
     source : SourcePlan
         How one source of a segment answers it; not from metadata.
     primitives : sequence of Primitive or None

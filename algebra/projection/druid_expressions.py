@@ -58,16 +58,6 @@ def translate_expression(text: str, names: Mapping[str, str]) -> str:
         Such as `timestamp_floor(__time, 'PT1H')`.
     names : mapping of str to str
         SQL text for `__time` and virtual columns, which are not plain columns.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if the text is not a Druid expression.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG if the text or its translation exceeds a limit of
-        `expression_limits`.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION for a function without a translation.
     """
     check_text(text)
     translator = _Translator(text, names)

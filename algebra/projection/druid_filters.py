@@ -121,13 +121,7 @@ class DruidFilters:
         self.types = types
 
     def translate(self, given: Any, owner: str) -> str:
-        """Return SQL text for a filter object; error messages begin with `owner`.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_PROJECTION if the object is not a filter of a known form.
-        """
+        """Return SQL text for a filter object; error messages begin with `owner`."""
         node = DruidObject(given, owner, "filter")
         keys, translate = _KINDS[node.choice("type", _KINDS)]
         node.allow("type", *keys)
@@ -139,13 +133,7 @@ class DruidFilters:
         return quote_column(name, self.names), self.types.get(name)
 
     def nested(self, node: DruidObject, joiner: str) -> str:
-        """Return the filters in `fields`, joined by AND or OR.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_PROJECTION if there is none, or one is not a filter of a known form.
-        """
+        """Return the filters in `fields`, joined by AND or OR."""
         fields = node.items("fields")
         if not fields:
             node.refuse("fields must name at least one filter")
@@ -153,13 +141,7 @@ class DruidFilters:
 
 
 def sql_literal(value: object, arrow_type: pa.DataType | None, owner: str) -> str:
-    """Return SQL text for a JSON value that is compared with a column of `arrow_type`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION if it cannot be compared.
-    """
+    """Return SQL text for a JSON value that is compared with a column of `arrow_type`."""
     if value is None:
         return "NULL"
     text = str(value).lower() if isinstance(value, bool) else str(value)

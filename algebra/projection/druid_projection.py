@@ -38,13 +38,7 @@ class ProjectionTexts:
 def translate_druid(
     declaration: dict[str, Any], schema: pa.Schema, time_column: str | None
 ) -> ProjectionTexts:
-    """Return the texts of a declaration such as `{"type": "aggregate", "groupingColumns": ...}`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION, naming the projection and the object that is not understood.
-    """
+    """Return the texts of a declaration such as `{"type": "aggregate", "groupingColumns": ...}`."""
     name = declaration.get("name")
     owner = f"projection {name!r}"
     root = DruidObject(declaration, owner, "the declaration of")

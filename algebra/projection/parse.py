@@ -32,13 +32,7 @@ _TERM: Final = re.compile(
 
 
 def _check_texts(owner: str, texts: ProjectionTexts) -> None:
-    """Refuse a declaration that is not of rows alone, or lacks columns or order.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION.
-    """
+    """Refuse a declaration that is not of rows alone, or lacks columns or order."""
     if texts.group_by or texts.aggregators:
         _refuse_rows(
             f"{owner} gives an order of rows, and what to group by or aggregate; groups stand in "
@@ -58,14 +52,7 @@ def _row_columns(text: str, schema: pa.Schema) -> list[NamedExpression]:
 
 
 def _bind_order(text: str, schema: pa.Schema, columns: Iterable[NamedExpression]) -> Expression:
-    """Return the column that a term of ORDER BY names: by its alias, else as the same expression.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION if it is none of the columns, has no order, or is to descend; the
-        code of a text that cannot be bound.
-    """
+    """Return the column that a term of ORDER BY names: its alias, or the same expression."""
     parts = _TERM.match(text.strip())
     assert parts is not None, "every part may be empty"
     if (parts["way"] or "asc").lower() != "asc" or (parts["nulls"] or "first").lower() != "first":
@@ -144,20 +131,6 @@ def parse_projection(
     declaration : mapping, Projection or str
         `Projection(...)`, the same as a mapping, `{"name", "sql"}`, or Druid's JSON; a text is one
         of the mappings as JSON.
-    schema : pa.Schema
-        The base table's columns.
-    time_column : str or None
-        The table's time column, which Druid's JSON calls `__time`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION, or the code of a text that cannot be bound. The message names the
-        projection, the text and the reason.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION for a function that projseg does not have.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG if a text, or the whole definition, exceeds a limit.
     """
     texts = _declared_texts(declaration, schema, time_column)
     _check_name(texts.name)
@@ -215,11 +188,6 @@ def parse_projections(
     """Return the specs of several declarations, whose names must differ.
 
     A text is a JSON array of declarations, or a single declaration.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `parse_projection` does; PROJSEG_BAD_PROJECTION if two have the same name.
     """
     if isinstance(declarations, str):
         given = _from_json(declarations)

@@ -22,17 +22,8 @@ def renamed(spec: ProjectionSpec, names: Mapping[str, str], schema: pa.Schema) -
 
     Parameters
     ----------
-    spec : ProjectionSpec
-        The projection.
     names : mapping of str to str
         New names by old ones; others stay.
-    schema : pa.Schema
-        The columns under their new names.
-
-    Raises
-    ------
-    ProjsegError
-        If the text does not fit the schema, or becomes too long.
     """
     time = spec.time_column
     other = ProjectionSpec(

@@ -345,13 +345,7 @@ def _start_of_date(cast: Call, stored: Column, granularity: Granularity) -> Expr
 @kept_by_tables
 @all_patterns_accepted()
 def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
-    """Return the spec that `ProjectionSpec.definition` describes.
-
-    Raises
-    ------
-    CorruptTableError
-        PROJSEG_BAD_DEFINITION, if `definition` cannot have made the text.
-    """
+    """Return the spec that `ProjectionSpec.definition` describes."""
     stored = _decoded(definition)
     calls = () if stored.aggregators is msgspec.UNSET else stored.aggregators
     order = () if stored.order is msgspec.UNSET else stored.order
@@ -381,13 +375,7 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
 
 
 def definition_name(definition: str) -> str:
-    """Return the name in a definition, whatever columns it mentions.
-
-    Raises
-    ------
-    CorruptTableError
-        PROJSEG_BAD_DEFINITION.
-    """
+    """Return the name in a definition, whatever columns it mentions."""
     return _decoded(definition).name
 
 

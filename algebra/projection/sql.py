@@ -28,11 +28,6 @@ def translate_sql(name: Any, sql: Any) -> ProjectionTexts:
     """Return the texts of a SELECT; outputs with an aggregate are aggregators, others group.
 
     With ORDER BY, and neither an aggregate nor GROUP BY nor DISTINCT, outputs are columns of rows.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION if the text is not such a SELECT.
     """
     owner = f"projection {name!r}"
     if not isinstance(sql, str):

@@ -254,10 +254,6 @@ def is_steady(expression: Expression, buckets: Granularity, low: int, end: int) 
 
     Parameters
     ----------
-    expression : Expression
-        One of `ordered_parts`.
-    buckets : Granularity
-        The buckets.
     low, end : int
         The times that count, in microseconds: from `low`, before `end`.
     """

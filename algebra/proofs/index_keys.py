@@ -157,15 +157,6 @@ def keys_of(
     ----------
     condition : Expression or None
         Canonical; rows where it is true are wanted.
-    kinds : mapping of str to frozenset of str
-        The kinds of indexes that each column has, by the table's names.
-    expressions : mapping of Expression to str
-        Expressions whose values are in Bloom filters, and what stands for each as a column.
-
-    Returns
-    -------
-    (KeyTree or None, tuple of Refusal)
-        None: any segment may hold a row.
     """
     refusals: list[Refusal] = []
     tree = None if condition is None else _tree(condition, kinds, expressions, refusals)

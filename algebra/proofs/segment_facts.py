@@ -194,8 +194,6 @@ def constant_between(expression: Expression, low: int, high: int) -> Literal | N
 
     Parameters
     ----------
-    expression : Expression
-        One that has a `time_reading`.
     low, high : int
         Days of a date, microseconds of others; both inclusive.
 

@@ -48,23 +48,9 @@ def bind_query(
 
     Parameters
     ----------
-    schema : pa.Schema
-        The base table's columns.
-    time_column : str or None
-        Its time column, to which `interval` and `granularity` apply.
-    query : Query
-        The query to bind.
     has_instant : bool
         Whether its texts may call `now()`. What is bound several times, as the condition of a
         change is, would mean something else each time.
-
-    Raises
-    ------
-    InvalidInputError
-        If a text cannot be bound, or two outputs have the same name; PROJSEG_BAD_ARGUMENT if its
-        parameters and their values do not fit.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION; PROJSEG_NOT_MERGEABLE for a partial query.
     """
     query = with_named_parameters(query)
     with fixed_instant() if has_instant else nullcontext():
@@ -73,32 +59,13 @@ def bind_query(
 
 
 def bind_outputs(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpec:
-    """Return a query bound but for its filter and interval, as if it asked for all rows.
-
-    Parameters
-    ----------
-    schema, time_column
-        As of `bind_query`.
-    query : Query
-        The query, whose parameters all have names.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError
-        As of `bind_query`.
-    """
+    """Return a query bound but for its filter and interval, as if it asked for all rows."""
     with bound_to(arguments_of(query)):
         return _outputs(schema, time_column, query)
 
 
 def bind_rows(bound: QuerySpec, schema: pa.Schema, query: Query) -> QuerySpec:
-    """Return what `bind_outputs` made of a query, among the rows that the query asks for.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError
-        As of `bind_query`.
-    """
+    """Return what `bind_outputs` made of a query, among the rows that the query asks for."""
     zone, time_column = bound.context.zone, bound.time_column
     with bound_to(arguments_of(query)):
         condition = _filter(query.filter, schema, zone)
@@ -112,12 +79,6 @@ def rows_where(
 
     Parameters
     ----------
-    bound : QuerySpec
-        As `bind_outputs` made it.
-    condition : Expression or None
-        Canonical, over the columns of the schema.
-    schema : pa.Schema
-        The columns.
     within : Interval or None
         None: all times.
     """
@@ -126,13 +87,7 @@ def rows_where(
 
 
 def bind_interval(query: Query, schema: pa.Schema, time_column: str | None) -> Interval | None:
-    """Return the interval of a query, of the time column as a table stores it; None: all times.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INTERVAL, PROJSEG_BAD_QUERY.
-    """
+    """Return the interval of a query, of the time column as a table stores it; None: all times."""
     time_type = None if time_column is None else schema.field(time_column).type
     zone = query.query_context.zone if _is_instant(time_type) else "UTC"
     return _interval(query.interval, time_column, zone)

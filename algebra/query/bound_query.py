@@ -166,14 +166,7 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def mergeable(self) -> tuple[MergeableAggregate, ...]:
-        """For a partial answer, each output's states and how they are merged.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            PROJSEG_NOT_MERGEABLE if states cannot be merged exactly outside projseg, or an output
-            is an expression over aggregates.
-        """
+        """For a partial answer, each output's states and how they are merged."""
         calls = {call.name: call for call in self.aggregates}
         return tuple(
             mergeable(replace(calls[column.name], name=name))
@@ -245,13 +238,7 @@ class Outputs:
         self.calls = dict(calls)
 
     def bind(self, text: str) -> Expression:
-        """Return the expression of a text, over grouping columns and calls by their names.
-
-        Raises
-        ------
-        InvalidInputError
-            If it refers to something that the result does not have.
-        """
+        """Return the expression of a text, over grouping columns and calls by their names."""
         tree = parse_sql(text)
         tree = tree.this if isinstance(tree, exp.Alias) else tree
         if self._is_row_scan:
@@ -295,13 +282,7 @@ class OrderTerm(msgspec.Struct, frozen=True):
 
 
 def bind_order(texts: Sequence[str], outputs: Outputs) -> tuple[OrderTerm, ...]:
-    """Return the terms of texts such as `edits DESC NULLS LAST`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a text is not an expression over the outputs, or its type has no order.
-    """
+    """Return the terms of texts such as `edits DESC NULLS LAST`."""
     return tuple(_bind_term(text, outputs) for text in texts)
 
 
@@ -342,13 +323,7 @@ def _bind_term(text: str, outputs: Outputs) -> OrderTerm:
 
 
 def check_limit(limit: object) -> int | None:
-    """Return a limit, which must be a count of rows or None.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY, if it is anything else.
-    """
+    """Return a limit, which must be a count of rows or None."""
     is_count = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0
     if limit is None or is_count:
         return limit  # type: ignore[return-value]  # narrowed by is_count

@@ -82,11 +82,6 @@ def meaning_of(query: Query) -> Meaning:
     """Return what tells a query from others.
 
     A query that may depend on the instant means something else each time it is asked.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INTERVAL or PROJSEG_BAD_PERIOD.
     """
     interval: Any = query.interval
     if interval is not None and not isinstance(interval, str | Interval):
@@ -173,13 +168,6 @@ def lifted_literals(text: str, written: frozenset[str] = frozenset()) -> Lifted 
 
     The text means the same with these values. None if there are no such constants, or the text has
     comments, escapes or names in quotes.
-
-    Parameters
-    ----------
-    text : str
-        The filter.
-    written : frozenset of str
-        Parameters that would be made, and are to stay constants.
     """
     if len(text) > _CHARACTERS_MAX or "\\" in text:
         return None

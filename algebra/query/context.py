@@ -266,11 +266,6 @@ def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryCont
     """Read a query context from options such as `{"forceProjections": "true"}`.
 
     Keys are case-insensitive; values may be text.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_CONTEXT_KEY or PROJSEG_BAD_CONTEXT_VALUE.
     """
     if isinstance(options, QueryContext):
         return options

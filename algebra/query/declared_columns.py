@@ -72,20 +72,7 @@ class DeclaredColumns(msgspec.Struct, frozen=True, dict=True):
         )
 
     def over(self, schema: pa.Schema, timezone: str) -> tuple[NamedExpression, ...]:
-        """Return each column as an expression over the table's.
-
-        Parameters
-        ----------
-        schema : pa.Schema
-            The table's columns.
-        timezone : str
-            The session's, for casts between texts, dates and times.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_DECLARED_TYPE if a stored type is never cast to the declared one.
-        """
+        """Return each column as an expression over the table's."""
         return tuple(
             NamedExpression(one.name, _expression(one, schema, timezone)) for one in self.columns
         )
@@ -99,22 +86,7 @@ def bind_declared(
     *,
     has_instant: bool = True,
 ) -> QuerySpec:
-    """Return a query over declared columns, bound to the columns of a table.
-
-    Parameters
-    ----------
-    declared : DeclaredColumns
-        The columns that the query's texts name.
-    schema, time_column, query, has_instant
-        As of `bind_query`. An interval is of the table's time column in its stored type.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `bind_query`; PROJSEG_DECLARED_TYPE.
-    UnsupportedFeatureError, LimitExceededError
-        As of `bind_query` and `composed`.
-    """
+    """Return a query over declared columns, bound to the columns of a table."""
     outer = bind_query(
         declared.schema,
         declared.name_of(time_column),
@@ -131,15 +103,7 @@ def over_stored(
     time_column: str | None,
     query: Query,
 ) -> QuerySpec:
-    """Return a query that is bound to declared columns, but for its interval, over a table's.
-
-    Parameters
-    ----------
-    outer : QuerySpec
-        The bound query.
-    declared, schema, time_column, query
-        As of `bind_declared`.
-    """
+    """Return a query that is bound to declared columns, but for its interval, over a table's."""
     within = bind_interval(query, schema, time_column)
     columns = declared.over(schema, query.query_context.zone)
     inner = QuerySpec(
@@ -185,17 +149,8 @@ def composed(outer: QuerySpec, inner: QuerySpec, schema: pa.Schema) -> QuerySpec
 
     Parameters
     ----------
-    outer : QuerySpec
-        Over the columns of `inner`.
     inner : QuerySpec
         Over the table; `keeps_rows` is true of it.
-    schema : pa.Schema
-        The table's columns.
-
-    Raises
-    ------
-    LimitExceededError
-        If an expression becomes too deep.
     """
     values = {named.name: named.expression for named in inner.columns}
 

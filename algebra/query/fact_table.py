@@ -112,23 +112,10 @@ def orient(
     ----------
     tables : sequence of NamedTable
         The tables of FROM and of IN, in order.
-    joins : sequence of WrittenJoin
-        How each but the first is joined.
     where : sequence of str
         The other conjuncts of WHERE.
-    row_counts : sequence of int
-        The tables' rows.
     repeated : Repeated
         Tells whether columns are a key.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_JOIN_KEY_NOT_UNIQUE, PROJSEG_BAD_SQL, PROJSEG_UNKNOWN_COLUMN.
-    UnsupportedFeatureError
-        PROJSEG_NOT_A_STAR.
-    LimitExceededError
-        PROJSEG_JOIN_TOO_LARGE.
     """
     joined, scope = _joined(tables, joins)
     conditions = [_term(text, scope) for text in where]

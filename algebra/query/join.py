@@ -107,13 +107,7 @@ def join_content(join: Join) -> dict[str, Any]:
 
 
 def join_of_content(content: object) -> Join:
-    """Return the join that `join_content` wrote.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY.
-    """
+    """Return the join that `join_content` wrote."""
     if not isinstance(content, Mapping) or not {"table", "on"} <= content.keys():
         raise _bad("JSON must be an object with at least 'table' and 'on'")
     for name in content:

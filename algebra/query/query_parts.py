@@ -49,11 +49,6 @@ def query_of(query: Expressions | Query, **parts: Any) -> Query:
     """Return a query that is given as a `Query`, or as its fields, of which `group_by` is first.
 
     A `Query` without values for its parameters takes them from `args`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY if fields are given beside a `Query`; else as `Query` does.
     """
     if not isinstance(query, Query):
         return Query(query, **parts)
@@ -78,12 +73,6 @@ def _check_alone(whole: str, parts: Mapping[str, Any]) -> None:
 def statement_options(
     context: Mapping[str, Any] | None = None, args: ArgumentsLike | None = None, **parts: Any
 ) -> dict[str, Any]:
-    """Return what may be given beside a whole statement, of a query's parts.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY for any other part.
-    """
+    """Return what may be given beside a whole statement, of a query's parts."""
     _check_alone("statement", parts)
     return {"context": context, "args": args}

@@ -251,13 +251,7 @@ def output_texts(query: Query) -> tuple[str | None, ...]:
 
 
 def with_named_parameters(query: Query) -> Query:
-    """Return the same query, in whose texts a number stands for each `?`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if a parameter has no value, or a value no parameter.
-    """
+    """Return the same query, in whose texts a number stands for each `?`."""
     found = parameters(texts_of(query))
     check_arguments(found, arguments_of(query))
     if not found.positions:
@@ -318,13 +312,7 @@ def _check_type(name: str, value: object) -> None:
 
 
 def require_text(name: str, text: object) -> None:
-    """Refuse a part of a query that is neither a text nor left out.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY.
-    """
+    """Refuse a part of a query that is neither a text nor left out."""
     if text is not None and not isinstance(text, str):
         raise _bad(f"{name} takes a text, found {text!r}")
 

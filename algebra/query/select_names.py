@@ -93,13 +93,7 @@ class SelectNames:
         self._scope = scope
 
     def expanded(self, item: SelectItem) -> list[SelectItem]:
-        """Return the columns of `*` as items of their own, and any other item as it is.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_SQL for the star of another table, PROJSEG_UNKNOWN_COLUMN for one excepted.
-        """
+        """Return the columns of `*` as items of their own, and any other item as it is."""
         if not item.is_star:
             return [item]
         if self._scope is not None:
@@ -124,15 +118,7 @@ class SelectNames:
         return text if self._scope is not None else text and self.over_columns(text, {})
 
     def over_columns(self, text: str, aliases: Mapping[str, str]) -> str:
-        """Return a text in which aliases that are no columns are replaced by what they stand for.
-
-        Parameters
-        ----------
-        text : str
-            An expression.
-        aliases : mapping of str to str
-            Expressions over columns by folded alias.
-        """
+        """Return a text with what aliases stand for in place of those that are no columns."""
 
         def meaning(one: Reference) -> exp.Expression | None:
             if self._scope is not None and (named := self._scope.named(one.parts)) is not None:
@@ -156,15 +142,8 @@ class SelectNames:
         ----------
         text : str
             A condition, or a term without its direction.
-        groups : SelectGroups
-            The outputs and keys.
         groups_first : bool
             Whether a column that is grouped by stands before an output of its name.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_SQL if a column would be taken for the output that has its name.
         """
 
         def by(one: Reference) -> exp.Expression | None:
@@ -268,13 +247,7 @@ def parameters_of_outputs(statement: SelectStatement) -> frozenset[str]:
 def with_arguments(
     query: Query, statement: SelectStatement, arguments: Arguments
 ) -> tuple[Query, int]:
-    """Return the query of a statement with the values of its parameters, and its OFFSET.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if one of LIMIT or OFFSET is no count of rows.
-    """
+    """Return the query of a statement with the values of its parameters, and its OFFSET."""
     names = {name for text in texts_of(query) for name in parameter_names(text)}
     offset = _rows(statement.offset, "OFFSET", arguments) or 0
     limit = _rows(statement.limit, "LIMIT", arguments)

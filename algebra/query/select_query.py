@@ -80,25 +80,10 @@ def select_query(
 
     Parameters
     ----------
-    statement : SelectStatement
-        The statement.
-    schema : pa.Schema
-        The table's columns.
-    time_column : str or None
-        Its time column.
     context : mapping or None
         A query's context; hints win over what it says of projections.
-    arguments : Arguments or None
-        The values of parameters, which are written by name.
     scope : StarScope or None
         What names mean over several tables; WHERE is over the joined rows.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL, and as of `bind`.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL, and as of `bind`.
     """
     options = context_options(parse_context(context))
     if statement.hints:

@@ -123,15 +123,6 @@ def parse_select(sql: str, *, with_joins: bool = False) -> SelectStatement:
         Spark SQL; a semicolon may end it.
     with_joins : bool
         Whether other tables may be joined.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL; PROJSEG_BAD_EXPRESSION if a quote is left open.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL if it is more than one SELECT over one table.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG.
     """
     check_text(sql)
     tokens = sql_tokens(sql)

@@ -104,13 +104,7 @@ def part(tree: exp.Expression, name: str) -> Any:
 
 
 def check_parts(sql: str, tree: exp.Expression, *names: str) -> None:
-    """Refuse a tree that has other parts than those named.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL.
-    """
+    """Refuse a tree that has other parts than those named."""
     for name, value in tree.args.items():
         if value and name.rstrip("_") not in names:
             what = f"{name.rstrip('_').upper().replace('_', ' ')} in {tree.key.upper()}"
@@ -124,15 +118,7 @@ def start_of(tree: exp.Expression) -> int:
 
 
 def parse_table(sql: str, tree: exp.Expression) -> SelectedTable:
-    """Return a table of FROM; of a SELECT in brackets its alias.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL, PROJSEG_BAD_ARGUMENT for a parameter.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL if it is no table's name.
-    """
+    """Return a table of FROM; of a SELECT in brackets its alias."""
     for parameter in tree.find_all(exp.Placeholder):
         raise misplaced(f":{parameter.name}", "stands in FROM")
     if isinstance(tree, exp.Values) or (tree.this and isinstance(tree.this, exp.Func)):
@@ -148,13 +134,7 @@ def parse_table(sql: str, tree: exp.Expression) -> SelectedTable:
 
 
 def parse_source(sql: str, tree: exp.Subquery) -> SelectedTable:
-    """Return what the SELECT in brackets is called whose rows FROM reads.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL.
-    """
+    """Return what the SELECT in brackets is called whose rows FROM reads."""
     check_parts(sql, tree, "this", "alias")
     return SelectedTable(_alias(sql, tree))
 
@@ -186,13 +166,7 @@ def _version(sql: str, tree: exp.Table) -> dict[str, Any]:
 
 
 def parse_join(sql: str, tree: exp.Join) -> WrittenJoin:
-    """Return a table of FROM behind the first.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError
-        As of `parse_table`; for full and natural joins.
-    """
+    """Return a table of FROM behind the first."""
     check_parts(sql, tree, "this", "side", "kind", "method", "on", "using")
     words = " ".join(str(part(tree, name) or "") for name in ("method", "side", "kind")).strip()
     kind = _KINDS.get(" ".join(words.split()))
@@ -223,13 +197,7 @@ def _conjuncts(tree: exp.Expression | None) -> Iterator[exp.Expression]:
 
 
 def parse_where(sql: str, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[WrittenJoin, ...]]:
-    """Return the conjuncts of WHERE, and those of them that are `x IN (SELECT ...)` as joins.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError
-        As of `parse_table`; also for a subquery in another place.
-    """
+    """Return the conjuncts of WHERE, and those of them that are `x IN (SELECT ...)` as joins."""
     terms, joins = [], []
     for one in _conjuncts(tree):
         if isinstance(one, exp.In) and one.args.get("query") is not None:

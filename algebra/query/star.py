@@ -82,13 +82,7 @@ class JoinedTable(msgspec.Struct, frozen=True):
 
 
 def joined_schema(schema: pa.Schema, tables: Iterable[JoinedTable]) -> pa.Schema:
-    """Return the columns of a fact, then those of its dimensions as `name.column`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_QUERY if two joins have one name, or a join that of a column.
-    """
+    """Return the columns of a fact, then those of its dimensions as `name.column`."""
     fields, names = list(schema), {name_key(name): "a column" for name in schema.names}
     for table in tables:
         if (other := names.get(name_key(table.name))) is not None:
@@ -112,13 +106,6 @@ def bind_star(
         As of `bind_query`; the query's parameters all have names.
     tables : sequence of JoinedTable
         What its joins name, in their order.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_JOIN_KEY_NOT_UNIQUE, PROJSEG_NOT_A_STAR, and as of `bind_query`.
-    LimitExceededError
-        PROJSEG_JOIN_TOO_LARGE.
     """
     visible = [table for table in tables if table.join.how in ("inner", "left")]
     with fixed_instant():
@@ -171,14 +158,8 @@ def path_of_columns(
 
     Parameters
     ----------
-    table : JoinedTable
-        The table.
-    columns : sequence of str
-        Its columns.
     condition : str or None
         Over its columns with its name before them.
-    zone, arguments
-        Of the query.
     """
     keys = tuple(table.columns[name] for name in dict.fromkeys(columns))
     if condition is None:

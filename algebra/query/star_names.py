@@ -71,14 +71,7 @@ class StarScope(msgspec.Struct, frozen=True):
     fact: int = -1
 
     def named(self, parts: tuple[str, ...]) -> NamedColumn | None:
-        """Return the column that a dotted name means, or None.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_SQL if it may be of several tables; PROJSEG_UNKNOWN_COLUMN if a table has no
-            such column.
-        """
+        """Return the column that a dotted name means, or None."""
         for count in range(len(parts) - 1, 0, -1):
             named = [n for n in self.visible if self.tables[n].is_named(parts[:count])]
             if len(named) > 1:

@@ -92,13 +92,6 @@ def check_supported(sql: str, tokens: Sequence[Token], *, with_joins: bool) -> N
     """Refuse what is more than SELECTs over one table or each other, at the token that begins it.
 
     Joins, and SELECTs in IN, are refused unless they are allowed for.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL if clauses are not in SQL's order.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_SQL.
     """
     if tokens[0].token_type not in _BEGINNINGS:
         what = "a statement that does not begin with SELECT"

@@ -123,8 +123,6 @@ def refines(finer: Granularity, coarser: Granularity, start_us: int, end_us: int
 
     Parameters
     ----------
-    finer, coarser : Granularity
-        What the rows are grouped by, and what is asked for.
     start_us, end_us : int
         The interval that holds the rows' times, UTC microseconds, since the result may differ from
         year to year.

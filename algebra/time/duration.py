@@ -65,13 +65,7 @@ class Period(msgspec.Struct, frozen=True):
 
 
 def parse_period(text: str) -> Period:
-    """Return the period that ISO 8601 text such as `PT1H` stands for.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PERIOD, if the text is not a period or is longer than 10,000 years.
-    """
+    """Return the period that ISO 8601 text such as `PT1H` stands for."""
     match = _PERIOD.fullmatch(text.strip())
     if match is None or not any(match.groups()) or text.strip().upper().endswith("T"):
         raise InvalidInputError(
@@ -132,13 +126,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 def parse_interval(text: str) -> Span:
-    """Return the interval of texts such as `1 hour` and `interval 2 days 3 minutes`.
-
-    Raises
-    ------
-    InvalidInputError
-        If the text is not an interval, or is longer than a `Span` may be.
-    """
+    """Return the interval of texts such as `1 hour` and `interval 2 days 3 minutes`."""
     body = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE).strip()
     total, position = Span(), 0
     while position < len(body):
@@ -154,13 +142,7 @@ def parse_interval(text: str) -> Span:
 
 
 def parse_interval_range(text: str, first: str, last: str) -> Span:
-    """Return the interval of a text that spans two units, such as `'1 2' DAY TO HOUR`.
-
-    Raises
-    ------
-    InvalidInputError
-        If the text does not have that form, or is longer than a `Span` may be.
-    """
+    """Return the interval of a text that spans two units, such as `'1 2' DAY TO HOUR`."""
     pattern = _SPANS.get((first.casefold(), last.casefold()))
     match = re.fullmatch(pattern, text.strip()) if pattern else None
     if match is None:

@@ -55,12 +55,6 @@ class Interval:
             or ISO texts.
         timezone : str
             The zone of times that are given without one.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_INTERVAL or PROJSEG_BAD_PERIOD, if the value is not an interval, ends
-            before it starts, or is not within years 1 to 9999; PROJSEG_UNKNOWN_TIME_ZONE.
         """
         is_pair = isinstance(value, Sequence) and not isinstance(value, str)
         parts = list(value) if is_pair else str(value).split("/")

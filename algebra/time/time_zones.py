@@ -176,13 +176,7 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 def zone_name(name: str) -> str:
-    """Return projseg's spelling of a time zone's name: `UTC`, `+05:30` or a region's name.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_TIME_ZONE, if no such zone is known.
-    """
+    """Return projseg's spelling of a time zone's name: `UTC`, `+05:30` or a region's name."""
     text = name.strip()
     if text.casefold() in _UTC_NAMES:
         return "UTC"

@@ -122,16 +122,8 @@ class Granularity:
         ----------
         text : str
             The name or period, in any case.
-        timezone : str
-            The zone whose clock is cut.
         origin : int or None
             An instant, UTC microseconds, at which a bucket starts.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_GRANULARITY or PROJSEG_BAD_PERIOD, if the text is neither, mixes months
-            with exact units, or has no length; PROJSEG_UNKNOWN_TIME_ZONE.
         """
         name = str(text).strip().casefold()
         if name == "all":
