@@ -12,6 +12,7 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Container, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -297,6 +298,11 @@ _NODES: Final = {
 
 def measure_functions(bench: Bench) -> None:
     """Add the figures of every call, and of the worst; note the answers that differ."""
+    with ExitStack() as stack:
+        _measure(bench, stack)
+
+
+def _measure(bench: Bench, stack: ExitStack) -> None:
     rows = made_rows(bench["rows"])
     table = _loaded(bench.folder / "data", rows)
     wanted = bench.names("functions")
@@ -305,7 +311,7 @@ def measure_functions(bench: Bench) -> None:
     engines: dict[str, _Engine] = {"projseg": lambda text: _answer(table, text)}
     for peer in bench.names("peers"):
         require_known(peer, _PEERS, "a peer")
-        engines[peer] = _PEERS[peer](bench, rows)
+        engines[peer] = _PEERS[peer](bench, rows, stack)
         bench.peers.append(peer)
     found: dict[tuple[str, str], dict[str, float]] = {}
     roles = bench.names("roles")
@@ -313,10 +319,9 @@ def measure_functions(bench: Bench) -> None:
         bench.progress(f"{number} of {len(cases)}: {case.text}")
         for role in roles if case.type is not None and case.shape != "constants" else roles[:1]:
             times = _measured(bench, case, role, engines)
-            if "projseg" in times:
-                found[role, case.text] = times
-                for way, took in times.items():
-                    bench.add(f"{role}, {case.shape}", case.text, way, {_MEASURE: took})
+            found[role, case.text] = times
+            for way, took in times.items():
+                bench.add(f"{role}, {case.shape}", case.text, way, {_MEASURE: took})
     _add_summary(bench, found)
 
 
@@ -376,13 +381,16 @@ def _difference(
 
 
 def _add_summary(bench: Bench, found: dict[tuple[str, str], dict[str, float]]) -> None:
-    """Add how many calls are slow, alone and beside each peer, and the worst."""
-    own = {key: times["projseg"] for key, times in found.items()}
-    summary: dict[str, Any] = {"calls": len(own)}
+    """Add how many calls are slow, alone and beside each peer, and the worst.
+
+    What raises over all rows, as an overflow does, is refused.
+    """
+    own = {key: times["projseg"] for key, times in found.items() if times}
+    summary: dict[str, Any] = {"calls": len(own), "refused": len(found) - len(own)}
     for limit in _LIMITS_MS:
         summary[f"above {limit} ms"] = sum(ms > limit for ms in own.values())
     for peer in bench.peers:
-        ratios = [own[key] / took[peer] for key, took in found.items() if took.get(peer)]
+        ratios = [took / found[key][peer] for key, took in own.items() if found[key].get(peer)]
         summary[f"answered by {peer}"] = len(ratios)
         for times in _RATIOS:
             summary[f"above {times} of {peer}"] = sum(ratio > times for ratio in ratios)
@@ -405,7 +413,9 @@ def _processor_seconds(way: str) -> float:
 def _answer(table: projseg.Table, statement: str) -> pa.Table | None:
     try:
         return table.sql(statement)
-    except ProjsegError:
+    except ProjsegError as error:
+        if error.code == "PROJSEG_INTERNAL":
+            raise
         return None
 
 
@@ -415,10 +425,11 @@ def _loaded(location: Path, rows: pa.Table) -> projseg.Table:
     return table
 
 
-def _duckdb(bench: Bench, rows: pa.Table) -> _Engine:
+def _duckdb(bench: Bench, rows: pa.Table, stack: ExitStack) -> _Engine:
     import duckdb  # of the extra [bench]
 
     connection = duckdb.connect()
+    stack.callback(connection.close)
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET threads = 2")
     connection.register("arriving", rows)
@@ -434,10 +445,11 @@ def _duckdb(bench: Bench, rows: pa.Table) -> _Engine:
     return answer
 
 
-def _spark(bench: Bench, rows: pa.Table) -> _Engine:
+def _spark(bench: Bench, rows: pa.Table, stack: ExitStack) -> _Engine:
     path = bench.folder / "data.parquet"
     pq.write_table(rows, path)
     session = local_session(bench.folder, 2, lambda builder: builder)
+    stack.callback(session.stop)
     session.read.parquet(str(path)).createOrReplaceTempView("data")
     from pyspark.errors import PySparkException
 

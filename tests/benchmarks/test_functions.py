@@ -39,7 +39,7 @@ def test_each_shape_and_role_of_a_function_has_a_figure(tmp_path):
 
 def test_an_answer_that_differs_is_a_problem(tmp_path, monkeypatch):
     wrong = pa.table({"n": pa.array([0]), "e": pa.array([0])})
-    monkeypatch.setitem(function_costs._PEERS, "duckdb", lambda bench, rows: lambda text: wrong)
+    monkeypatch.setitem(function_costs._PEERS, "duckdb", lambda *given: lambda text: wrong)
     results = _run(tmp_path, functions="pmod", roles="aggregate", rows=60)
     assert results.has_wrong_answers
     assert results.problems[0].startswith("differs: duckdb, SELECT count(pmod(")
