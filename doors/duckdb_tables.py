@@ -117,6 +117,8 @@ class DuckDBTables:
         import duckdb as engine
 
         self._connection = connection or engine.connect()
+        self._is_shared = connection is not None  # somebody else may change its settings
+        self._session: dict[str, Any] | None = None  # its settings, if they are known
         self._opened = {
             ".".join(folded(part) for part in name if part is not None): (name, newest)
             for name, newest in opened.items()
@@ -135,6 +137,7 @@ class DuckDBTables:
     @property
     def connection(self) -> Any:
         """The connection of DuckDB; what is asked of it directly reads rows."""
+        self._is_shared = True
         return self._connection
 
     def sql(self, text: str, args: Arguments | None = None) -> pa.Table:
@@ -226,6 +229,7 @@ class DuckDBTables:
             raise AttributeError(name)
         with self._lock:
             self._look()
+            self._is_shared = True
         return getattr(self._connection, name)
 
     def __dir__(self) -> list[str]:
@@ -259,8 +263,10 @@ class DuckDBTables:
         self, text: str, arguments: Arguments, versions: Mapping[str, TableVersion]
     ) -> _Prepared | DifferentMeaningError:
         """Return how a statement is answered; the reason if nothing of it is by questions."""
-        asked = ", ".join(f"current_setting('{name}')" for name in self._settings)
-        settings = dict(zip(self._settings, self._rows(f"SELECT {asked}")[0], strict=True))
+        if self._session is None or self._is_shared:
+            asked = ", ".join(f"current_setting('{name}')" for name in self._settings)
+            self._session = dict(zip(self._settings, self._rows(f"SELECT {asked}")[0], strict=True))
+        settings = self._session
         schemas = {key: version.schema for key, version in versions.items()}
         values = values_by_name(arguments)
         families = tuple((name, argument_family(value)) for name, value in values.items())
@@ -357,6 +363,7 @@ class DuckDBTables:
     def _own(self, text: str, arguments: Arguments | None) -> pa.Table:
         """Return DuckDB's answer."""
         with self._lock:
+            self._session = None  # the statement may be a SET
             found = self._connection.sql(text, params=arguments or None)
             return pa.table({}) if found is None else found.to_arrow_table()
 
@@ -439,12 +446,20 @@ def duckdb(
 def _group_answer(
     grouped: GroupedSelect, values: Mapping[str, Any], versions: Mapping[str, TableVersion]
 ) -> pa.Table:
+    """Return the answer of a question."""
+    found: pa.Table = _question(grouped, values, versions)()
+    return found
+
+
+def _question(
+    grouped: GroupedSelect, values: Mapping[str, Any], versions: Mapping[str, TableVersion]
+) -> Any:
+    """Return what asks a question, or explains it."""
     tables = {name: versions[key] for name, key in grouped.tables.items()}
-    return sql(grouped.question, tables, args=_of_question(grouped, values))
-
-
-def _of_question(grouped: GroupedSelect, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    return {name: values[name] for name in grouped.arguments} or None
+    given = {name: values[name] for name in grouped.arguments} or None
+    if len(tables) == 1:  # the table itself plans a question of other values as before
+        return partial(next(iter(tables.values())).sql, grouped.question, args=given)
+    return partial(sql, grouped.question, tables, args=given)
 
 
 def _explained(
@@ -454,9 +469,8 @@ def _explained(
     grouped = found.grouped
     if grouped is None:
         return [_read_row(key, found.reason) for key in found.tables]
-    tables = {name: versions[key] for name, key in grouped.tables.items()}
     try:
-        plan = sql(grouped.question, tables, args=_of_question(grouped, values), explain=True)
+        plan = _question(grouped, values, versions)(explain=True)
     except ProjsegError as error:
         return [_read_row(key, error.message) for key in found.tables]
     about = {"answered": "groups", "statement": grouped.question, "sources": plan.sources}

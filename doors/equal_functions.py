@@ -401,8 +401,10 @@ def _field_by_name(translation: Translation, node: exp.Expression) -> Written:
 
 
 def _called(translation: Translation, node: exp.Anonymous) -> Written:
-    arguments = node.expressions
-    is_part = node.name.lower() in ("date_part", "datepart") and len(arguments) == 2
+    arguments, name = node.expressions, node.name.upper()
+    if name in _FIELD_NAMES and len(arguments) == 1:
+        return _field(translation, node, name, arguments[0])
+    is_part = name in ("DATE_PART", "DATEPART") and len(arguments) == 2
     if is_part and isinstance(arguments[0], exp.Literal) and arguments[0].is_string:
         return _field(translation, node, arguments[0].name, arguments[1])
     raise different(node, "is not on the list of equal meanings")
@@ -488,13 +490,11 @@ _ARITHMETIC: Final[dict[type[exp.Expression], str]] = {
     exp.Mul: "*",
     exp.Mod: "%",
 }
+_FIELD_NAMES: Final = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE")
 _FIELD_CALLS: Final[dict[type[exp.Expression], str]] = {
-    exp.Year: "YEAR",
-    exp.Quarter: "QUARTER",
-    exp.Month: "MONTH",
-    exp.Day: "DAY",
-    exp.Hour: "HOUR",
-    exp.Minute: "MINUTE",
+    getattr(exp, name.title()): name
+    for name in _FIELD_NAMES
+    if hasattr(exp, name.title())  # sqlglot 26 reads some as functions that it does not know
 }
 
 AGGREGATE_FORMS: Final = (

@@ -128,6 +128,16 @@ def test_settings_of_the_session_are_its_own(edits):
     assert [row["answered"] for row in answered(tables, by_price)] == ["rows"]
 
 
+def test_a_setting_that_a_statement_changes_is_seen(edits):
+    tables = projseg.duckdb({"edits": edits})
+    by_price = "SELECT price, count(*) AS c FROM edits GROUP BY price ORDER BY price"
+    assert tables.sql(by_price).column("price").to_pylist()[-1] is None
+    tables.sql("SET default_null_order = 'nulls_first'")
+    assert tables.sql(by_price).column("price").to_pylist()[0] is None
+    tables.execute("SET default_null_order = 'nulls_last'")
+    assert tables.sql(by_price).column("price").to_pylist()[-1] is None
+
+
 def test_a_statement_is_of_one_version_of_each_table(edits):
     tables = projseg.duckdb({"edits": edits}, max_age=0)
     still = projseg.duckdb({"edits": projseg.Table(edits.location)})
