@@ -11,9 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,14 +23,12 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import EvaluationError, LimitExceededError
 from projseg.evaluation.arrow_vectors import grouping_vector, vector_of_array
 from projseg.memory.deadline import check_deadline
-from projseg.memory.memory_pool import array_bytes, parse_byte_count
+from projseg.memory.memory_pool import array_bytes, parse_byte_count, quarter_of_memory
 from projseg.segment_format.arrow_arrays import primitive_array, valid_values
 from projseg.segment_format.dictionary_pages import array_hashes
 from projseg.segment_format.vectors import Vector, held_bytes
 
 LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"
-_MEMORY_SHARE: Final = 0.25  # of the machine's, or of what its control group may take
-_CONTROL_GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 # Groups of tasks are merged early once they take so much. That is not looked at while so few are
 # held, of states that take a few bytes each.
 _MERGED_BYTES: Final = 256 << 20
@@ -256,17 +252,7 @@ def _key_hashes(groups: Partial) -> NDArray[np.uint64]:
 def _group_bytes_max() -> int:
     """Return the most bytes that the groups of one query may take."""
     given = os.environ.get(LIMIT_SETTING)
-    return _share_of_memory() if given is None else parse_byte_count(given, LIMIT_SETTING)
-
-
-@cache
-def _share_of_memory() -> int:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        limit = _CONTROL_GROUP_LIMIT.read_text(encoding="ascii").strip()
-    except OSError:
-        limit = ""
-    return int(_MEMORY_SHARE * (min(memory, int(limit)) if limit.isdigit() else memory))
+    return quarter_of_memory() if given is None else parse_byte_count(given, LIMIT_SETTING)
 
 
 def _bytes_of(partial: Partial) -> int:

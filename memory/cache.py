@@ -18,10 +18,10 @@ from threading import RLock
 from typing import Any, Final
 
 from projseg.memory.forks import hold_while_forking
-from projseg.memory.memory_pool import parse_byte_count
+from projseg.memory.memory_pool import parse_byte_count, quarter_of_memory
 
 BUDGET_SETTING: Final = "PROJSEG_CACHE_BYTES"
-BUDGET_BYTES_DEFAULT: Final = 4 << 30
+BUDGET_BYTES_MAX: Final = 4 << 30  # if no setting says more
 ENTRY_BYTES: Final = 512
 """Counted for each entry beside its own bytes: key, record, links, small objects around arrays."""
 
@@ -281,7 +281,9 @@ class Cache:
 
 def _budget_of_environment() -> int:
     text = os.environ.get(BUDGET_SETTING)
-    return BUDGET_BYTES_DEFAULT if text is None else parse_byte_count(text, BUDGET_SETTING)
+    if text is None:
+        return min(BUDGET_BYTES_MAX, quarter_of_memory())
+    return parse_byte_count(text, BUDGET_SETTING)
 
 
 KEPT: Final = Cache(_budget_of_environment)
@@ -291,7 +293,8 @@ KEPT: Final = Cache(_budget_of_environment)
 def cache_statistics() -> CacheStatistics:
     """Return the size of the process's cache, and how often it was used.
 
-    `PROJSEG_CACHE_BYTES` sets the budget: a number of bytes, or one with a suffix, such as 4G.
+    `PROJSEG_CACHE_BYTES` sets the budget: a number of bytes, or one with a suffix, such as 4G. It
+    is else a quarter of the memory that the control group may take, at most 4 GiB.
 
     Returns
     -------

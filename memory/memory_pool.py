@@ -6,8 +6,11 @@ page in again; at a few bytes a row that costs more than the kernel that fills t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -76,6 +79,20 @@ def parse_byte_count(text: str, name: str) -> int:
             f"{name} is {text[:80]!r}; it takes a number of bytes, such as 4294967296, 4G or 512M",
         )
     return int(found[1]) << _SHIFTS[found[2].upper()]
+
+
+_CONTROL_GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
+
+
+@cache
+def quarter_of_memory() -> int:
+    """Return a quarter of the machine's memory, or of what its control group may take."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = _CONTROL_GROUP_LIMIT.read_text(encoding="ascii").strip()
+    except OSError:
+        limit = ""
+    return (min(memory, int(limit)) if limit.isdigit() else memory) // 4
 
 
 _DEPTH_MAX: Final = 12

@@ -154,6 +154,26 @@ def test_the_setting_of_the_budget(tmp_path, setting, code, expected):
     assert expected in done.stdout + done.stderr.splitlines()[-1] if code else done.stdout
 
 
+@pytest.mark.parametrize(
+    ("limit", "share"), [("1073741824\n", 1 << 28), ("max\n", None), ("2000000000000000", None)]
+)
+def test_the_budget_is_a_share_of_what_the_control_group_may_take(
+    tmp_path, monkeypatch, limit, share
+):
+    from projseg.memory import cache, memory_pool
+
+    place = tmp_path / "memory.max"
+    place.write_text(limit)
+    monkeypatch.delenv("PROJSEG_CACHE_BYTES", raising=False)
+    monkeypatch.setattr(memory_pool, "_CONTROL_GROUP_LIMIT", place)
+    memory_pool.quarter_of_memory.cache_clear()
+    of_machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    try:
+        assert cache._budget_of_environment() == (share or min(4 << 30, of_machine))
+    finally:
+        memory_pool.quarter_of_memory.cache_clear()
+
+
 def test_asking_again_reads_nothing_again(tmp_path):
     rows = pa.table({"channel": ["a", "b"] * 50, "added": range(100)})
     table = projseg.Table.create(tmp_path / "t", rows.schema)
