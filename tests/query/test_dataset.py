@@ -390,3 +390,19 @@ def test_a_table_of_an_age_moves_by_itself_and_a_question_keeps_to_one_version(t
     assert projseg.Table(tmp_path / "t", version=1, max_age=0).query().num_rows == 2
     with pytest.raises(InvalidInputError, match="max_age is a number of seconds"):
         projseg.Table(tmp_path / "t", max_age=-1)
+
+
+def test_an_answer_says_its_version(tmp_path):
+    made = projseg.Table.create(tmp_path / "t", {"n": "bigint"}, data={"n": [1]})
+    made.append({"n": [2]})
+    statement = "SELECT n AS m FROM (SELECT n FROM t WHERE n > 1)"
+    for table, version in ((made, b"1"), (projseg.Table(tmp_path / "t", version=0), b"0")):
+        answers = [
+            table.query(),
+            table.query(aggregators="sum(n)"),
+            table.sql("SELECT sum(n) AS s FROM t"),
+            table.sql(statement),
+            projseg.sql("SELECT count(*) FROM t JOIN t AS o ON t.n = o.n", {"t": table}),
+            table.scan(),
+        ]
+        assert {answer.schema.metadata[b"projseg.version"] for answer in answers} == {version}

@@ -111,7 +111,7 @@ class TableVersion(AgedVersion):
         -------
         pa.Table
             One row for each group, with the grouping columns and then the aggregates; of a row
-            scan, its columns.
+            scan, its columns. The schema's metadata has the version, as `projseg.version`.
 
         Raises
         ------
@@ -301,9 +301,11 @@ class TableVersion(AgedVersion):
             args=args,
         )
         with answered_within(query.query_context.time_limit):
-            plan = self._current()._plan(query)
+            version = self._current()
+            plan = version._plan(query)
             batches = scan(self._storage, plan, plan.segments)
-        return pa.RecordBatchReader.from_batches(plan.query.output_schema, batches)
+        schema = plan.query.output_schema.with_metadata(version._mark)
+        return pa.RecordBatchReader.from_batches(schema, batches)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return all rows as an Arrow C stream, which DuckDB, Polars and pyarrow read.

@@ -163,4 +163,10 @@ class ViewedVersion(TableInspection):
     def _answered(self, plan: QueryPlan) -> pa.Table:
         """Return a plan's rows; where a part cannot be read, those of the segments themselves."""
         instead = partial(segments_instead, self._snapshot, plan)
-        return answer_without_views(self._storage, plan, instead)
+        found = answer_without_views(self._storage, plan, instead)
+        return found.replace_schema_metadata(self._mark)
+
+    @property
+    def _mark(self) -> dict[str, str]:
+        """What the schemas of answers say of themselves."""
+        return {"projseg.version": str(self.version)}
