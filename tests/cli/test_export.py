@@ -118,3 +118,34 @@ def test_what_fails_leaves_the_file_that_was_there(table, tmp_path, monkeypatch,
     assert told in str(run("export", table.location, *words, exit_code=1).exception)
     assert (tmp_path / "rows.csv").read_text() == "mine"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["rows.csv", "t"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "csv", "jsonl"])
+def test_a_disk_that_takes_no_more_leaves_no_file(table, tmp_path, kind):
+    """A limit on the size of files stands for a full disk: both refuse a write in the middle."""
+    table.append(pa.concat_tables([table.query()] * 2000))
+    place = tmp_path / f"out.{kind}"
+    words = [str(table.location), str(place), "--columns", FLAT]
+    script = (
+        "import resource, sys; from projseg.cli import app;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
+        f"app(['export', *{words!r}])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    assert "PROJSEG_STORAGE_FAILED" in done.stderr, done.stderr
+    assert "cannot be written" in done.stderr
+    assert [one.name for one in tmp_path.iterdir() if one.name != "t"] == []
+
+
+@pytest.mark.parametrize("place", ["nowhere/out.csv", "t/_projseg/nowhere/out.parquet"])
+def test_a_folder_that_is_not_there_is_an_error(table, tmp_path, place):
+    found = run("export", table.location, tmp_path / place, "--columns", FLAT, exit_code=1)
+    assert "PROJSEG_STORAGE_FAILED" in str(found.exception)
+
+
+def test_a_folder_that_takes_no_files_is_an_error(table):
+    found = run("export", table.location, "/proc/out.csv", "--columns", FLAT, exit_code=1)
+    assert "cannot be written" in str(found.exception)

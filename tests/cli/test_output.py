@@ -54,6 +54,21 @@ def test_csv_reads_back(capsys):
     assert lines[2][0] == ""
 
 
+def test_markdown_is_one_table_whatever_texts_hold(capsys):
+    print_rows(
+        pa.table({"a|b": ["x|y\nz", None, "c\\d"], "n": [1, None, 2]}), OutputFormat.MARKDOWN
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "| a\\|b | n |",
+        "| --- | --- |",
+        "| x\\|y<br>z | 1 |",
+        "|  |  |",
+        "| c\\\\d | 2 |",
+    ]
+    print_fields({"rows": 3, "name": "a"}, OutputFormat.MARKDOWN)
+    assert capsys.readouterr().out.splitlines()[2:] == ["| rows | 3 |", "| name | a |"]
+
+
 def test_a_table_shows_markup_and_control_characters_instead_of_obeying_them(capsys):
     print_rows(pa.table({"text": ["[red]x\x1b[2J"]}), OutputFormat.TABLE)
     shown = capsys.readouterr().out

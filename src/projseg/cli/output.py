@@ -49,6 +49,7 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
+    MARKDOWN = "markdown"
 
 
 def chosen_format(asked: OutputFormat | None) -> OutputFormat:
@@ -90,10 +91,8 @@ def print_rows(
         for row in found:
             sys.stdout.write(json.dumps(_plain_mapping(row), ensure_ascii=False) + "\n")
     else:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
-        for row in found:
-            writer.writerow([_cell_text(plain_value(value), null="") for value in row.values()])
+        lines = [[_cell_text(plain_value(one), null="") for one in row.values()] for row in found]
+        _print_lines([names, *lines], is_markdown=chosen is OutputFormat.MARKDOWN)
 
 
 def print_fields(
@@ -108,9 +107,23 @@ def print_fields(
     elif chosen is OutputFormat.JSON:
         sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
     else:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["field", "value"])
-        writer.writerows((name, _cell_text(value, null="")) for name, value in plain.items())
+        texts = [[name, _cell_text(value, null="")] for name, value in plain.items()]
+        _print_lines([["field", "value"], *texts], is_markdown=chosen is OutputFormat.MARKDOWN)
+
+
+def _print_lines(lines: Sequence[Sequence[str]], *, is_markdown: bool) -> None:
+    """Print names and rows of texts as CSV, or as a table of Markdown."""
+    if not is_markdown:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+        return
+    names, *rows = lines
+    for cells in (names, ["---"] * len(names), *rows):
+        sys.stdout.write(f"| {' | '.join(map(_markdown_cell, cells))} |\n")
+
+
+def _markdown_cell(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("|", "\\|")
+    return "<br>".join(escaped.splitlines())
 
 
 class Ended(NamedTuple):

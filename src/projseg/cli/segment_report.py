@@ -38,7 +38,7 @@ def inspect(
     """Show a segment's tables, columns, encodings, dictionaries and what each takes.
 
     Of a Bloom file: what it indexes, its bands and its segments. As JSON, each line says in `part`
-    what it describes; as CSV, only the columns, or the Bloom file's segments, are printed.
+    what it describes; as CSV and Markdown, only the columns, or the Bloom file's segments, are printed.
     """
     read_range, byte_count = opened(file)
     chosen = chosen_format(output)
@@ -47,7 +47,7 @@ def inspect(
         totals, parts = _bloom_report(read_range, byte_count, file)
     else:
         totals, parts = _segment_report(describe_segment(read_range, byte_count, file))
-    if chosen is OutputFormat.CSV:
+    if chosen in (OutputFormat.CSV, OutputFormat.MARKDOWN):
         print_rows(parts["segments" if is_bloom else "columns"], chosen)
         return
     is_json = chosen is OutputFormat.JSON
