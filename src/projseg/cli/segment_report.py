@@ -38,7 +38,8 @@ def inspect(
     """Show a segment's tables, columns, encodings, dictionaries and what each takes.
 
     Of a Bloom file: what it indexes, its bands and its segments. As JSON, each line says in `part`
-    what it describes; as CSV and Markdown, only the columns, or the Bloom file's segments, are printed.
+    what it describes; as CSV and Markdown, only the columns are printed, or the Bloom file's
+    segments.
     """
     read_range, byte_count = opened(file)
     chosen = chosen_format(output)
