@@ -317,13 +317,43 @@ class ByTimeState:
         return values if selection is None else values.take(primitive_array(selection))
 
     def _best_rows(self, ids: NDArray[Any] | None, vectors: Sequence[Vector]) -> NDArray[np.int64]:
-        value, value_validity = _comparable(vectors[0])
-        time, time_validity = _comparable(vectors[1])
+        values, times = vectors
+        keys, validity = _comparable(times)
+        if isinstance(values, Opaque) and is_text(values.type):
+            return self._rows_of_texts(ids, values, keys, validity)
+        return self._rows_by_time(ids, keys, validity, *_comparable(values))
+
+    def _rows_of_texts(
+        self,
+        ids: NDArray[Any] | None,
+        texts: Opaque,
+        times: NDArray[np.int64],
+        validity: NDArray[np.bool_] | None,
+    ) -> NDArray[np.int64]:
+        """Compare only the texts that share the best time of their group."""
+        best = self._rows_by_time(ids, times, validity, np.zeros(len(texts), np.int64), None)
+        of_rows = best if ids is None else best[ids]
+        is_best = (of_rows >= 0) & (times == times[of_rows]) if len(times) else np.zeros(0, bool)
+        rows = np.flatnonzero(is_best if validity is None else is_best & validity)
+        if len(rows) == np.count_nonzero(best >= 0):
+            return best
+        ids_of_rows = None if ids is None else ids[rows]
+        found = self._rows_by_time(ids_of_rows, times[rows], None, *_comparable(texts.take(rows)))
+        return np.where(found >= 0, rows[found], -1)
+
+    def _rows_by_time(
+        self,
+        ids: NDArray[Any] | None,
+        times: NDArray[np.int64],
+        time_validity: NDArray[np.bool_] | None,
+        values: NDArray[np.int64],
+        value_validity: NDArray[np.bool_] | None,
+    ) -> NDArray[np.int64]:
         return rows_by_time(
             ids,
             self._group_count,
-            time,
-            value,
+            times,
+            values,
             is_last=self._is_last,
             time_validity=time_validity,
             value_validity=value_validity,

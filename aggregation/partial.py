@@ -19,10 +19,9 @@ from projseg.aggregation.keys import make_key, wide_key
 from projseg.aggregation.state import Groups, State
 from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.evaluation.arrow_vectors import concat_texts, concat_vectors
+from projseg.evaluation.arrow_vectors import concat_vectors
 from projseg.memory.forks import cached_property
-from projseg.segment_format.logical_types import is_text
-from projseg.segment_format.vectors import Opaque, Vector
+from projseg.segment_format.vectors import Vector
 
 
 class Partial(Protocol):
@@ -184,7 +183,7 @@ def _merged(
 ) -> Partial:
     row_count = sum(partial.group_count for partial in partials)
     key_count = len(partials[0].keys)
-    keys = [_concat_keys([partial.keys[k] for partial in partials]) for k in range(key_count)]
+    keys = [concat_vectors([partial.keys[k] for partial in partials]) for k in range(key_count)]
     grouped = group_rows(
         [
             (None if in_order or key_count == 1 else wide_key(key))
@@ -202,13 +201,6 @@ def _merged(
             state.merge(groups, partial.state_columns(index))
         start += partial.group_count
     return partial_of(grouped, states)
-
-
-def _concat_keys(vectors: Sequence[Vector]) -> Vector:
-    """Return the rows of all vectors as one; texts without a dictionary are not sorted into one."""
-    if is_text(vectors[0].type) and any(isinstance(vector, Opaque) for vector in vectors):
-        return Opaque(concat_texts([vector.to_arrow() for vector in vectors]))
-    return concat_vectors(vectors)
 
 
 def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:

@@ -58,6 +58,11 @@ def vector_of_array(array: pa.Array) -> Vector:
     return numbers_of_array(array) if is_fixed_width(array.type) else Opaque(array)
 
 
+def computed_vector(array: pa.Array) -> Vector:
+    """Return values of an expression as a vector; texts get a dictionary once they are grouped."""
+    return Opaque(array) if is_text(array.type) else grouping_vector(array)
+
+
 def grouping_vector(array: pa.Array | pa.ChunkedArray) -> Vector:
     """Return an Arrow array as a vector to group by: text becomes ids of a sorted dictionary."""
     if isinstance(array, pa.ChunkedArray):
@@ -171,6 +176,8 @@ def _equal_texts(condition: Expression) -> list[TextValue] | None:
 def concat_vectors(vectors: Sequence[Vector], owner: Owner | None = None) -> Vector:
     """Return the rows of all vectors, one after the other, as one vector.
 
+    Texts get no dictionary where some have none.
+
     Parameters
     ----------
     vectors : sequence of Vector
@@ -184,7 +191,10 @@ def concat_vectors(vectors: Sequence[Vector], owner: Owner | None = None) -> Vec
         return _concat_ids([vector for vector in vectors if isinstance(vector, Ids)], owner)
     if all(isinstance(vector, Numbers) for vector in vectors):
         return _concat_numbers([vector for vector in vectors if isinstance(vector, Numbers)])
-    return grouping_vector(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
+    arrays = [vector.to_arrow() for vector in vectors]
+    if is_text(arrays[0].type):
+        return Opaque(concat_texts(arrays))
+    return vector_of_array(pa.concat_arrays(arrays))
 
 
 def _concat_ids(vectors: Sequence[Ids], owner: Owner | None) -> Ids:

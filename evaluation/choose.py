@@ -20,7 +20,12 @@ from projseg.algebra.expressions.functions.datum import (
 from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.time.zoned_buckets import Granularity
-from projseg.evaluation.arrow_vectors import concat_vectors, grouping_vector, values_by_id
+from projseg.evaluation.arrow_vectors import (
+    computed_vector,
+    concat_vectors,
+    grouping_vector,
+    values_by_id,
+)
 from projseg.evaluation.dimension_rows import POSITION
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 from projseg.evaluation.rows import JoinedPart, Rows, column_name, joined_parts, with_columns
@@ -159,7 +164,7 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
     if len(rows) <= 1 or _text_bytes(expression, rows) <= _TEXT_BYTES_MAX:
         with suppress(TextsTooLargeError):
             columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
-            return grouping_vector(evaluate(expression, columns, len(rows)))
+            return computed_vector(evaluate(expression, columns, len(rows)))
     return _evaluate_halves(expression, rows)
 
 
@@ -173,11 +178,11 @@ def _evaluate_joined(expression: Expression, rows: Rows) -> Vector:
         return _evaluate_halves(expression, rows)
     if expression.function not in JOIN_FUNCTIONS:
         columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
-        return grouping_vector(evaluate(expression, columns, len(rows)))
+        return computed_vector(evaluate(expression, columns, len(rows)))
     data = {f"\0{n}": evaluate_over(a, rows) for n, a in enumerate(expression.arguments)}
     names = tuple(Column(vector.type, name) for name, vector in data.items())
     arrays = {name: vector.to_arrow() for name, vector in data.items()}
-    return grouping_vector(evaluate(replace(expression, arguments=names), arrays, len(rows)))
+    return computed_vector(evaluate(replace(expression, arguments=names), arrays, len(rows)))
 
 
 def without_joins(expression: Expression, rows: Rows) -> Expression:

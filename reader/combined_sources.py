@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -32,8 +31,7 @@ from projseg.reader.open_sources import (
     rows_at_a_time,
     source_row_count,
 )
-from projseg.segment_format.logical_types import is_nested
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, text_bytes
+from projseg.segment_format.vectors import Ids, Numbers, Vector, text_bytes
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.storage.storage_contract import Storage
@@ -305,9 +303,6 @@ class StackReader:
         only = vectors[0]
         if len(vectors) == 1 and isinstance(only, Ids):
             return replace(only, dictionary=dataclasses.replace(only.dictionary, owner=self._owner))
-        is_opaque = any(isinstance(vector, Opaque) for vector in vectors)
-        if is_opaque or is_nested(vectors[0].type):
-            return Opaque(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
         vector = concat_vectors(vectors, owner=self._owner)
         return vector.with_bounds() if isinstance(vector, Numbers) else vector
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from projseg.algebra.expressions.coercion import bad_expression
@@ -73,6 +74,7 @@ def complement(members: CodePoints) -> CodePoints:
     return opened[:-1] if opened[-1:] == (END,) else (*opened, END)
 
 
+@lru_cache(maxsize=1024)
 def _in_at_least(wanted: int, sets: tuple[CodePoints, ...]) -> CodePoints:
     changes: dict[int, int] = {}
     for members in sets:
@@ -262,6 +264,7 @@ class Unsupported(Exception):
     """Has the name of what RE2 lacks; the parser turns it into the error of the pattern."""
 
 
+@lru_cache(maxsize=1024)
 def one_of(members: CodePoints) -> PatternPart:
     """Return the part that is one character of a set."""
     return PatternPart(
