@@ -10,7 +10,7 @@ from scale import tries
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.patterns import read_finder, read_splitter
+from projseg.algebra.expressions.patterns import read_finder, read_replacer, read_splitter
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 # Of these Python and Java mean the same, in the same order of search.
@@ -65,6 +65,29 @@ def cut(pattern, text, limit):
             begin = match.end()
         position = match.end() + (match.start() == match.end())
     return [*parts, text[begin:]]
+
+
+SETS = st.sampled_from(
+    ["a", "[ab]", "[^a]", ".", "(?s).", "[é-€]", "(?i)[A-Z]", "(b)", "\\D", "[^é]"]
+)
+WIDE = st.lists(st.none() | st.text("aAb1,é€😀\n\r ", max_size=9), min_size=1, max_size=6)
+
+
+@given(SETS, st.booleans(), st.sampled_from(["", "x", "é😀"]), st.integers(-1, 4), WIDE)
+@settings(deadline=None, max_examples=tries(500))
+def test_sets_and_their_runs_are_found_as_by_re2(members, is_run, instead, limit, texts):
+    pattern = members + "+" * is_run
+    array = pa.array(["ab", *texts, "ab"], pa.string()).slice(1, len(texts))
+    schema = pa.schema([("s", pa.string())])
+    written = pattern.replace("\\", "\\\\")
+    replaced = bind(f"regexp_replace(s, '{written}', '{instead}')", schema)
+    expected = read_replacer(pattern, instead).replaced(array)
+    assert evaluate(replaced, {"s": array}, len(array)).to_pylist() == expected.to_pylist()
+    split = bind(f"split(s, '{written}', {limit})", schema)
+    expected = read_splitter(pattern).split(array, limit)
+    found = evaluate(split, {"s": array}, len(array))
+    found.validate(full=True)
+    assert found.to_pylist() == expected.to_pylist()
 
 
 @pytest.mark.parametrize(

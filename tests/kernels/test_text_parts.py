@@ -165,6 +165,35 @@ def test_padded_texts_are_their_oracle(given, data, is_left):
     checked(texts, valid, of_bytes, write(text_parts.BYTES))
 
 
+BOUNDS = st.lists(
+    st.sampled_from([0, 44, 45, 97, 98, 128, 233, 234, 8364, 0x10000, 0x110000]),
+    max_size=5,
+    unique=True,
+).map(sorted)
+
+
+@given(st.lists(TEXT, min_size=1, max_size=5), BOUNDS, SHORT, st.booleans(), st.data())
+def test_replaced_runs_are_their_oracle(texts, bounds, instead, is_run, data):
+    valid = data.draw(masks(len(texts)))
+    expected = [oracle.replaced_runs(text, bounds, instead, is_run) for text in texts]
+    members = text_changes.character_set(bounds)
+    content = np.frombuffer(instead.encode(), np.uint8)
+
+    def write(v, m):
+        return text_changes.replaced_runs(stored(texts), members, content, v, is_run=is_run, most=m)
+
+    checked(texts, valid, expected, write)
+
+
+@given(st.lists(TEXT, max_size=5), BOUNDS, st.integers(-1, 4), st.booleans())
+def test_parts_between_runs_are_their_oracle(texts, bounds, limit, is_run):
+    members = text_changes.character_set(bounds)
+    ends, spans = text_changes.split_runs(stored(texts), members, limit, is_run=is_run)
+    parts = cut(texts, spans)
+    found = [parts[a:b] for a, b in pairwise(ends.tolist())]
+    assert found == [oracle.split_runs(text, bounds, limit, is_run) for text in texts]
+
+
 CASES = [("lower", "lower"), ("upper", "upper"), ("title", "lower")]
 
 
@@ -218,7 +247,7 @@ ODD_BYTES = [b"\xff\xff", b"a\xf0", b"\xc3", b"\xf7\xbf\xbf\xbfa", b"\x80", b"\x
 @pytest.mark.parametrize("content", ODD_BYTES)
 @pytest.mark.parametrize("other", [*ODD_BYTES, b"", b"a"])
 def test_bytes_that_are_no_text_stay_inside_their_arrays(content, other):
-    valid, known = np.ones(1, np.bool_), _tables()
+    valid, known, other_bytes = np.ones(1, np.bool_), _tables(), np.zeros(1, np.uint8)
     texts, others, one = stored([content]), stored([other]), numbers([1])
     text_parts.substring_rows(texts, numbers([-1]), one, text_parts.CHARACTERS)
     text_parts.trimmed_rows(texts, others, 3)
@@ -234,6 +263,9 @@ def test_bytes_that_are_no_text_stay_inside_their_arrays(content, other):
     )
     text_changes.cased_rows(texts, (known.title, known.lower), known.several, valid, MOST)
     text_changes.unhexed_rows(texts, valid)
+    members = text_changes.character_set([97, 128, 8364])
+    text_changes.replaced_runs(texts, members, other_bytes, valid, is_run=True, most=MOST)
+    text_changes.split_runs(texts, members, 0, is_run=True)
     like_pairs(texts, others, valid)
 
 

@@ -45,6 +45,35 @@ def replaced(text, searched, instead):
     return text.replace(searched, instead) if searched else text
 
 
+def _runs(text, bounds, is_run):
+    """Where the members of a set stand, or the runs of them, as (start, end)."""
+    within = [sum(bound <= ord(letter) for bound in bounds) % 2 == 1 for letter in text]
+    places = [(at, at + 1) for at, is_member in enumerate(within) if is_member]
+    if not is_run:
+        return places
+    starts = [at for at, _ in places if at == 0 or not within[at - 1]]
+    ends = [end for _, end in places if end == len(text) or not within[end]]
+    return [*zip(starts, ends, strict=True)]
+
+
+def replaced_runs(text, bounds, instead, is_run):
+    """A text with another in place of each member of a set, or of each run of them."""
+    for start, end in reversed(_runs(text, bounds, is_run)):
+        text = text[:start] + instead + text[end:]
+    return text
+
+
+def split_runs(text, bounds, limit, is_run):
+    """The parts between members of a set, or between runs of them: at most `limit`, if above 0."""
+    parts, begin = [], 0
+    for start, end in _runs(text, bounds, is_run):
+        if len(parts) == limit - 1:
+            break
+        parts.append(text[begin:start])
+        begin = end
+    return [*parts, text[begin:]]
+
+
 def translated(text, letters, instead):
     """A text with each letter replaced by the one at its place, or left out."""
     table = {}

@@ -13,6 +13,7 @@ _ASCII = "aabcXY 01,."
 _WIDE = _ASCII + "éßñ€中文😀𐐷ﬁΣσı\u0301"
 _PARTS = "abc ,é中😀"
 _LIKE = ["a", "b", "c", "é", "😀", "%", "%", "_", "\\%", "\\_", "\\\\"]
+_SETS = ["[a-c]", "[^a-c]+", ".", "(?s).+", "[é-ƿ,]", "\\\\s+", "([ab])", "\\\\W", "(?i)[b-x]"]
 _SIDES = ["BOTH", "LEADING", "TRAILING"]
 
 
@@ -73,6 +74,8 @@ def _of_text(rng, depth=1):
             f"split_part({text}, {part}, coalesce(nullif({number}, 0), 1))",
             *(f"base64(CAST({text} AS BINARY))", f"CAST(unhex(hex({text})) AS STRING)"),
             f"split({text}, '')[0]",
+            f"regexp_replace({text}, '{rng.choice(_SETS)}', '{rng.choice(['', 'é', 'xyz'])}')",
+            f"concat_ws('|', split({text}, '{rng.choice(_SETS)}', {rng.choice([-1, 1, 2])}))",
         ]
     )
 

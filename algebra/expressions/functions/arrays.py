@@ -31,6 +31,7 @@ from projseg.algebra.expressions.functions.datum import (
     valid_mask,
     whole_of,
 )
+from projseg.algebra.expressions.functions.row_texts import texts_of
 from projseg.algebra.expressions.functions.scalar_function import (
     NoBlocks,
     Nulls,
@@ -51,7 +52,8 @@ from projseg.algebra.expressions.patterns import (
 from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
-from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
+from projseg.memory.forks import late_import
+from projseg.segment_format.arrow_arrays import primitive_array, primitive_values, text_array
 from projseg.segment_format.logical_types import is_nested, type_name
 
 _TEXT: Final = pa.string()
@@ -125,9 +127,22 @@ def _build_size(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 def _split(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     pattern, limit = (a.value for a in call.arguments[1:] if isinstance(a, Literal))
-    return accepted_pattern(read_splitter, str(pattern)).split(
-        as_array(arguments[0], row_count), int(str(limit))
+    found = accepted_pattern(read_splitter, str(pattern))
+    texts = as_array(arguments[0], row_count)
+    if found.one_or_more is None or found.is_plain:
+        return found.split(texts, int(str(limit)))
+    with late_import:
+        from projseg.kernels.texts.text_bytes import gathered
+        from projseg.kernels.texts.text_changes import character_set, split_runs
+    bounds, is_run = found.one_or_more
+    present = texts_of(texts.fill_null("") if texts.null_count else texts)
+    places, (starts, sizes) = split_runs(
+        present, character_set(bounds), int(str(limit)), is_run=is_run
     )
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    parts = text_array(offsets, gathered(starts, sizes, present[1]), _TEXT, None)
+    nulls = texts.is_null() if texts.null_count else None
+    return pa.ListArray.from_arrays(primitive_array(places), parts, mask=nulls)
 
 
 def _array(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:

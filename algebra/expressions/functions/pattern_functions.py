@@ -22,7 +22,11 @@ from projseg.algebra.expressions.functions.datum import (
     searched,
     whole_of,
 )
-from projseg.algebra.expressions.functions.row_texts import texts_of, truths
+from projseg.algebra.expressions.functions.row_texts import (
+    texts_of,
+    truths,
+    written_texts,
+)
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
     NoBlocks,
@@ -274,7 +278,21 @@ def _replacer_arguments(call: Call) -> tuple[str, str]:
 
 def _regexp_replace(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     found = accepted_pattern(read_replacer, *_replacer_arguments(call))
-    return found.replaced(as_array(arguments[0], row_count))
+    texts, instead = as_array(arguments[0], row_count), found.text_instead
+    if found.one_or_more is None or instead is None:
+        return found.replaced(texts)
+    with late_import:
+        from projseg.kernels.texts.text_changes import character_set, replaced_runs
+    bounds, is_run = found.one_or_more
+    members, content = character_set(bounds), np.frombuffer(instead.encode(), np.uint8)
+    return written_texts(
+        lambda valid, most: replaced_runs(
+            texts_of(texts), members, content, valid, is_run=is_run, most=most
+        ),
+        [texts],
+        row_count,
+        call.type,
+    )
 
 
 def _like_may_fail(call: Call) -> bool:

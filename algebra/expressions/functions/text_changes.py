@@ -37,8 +37,8 @@ from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import LimitExceededError
 from projseg.memory.forks import late_import
 from projseg.segment_format.arrow_arrays import (
+    filled_values,
     primitive_array,
-    primitive_values,
     scalar_of,
     text_array,
 )
@@ -88,8 +88,8 @@ def _items(columns: Sequence[pa.Array], row_count: int) -> pa.Array:
     for column in columns:
         row = np.arange(row_count)
         if column.type == _TEXTS:
-            row = primitive_values(pc.list_parent_indices(column))
-            column = column.flatten()
+            row = np.repeat(row, filled_values(pc.list_value_length(column), 0))
+            column = column.flatten()  # without items of null
         is_there = valid_mask(column, len(column))
         rows.append(row[is_there])
         items.append(column.drop_null())

@@ -18,6 +18,7 @@ from projseg.algebra.expressions.patterns.parser import parse_pattern
 from projseg.algebra.expressions.patterns.pattern_part import (
     LINE_ENDS,
     TEXT_END,
+    CodePoints,
     PatternPart,
     Runs,
     complement,
@@ -136,6 +137,11 @@ class JavaRegex:
         return self.size > _PARTS_AT_ONCE
 
     @property
+    def one_or_more(self) -> tuple[CodePoints, bool] | None:
+        """The set of which it takes one character, or as many as there are; None if neither."""
+        return self._root.one_or_more
+
+    @property
     def runs(self) -> Runs:
         """Literal texts that every text in which it is found holds."""
         return self._root.runs
@@ -216,6 +222,11 @@ class Splitter(JavaRegex):
         if self._root.has_condition:
             raise unsupported(text, "^, $, \\A, \\z or \\Z, at which texts are split")
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a pattern of itself."""
+        return _SIGNS.isdisjoint(self._text)
+
     def split(self, texts: pa.Array, limit: int) -> pa.Array:
         """Return the parts of each text between matches, as Java's `String.split` gives them.
 
@@ -234,7 +245,7 @@ class Splitter(JavaRegex):
         if not self._text:
             return _characters(texts, limit)
         most = limit - 1 if limit > 0 else None
-        if _SIGNS.isdisjoint(self._text):
+        if self.is_plain:
             return pc.split_pattern(texts, self._text, max_splits=most)
         return self._each(
             lambda some: pc.split_pattern_regex(some, self._found, max_splits=most), texts
@@ -267,6 +278,9 @@ class Replacer(JavaRegex):
         if root.has_end and left:
             raise unsupported(text, "$ or \\Z before a line end that it may match itself")
         parts = tuple(_parts(text, replacement, len(root.groups)))
+        is_text = all(isinstance(part, str) for part in parts)
+        self.text_instead = "".join(map(str, parts)) if is_text else None
+        """What stands in place of each match, if it is the same text for all."""
         wanted = {part for part in parts if isinstance(part, int) and part}
         for group in wanted:
             _check_extent(text, root, group)

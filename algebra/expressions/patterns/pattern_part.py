@@ -252,6 +252,13 @@ class PatternPart:
     kept: CodePoints = ANY_CHARACTER
     runs: Runs = ()
 
+    @property
+    def one_or_more(self) -> tuple[CodePoints, bool] | None:
+        """The set of which it takes one character, or as many as there are; None if neither."""
+        is_one = self.size == 1 and not self.has_condition
+        is_run = self.size == 2 and self.loop == self.first != _NO_CHARACTER
+        return (self.first, is_run) if self.least == 1 and (is_one or is_run) else None
+
 
 TEXT_START: Final = PatternPart(r"\A", has_condition=True)
 NO_MORE_TEXT: Final = PatternPart(r"\z", has_condition=True)
