@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.count_and_sum import SumState
 from projseg.aggregation.groups import group_rows
-from projseg.aggregation.keys import Key, make_key, wide_key
+from projseg.aggregation.keys import Key, WideKey, make_key, wide_key
 from projseg.aggregation.state import Groups, both_valid, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import (
@@ -27,8 +27,9 @@ from projseg.evaluation.arrow_vectors import (
     numbers_of_array,
     vector_of_array,
 )
-from projseg.kernels.distinct_keys import distinct_pairs
-from projseg.kernels.grouping import occupied_groups, ranks_of
+from projseg.kernels.distinct_keys import distinct_pairs, number_pairs
+from projseg.kernels.grouping import distinct_keys, occupied_groups, ranks_of
+from projseg.kernels.sorting import stable_order_by_ids
 from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
 from projseg.segment_format.logical_types import is_text
 from projseg.segment_format.vectors import Numbers, Opaque, Vector
@@ -61,21 +62,66 @@ class _Part:
         return self.values(np.flatnonzero(is_used).astype(np.uint32)), ranks_of(is_used)[self.ids]
 
 
+class _Words(msgspec.Struct, frozen=True):
+    """Distinct values that are words: number i is of group `groups[i]`.
+
+    Parameters
+    ----------
+    groups : uint32[m]
+        The group of each word.
+    words : uint64[m]
+        As of `WideKey`.
+    key : WideKey
+        What words mean.
+    """
+
+    groups: NDArray[np.uint32]
+    words: NDArray[np.uint64]
+    key: WideKey
+
+    @classmethod
+    def distinct(
+        cls, groups: NDArray[Any] | None, words: NDArray[np.uint64], key: WideKey
+    ) -> _Words:
+        """Return each word of a group once; of no `groups` all are of group 0."""
+        if groups is None:
+            _, words = distinct_keys(words, in_order=False)
+            return cls(np.zeros(len(words), np.uint32), words, key)
+        _, own, words = number_pairs(groups.astype(np.uint64), words)
+        return cls(own.astype(np.uint32), words, key)
+
+    def part(self, group_count: int) -> _Part:
+        """Return the same as ids of their words."""
+        words = self.words
+        if group_count > 1:
+            words = words[stable_order_by_ids(self.groups, group_count)]
+        counts = np.bincount(self.groups, minlength=group_count)
+        ids = np.arange(len(words), dtype=np.uint32)
+        key = Key(ids, len(ids), lambda places: self.key.values_of(words[places], None))
+        return _Part(key, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), ids)
+
+
 class DistinctState:
     """The distinct values of each group.
 
     Batches are deduplicated by id, each within its own list of values. Lists are merged by value,
-    several at a time. The values of a list stand in no particular order.
+    several at a time. The values of a list stand in no particular order. Numbers that mostly differ
+    get no ids: they are deduplicated with their groups.
     """
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         self._primitive = primitive
         self._group_count = group_count
         self._parts: list[_Part] = []
+        self._words: list[_Words] = []
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Add values; nulls do not count."""
         vector = inputs[0]
+        wide = wide_key(vector)
+        if wide is not None:
+            self._add_words(groups.ids, wide)
+            return
         self._add_key(groups, self._key_of(vector), valid_rows(vector))
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
@@ -94,7 +140,10 @@ class DistinctState:
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the number of distinct values."""
-        counts = np.diff(self._settled().starts)
+        if self._words and not self._parts:
+            counts = np.bincount(self._settled_words().groups, minlength=self._group_count)
+        else:
+            counts = np.diff(self._settled().starts)
         return primitive_array(counts if selection is None else counts[selection])
 
     def lists(self, selection: NDArray[Any] | None = None) -> pa.Array:
@@ -117,6 +166,24 @@ class DistinctState:
         state.add(Groups(part.groups(), self._group_count, len(part.ids)), (values,))
         return state
 
+    def _add_words(self, groups: NDArray[Any] | None, key: WideKey) -> None:
+        words = key.words
+        if key.validity is not None:
+            rows = np.flatnonzero(key.validity)
+            words, groups = words[rows], None if groups is None else groups[rows]
+        if len(self._words) >= _PARTS_MAX:
+            self._settled_words()
+        self._words.append(_Words.distinct(groups, words, key))
+
+    def _settled_words(self) -> _Words:
+        """Merge all words into one set, and return it."""
+        if len(self._words) > 1:
+            groups = np.concatenate([some.groups for some in self._words])
+            words = np.concatenate([some.words for some in self._words])
+            is_one = self._group_count == 1
+            self._words = [_Words.distinct(None if is_one else groups, words, self._words[0].key)]
+        return self._words[0]
+
     def _add_key(self, groups: Groups, key: Key, validity: NDArray[np.bool_] | None) -> None:
         count = max(key.cardinality, 1)
         starts, distinct = distinct_pairs(groups.ids, self._group_count, key.ids, count, validity)
@@ -126,6 +193,9 @@ class DistinctState:
 
     def _settled(self) -> _Part:
         """Merge all parts into one, and return it."""
+        if self._words:
+            self._parts.append(self._settled_words().part(self._group_count))
+            self._words = []
         if len(self._parts) == 1:
             return self._parts[0]
         used = [part.used() for part in self._parts]

@@ -74,7 +74,7 @@ class WideKey(msgspec.Struct, frozen=True):
     Parameters
     ----------
     words : uint64[n]
-        Equal for equal values; 0 for null.
+        Equal for equal values, of other vectors of the type too; 0 for null.
     values_of : callable
         From words[m], and where there is a value, bool[m] or None, to the `Vector` of their values.
     validity : bool[n] or None
@@ -90,7 +90,7 @@ def wide_key(vector: Vector) -> WideKey | None:
     """Return the key of numbers that mostly differ, in no order; None of others."""
     if not isinstance(vector, Numbers) or len(vector) < _WIDE_ROWS_MIN:
         return None
-    values, validity, base = vector.values, vector.validity, vector.base
+    values, validity = vector.values, vector.validity
     if values.dtype in (object, WIDE) or values.dtype.itemsize < np.dtype(np.uint32).itemsize:
         return None
     sample = values[:: len(values) // _SAMPLED_ROWS]
@@ -101,7 +101,7 @@ def wide_key(vector: Vector) -> WideKey | None:
     elif _runs_of(values) is not None:
         return None
     else:
-        words = values.astype(np.int64, copy=False).view(np.uint64)
+        words = vector.wide().view(np.uint64)
     if validity is not None:
         words = np.where(validity, words, np.uint64(0))
 
@@ -111,7 +111,7 @@ def wide_key(vector: Vector) -> WideKey | None:
             numbers = float_of_order_keys(numbers).astype(values.dtype)
         if present is not None:
             numbers = np.where(present, numbers, numbers.dtype.type(0))
-        return Numbers(numbers, vector.type, base, present)
+        return Numbers(numbers, vector.type, 0, present)
 
     return WideKey(words, values_of, validity)
 

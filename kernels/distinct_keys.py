@@ -78,7 +78,13 @@ def number_in_parts(
     slot_count = 1 << (2 * int(ends.max())).bit_length()
     table = empty(slot_count, np.uint32)
     key_count = _number_parts(dealt, rows, starts, table, group_ids)
-    return dealt[:key_count].copy()
+    return _front(dealt, key_count)
+
+
+def _front(dealt: NDArray[np.uint64], key_count: int) -> NDArray[np.uint64]:
+    """Return the first keys, which hold no memory for many more."""
+    front = dealt[:key_count]
+    return front if 2 * key_count > len(dealt) else front.copy()
 
 
 @kernel
@@ -205,7 +211,7 @@ def number_pairs(
     table = empty(1 << (2 * int(counts.max(initial=0))).bit_length(), np.uint32)
     group_ids = empty(len(first), np.uint32)
     key_count = _number_dealt_pairs(*dealt, rows, starts, table, group_ids)
-    return group_ids, dealt[0][:key_count].copy(), dealt[1][:key_count].copy()
+    return group_ids, _front(dealt[0], key_count), _front(dealt[1], key_count)
 
 
 @kernel(interpretable=True)

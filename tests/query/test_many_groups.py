@@ -77,7 +77,7 @@ def table_and_peer(tmp_path_factory):
         yield table, peer
 
 
-@pytest.fixture(params=["as they are", "as many", "as many, hashed"])
+@pytest.fixture(params=["as they are", "as many", "as many, hashed", "as words"])
 def rows_count(request, monkeypatch):
     """These rows are numbered as they are, or as millions are."""
     if request.param != "as they are":
@@ -87,6 +87,9 @@ def rows_count(request, monkeypatch):
         monkeypatch.setattr(grouping, "_DEALT_ROWS_MIN", 0)
     if request.param == "as many, hashed":
         monkeypatch.setattr(keys, "_RANKED_RANGE_MAX", 0)
+    if request.param == "as words":
+        monkeypatch.setattr(keys, "_WIDE_ROWS_MIN", 1)
+        monkeypatch.setattr(keys, "_SAMPLED_ROWS", 1)
 
 
 def as_set(table):
@@ -115,8 +118,11 @@ def test_distinct_counts_are_duckdbs(table_and_peer, condition):
     expected = peer.sql(f"SELECT {', '.join(wanted)} FROM t WHERE {condition}")
     assert as_set(found) == as_set(expected.to_arrow_table())
     for key in ("few", "id"):
-        found = table.query(group_by=[key], aggregators=wanted, filter=condition)
-        chosen = ", ".join([key, *wanted])
+        more = ["count(DISTINCT id, wide) AS pairs", "sum(DISTINCT id) AS s"]
+        found = table.query(group_by=[key], aggregators=[*wanted, *more], filter=condition)
+        is_whole = "id IS NOT NULL AND wide IS NOT NULL"
+        more[0] = f"count(DISTINCT (id, wide)) FILTER (WHERE {is_whole}) AS pairs"
+        chosen = ", ".join([key, *wanted, *more])
         expected = peer.sql(f"SELECT {chosen} FROM t WHERE {condition} GROUP BY {key}")
         assert as_set(found) == as_set(expected.to_arrow_table())
 
