@@ -261,6 +261,10 @@ def statement(draw):
         "SELECT k AS i, sum(i) AS s FROM t GROUP BY k ORDER BY i NULLS FIRST, s",
         "SELECT o AS z, z AS again, count(*) FROM t GROUP BY z HAVING z",
     ]  # fmt: skip
+    if duckdb.__version__.startswith("1."):
+        # It has an internal error over any dataset of pyarrow's, too: it forgets that a column of
+        # a condition is not put out.
+        forms = [one for one in forms if "t.k = places.k" not in one]
     return draw.choice(forms), False
 
 
