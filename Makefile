@@ -17,7 +17,8 @@ SPARK_RELEASES := 4.0 4.1 4.2 4.3
 NEIGHBOURS := io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0 \
 	org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0
 TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout
-QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_pandas.py \
+QUICK_TESTS := tests/cli tests/doors/test_duckdb_*.py tests/install/test_extras.py \
+	tests/query/test_without_pandas.py \
 	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
 	tests/segment_format/test_round_trip.py tests/segment_format/test_spec.py \
 	tests/segment_format/test_deletion_vector.py tests/kernels/test_roaring.py
@@ -100,7 +101,7 @@ test-by-path: $(VENV)/installed-dev
 # The oldest releases that pyproject.toml allows.
 test-minimums:
 	$(PYTHON) -m venv --clear $(OTHERS)/minimums
-	$(PYTHON) .ci/minimum_versions.py > $(OTHERS)/minimums/constraints.txt
+	$(PYTHON) .ci/minimum_versions.py duckdb > $(OTHERS)/minimums/constraints.txt
 	$(OTHERS)/minimums/bin/pip install --quiet --disable-pip-version-check \
 		--constraint $(OTHERS)/minimums/constraints.txt --editable . $(TEST_TOOLS)
 	$(OTHERS)/minimums/$(PYTEST_ELSEWHERE) $(QUICK_TESTS)

@@ -287,13 +287,13 @@ class Watched:
     def __init__(self, monkeypatch):
         from projseg.doors import duckdb_tables
 
-        self.count, ask = 0, duckdb_tables._asked
+        self.count, ask = 0, duckdb_tables._group_answer
 
         def watched(*arguments):
             self.count += 1
             return ask(*arguments)
 
-        monkeypatch.setattr(duckdb_tables, "_asked", watched)
+        monkeypatch.setattr(duckdb_tables, "_group_answer", watched)
 
 
 @pytest.fixture(scope="module", params=["one segment", "many segments", "deleted rows"])
