@@ -356,15 +356,16 @@ def _characters(texts: pa.Array, limit: int) -> pa.Array:
     is_first = content[begin:end] & 0xC0 != 0x80
     # Where parts begin: the characters, and the texts that are empty, which are one part each.
     is_empty = offsets[1:] == offsets[:-1]
-    begins = np.flatnonzero(is_first) + begin
+    begins = np.flatnonzero(is_first).astype(np.int32) + np.int32(begin)
     if is_empty.any():
         begins = np.sort(np.concatenate([begins, offsets[:-1][is_empty]]), kind="stable")
-    passed = np.concatenate([[0], np.cumsum(is_first)])[offsets - begin]
-    counts = np.diff(passed) + is_empty
+    passed = np.zeros(len(is_first) + 1, np.int32)
+    np.cumsum(is_first, out=passed[1:])
+    counts = np.diff(passed[offsets - begin]) + is_empty
     if limit > 0:
         ranks = np.arange(len(begins)) - np.repeat(np.cumsum(counts) - counts, counts)
         begins, counts = begins[ranks < limit], np.minimum(counts, limit)
-    ends = np.append(begins, end).astype(np.int32)
+    ends = np.append(begins, np.int32(end))
     places = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     parts = text_array(ends, content, texts.type, None)
     nulls = texts.is_null() if texts.null_count else None
