@@ -1,4 +1,4 @@
-"""Hashes of byte strings with a seed for each: Spark's Murmur3 and xxHash; and CRC-32.
+"""Hashes of byte strings, Murmur3 and xxHash as Spark has them, and CRC-32; numbers as bytes.
 
 After: Austin Appleby, MurmurHash3; Yann Collet, xxHash.
 """
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
 from projseg.kernels.texts.text_bytes import checked_texts, read_only, word_at
+from projseg.memory.memory_pool import empty
 
 _U = np.uint64
+_NUMBER_BYTES: Final = 16
 _32_BITS: Final = _U(0xFFFFFFFF)
 _P1, _P2, _P3 = _U(0x9E3779B185EBCA87), _U(0xC2B2AE3D27D4EB4F), _U(0x165667B19E3779F9)
 _P4, _P5 = _U(0x85EBCA77C2B2AE63), _U(0x27D4EB2F165667C5)
@@ -58,6 +60,29 @@ def crc32(offsets: NDArray[np.int32], content: NDArray[np.uint8]) -> NDArray[np.
     offsets, content, sums = _checked(offsets, content, np.zeros(max(len(offsets) - 1, 0), _U))
     _crc32(offsets, content, _CRC_OF_BYTE, sums)
     return sums
+
+
+def java_bytes(values: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return (offsets int32[n + 1], bytes) of numbers as Java's `BigInteger.toByteArray` has them.
+
+    These are the fewest bytes that leave the sign, highest first.
+
+    Parameters
+    ----------
+    values : int64[n, 2]
+        The lower and the upper half of each number.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_INTERNAL, if the values are no halves.
+    """
+    if values.shape[1:] != (2,):
+        raise InvalidInputError("PROJSEG_INTERNAL", f"{values.shape} are no halves of numbers")
+    offsets = np.zeros(len(values) + 1, np.int32)
+    content = empty(_NUMBER_BYTES * len(values), np.dtype(np.uint8))
+    _java_bytes(read_only(np.ascontiguousarray(values).view(_U)), offsets, content)
+    return offsets, content[: offsets[-1]]
 
 
 def _checked(
@@ -221,3 +246,32 @@ def _crc32(
         for at in range(np.int64(offsets[row]), np.int64(offsets[row + 1])):
             value = of_byte[(value ^ _U(content[at])) & _U(255)] ^ value >> _U(8)
         sums[row] = value ^ _32_BITS
+
+
+@kernel
+def _java_bytes(
+    values: NDArray[np.uint64], offsets: NDArray[np.int32], content: NDArray[np.uint8]
+) -> None:
+    """Write number by number.
+
+    Shapes: values [n, 2]; offsets [n + 1]; content [bytes].
+    Oracle: tests/oracle/byte_hashes.py::java_bytes.
+    """
+    end: Any = np.int64(0)
+    for row in range(len(values)):
+        low, high = values[row, 0], values[row, 1]
+        sign = _U(0) - (high >> _U(63))  # all ones if it is negative
+        count = 1
+        while count < 16:
+            bits = 8 * count - 1
+            left = (high ^ sign) >> _U(max(bits - 64, 0))
+            if bits < 64:
+                left |= (low ^ sign) >> _U(bits)
+            if left == 0:
+                break
+            count += 1
+        for place in range(count - 1, -1, -1):
+            word = high >> _U(8 * (place - 8)) if place >= 8 else low >> _U(8 * place)
+            content[end] = word & _U(255)
+            end += 1
+        offsets[row + 1] = end

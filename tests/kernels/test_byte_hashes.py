@@ -14,14 +14,19 @@ from scale import tries
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import InvalidInputError
-from projseg.kernels.byte_hashes import crc32, murmur3, xxhash64
+from projseg.kernels.byte_hashes import crc32, java_bytes, murmur3, xxhash64
 from projseg.kernels.texts.digit_texts import digit_counts, number_digits
-from projseg.segment_format.arrow_arrays import text_buffers
+from projseg.segment_format.arrow_arrays import as_wide, halves, text_buffers
 
 CONTENTS = st.lists(st.binary(max_size=40) | st.binary(max_size=200), max_size=20)
 SEEDS = st.integers(0, 2**64 - 1) | st.sampled_from([0, 42, 2**64 - 1])
 LONGS = st.integers(0, 2**64 - 1) | st.integers(0, 64).flatmap(
     lambda bits: st.integers(max(2**bits - 2, 0), min(2**bits + 1, 2**64 - 1))
+)
+
+
+NEAR_BYTES = st.tuples(st.integers(0, 126), st.integers(-2, 2), st.sampled_from([1, -1])).map(
+    lambda parts: parts[2] * (2 ** parts[0] + parts[1])
 )
 
 
@@ -57,6 +62,14 @@ def test_digits_are_their_twins(rows, bits):
     assert [content[a:b] for a, b in pairwise(offsets)] == expected
 
 
+@given(st.lists(st.integers(-(2**127), 2**127 - 1) | NEAR_BYTES, max_size=20))
+@settings(max_examples=tries(500), deadline=None)
+def test_bytes_of_numbers_are_their_twins(numbers):
+    offsets, content = java_bytes(halves(as_wide(np.array(numbers, object))))
+    pieces = [content[a:b].tobytes() for a, b in pairwise(offsets)]
+    assert pieces == [oracle.java_bytes(number) for number in numbers]
+
+
 @given(st.lists(st.none() | st.integers(-(2**126), 2**126) | st.integers(-300, 300), max_size=20))
 @settings(max_examples=tries(200), deadline=None)
 def test_a_great_decimal_is_hashed_as_the_bytes_of_its_digits(values):
@@ -78,5 +91,7 @@ def test_what_does_not_fit_is_refused():
         crc32(np.array([0, 4], np.int32), np.zeros(3, np.uint8))
     with pytest.raises(InvalidInputError, match="not a seed"):
         murmur3(np.array([0, 1], np.int32), np.zeros(3, np.uint8), np.zeros(2, np.uint64))
+    with pytest.raises(InvalidInputError, match="no halves"):
+        java_bytes(np.zeros((2, 3), np.int64))
     with pytest.raises(InvalidInputError, match="do not fit"):
         number_digits(np.zeros(2, np.uint64), 1, np.array([0, 1], np.int32))

@@ -208,7 +208,9 @@ def _hashes_of(algorithm: _Algorithm, array: pa.Array, seeds: _Words) -> _Words:
     if is_text(array.type):
         return _hashes_of_bytes(algorithm, *text_buffers(array), seeds)
     if is_decimal(array.type) and array.type.precision > _LONG_DIGITS_MAX:
-        return _hashes_of_bytes(algorithm, *_java_bytes(unscaled(array)), seeds)
+        with late_import:
+            from projseg.kernels.byte_hashes import java_bytes
+        return _hashes_of_bytes(algorithm, *java_bytes(unscaled(array)), seeds)
     return algorithm.of_words(_words(array), seeds)
 
 
@@ -222,21 +224,6 @@ def _words(array: pa.Array) -> _Words:
     numbers = integers(array, len(array))
     is_wide = array.type == pa.int64() or pa.types.is_timestamp(array.type)
     return numbers.view(_U64) if is_wide else numbers.astype(np.int32).view(_U32)
-
-
-def _java_bytes(values: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return (offsets, bytes) of numbers as Java's `BigInteger.toByteArray` has them.
-
-    These are the fewest bytes that leave the sign, highest first.
-    """
-    whole = values[:, ::-1].astype(">i8").view(np.uint8).reshape(-1, 16)
-    signs = (whole[:, :1] >> 7) * np.uint8(255)
-    is_left_out = (whole[:, :-1] == signs) & (whole[:, 1:] >> 7 == signs & 1)
-    kept = np.ones(whole.shape, np.bool_)
-    kept[:, :-1] = ~np.logical_and.accumulate(is_left_out, axis=1)
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(np.count_nonzero(kept, axis=1), out=offsets[1:])
-    return offsets, whole[kept]
 
 
 def _hashes_of_bytes(
