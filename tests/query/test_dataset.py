@@ -372,6 +372,17 @@ def test_the_newest_version_is_another_object_and_this_one_stays(tmp_path):
     assert pinned.version == 1
 
 
+def test_the_newest_version_of_a_table_of_an_age_stays(tmp_path):
+    """Several questions of one request are asked of it."""
+    writer = projseg.Table.create(tmp_path / "t", {"n": "bigint"}, data={"n": [1]})
+    served = projseg.Table(tmp_path / "t", max_age=0)
+    for count in range(2, 4):
+        of_request = served.newest()
+        writer.append({"n": [count]})
+        assert of_request.query().num_rows == count - 1
+        assert served.query().num_rows == count
+
+
 def test_a_table_of_an_age_moves_by_itself_and_a_question_keeps_to_one_version(tmp_path):
     writer = projseg.Table.create(tmp_path / "t", {"n": "bigint"}, data={"n": [1]})
     served, still = projseg.Table(tmp_path / "t", max_age=0), projseg.Table(tmp_path / "t")

@@ -112,10 +112,13 @@ class WritableTable(TableVersion):
     def newest(self) -> Self:
         """Return the table at its newest version; this object stays at its own.
 
+        What is returned does not move by itself, so several questions of one request, asked of it,
+        see one version.
+
         Returns
         -------
         Table
-            This one if there is no newer version; it is not pinned then.
+            This one if there is no newer version, and it neither is pinned nor has an age.
 
         Raises
         ------
@@ -123,10 +126,13 @@ class WritableTable(TableVersion):
             As of `Table`.
         """
         snapshot = open_snapshot(self._storage)
-        if snapshot.file.write_id == self._snapshot.file.write_id and not self._is_pinned:
+        is_known = snapshot.file.write_id == self._snapshot.file.write_id
+        if is_known and not self._is_pinned and self._max_age is None:
             return self
         found = copy(self)
-        found._snapshot, found._store, found._is_pinned = snapshot, UNSET, False
+        found._max_age, found._is_pinned = None, False
+        if not is_known:
+            found._snapshot, found._store = snapshot, UNSET
         return found
 
     def commit_as(self, user_name: str | None = None, user_metadata: str | None = None) -> Self:
