@@ -38,12 +38,11 @@ def slow(number):
 spark.udf.register("slow", slow, "bigint")
 spark.sql(sys.argv[2])
 """
-QUERIES = {
-    "CREATE TABLE house.default.new AS": "SELECT slow(id) AS x FROM range(10)",
-    "CREATE OR REPLACE TABLE house.default.old TBLPROPERTIES ('targetSegmentRows' = '1000') AS": (
-        "SELECT id AS x FROM range(0, 5000000, 1, 2)"
-    ),
-}
+CREATE = "CREATE TABLE house.default.new AS SELECT slow(id) AS x FROM range(10)"
+REPLACE = (
+    "CREATE OR REPLACE TABLE house.default.old TBLPROPERTIES ('targetSegmentRows' = '1000') "
+    "AS SELECT id AS x FROM range(0, 5000000, 1, 2)"
+)
 SHOWN = """
 for text in (
     "CREATE TABLE house.s.t (a INT, k STRING)", "INSERT INTO house.s.t VALUES (1, 'x')",
@@ -73,37 +72,60 @@ def started(code, settings, *words, **pipes):
     return subprocess.Popen(words, env=own, start_new_session=True, **pipes)
 
 
-@pytest.mark.parametrize("verb", QUERIES)
-def test_a_kill_amid_a_table_of_a_query(tmp_path, verb):
-    """While its query computes, and while its files are written, of which there are some."""
+@pytest.fixture
+def house(tmp_path):
+    """A catalog with a table of one row."""
     with projseg.Catalog(tmp_path / "house.db", warehouse=tmp_path / "tables") as house:
         house.create("old", {"columns": [{"name": "x", "sqlType": "bigint"}]})
         house.table("old").append({"x": [7]})
-        before = [one.to_json() for one in house.tables()]
-        settings = {"spark.ui.enabled": "false", "spark.driver.memory": "1g"}
-        for key, value in (("uri", "house.db"), ("warehouse", "tables")):
-            settings[f"spark.sql.catalog.house.{key}"] = str(tmp_path / value)
-        application = started(KILLED, settings, f"{verb} {QUERIES[verb]}")
-        try:
-            while not (staged := house.store.staged()) or (
-                "REPLACE" in verb and not list(Path(staged[0].location).rglob("*.pseg"))
-            ):
-                assert application.poll() is None, "it ended before it was killed"
-                time.sleep(0.05)
-        finally:
-            os.killpg(application.pid, signal.SIGKILL)
-            application.wait()
-        files = None
-        while files != (files := set(Path(staged[0].location).rglob("*"))):
-            time.sleep(3)  # Spark's workers in Python end when they miss the killed process
-        assert [one.to_json() for one in house.tables()] == before
-        assert house.sql("SELECT x FROM old").to_pylist() == [{"x": 7}]
-        assert house.gc(dry_run=False).num_rows == 0, "it may still be written"
-        older = "UPDATE definitions SET created_us = created_us - 86400001000"
-        house.store.database.edit(lambda c: c.exec_driver_sql(older), lambda _: True)
-        assert house.gc(dry_run=False)["location"].to_pylist() == [staged[0].location]
-        assert not os.path.exists(staged[0].location)
-        assert house.sql("SELECT x FROM old").to_pylist() == [{"x": 7}]
+        yield house
+
+
+def kill_amid(tmp_path, statement, is_amid, folder):
+    """Run a statement, and kill all of its processes once `is_amid`; wait for the last file."""
+    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "1g"}
+    for key, value in (("uri", "house.db"), ("warehouse", "tables")):
+        settings[f"spark.sql.catalog.house.{key}"] = str(tmp_path / value)
+    application = started(KILLED, settings, statement)
+    try:
+        while not is_amid():
+            assert application.poll() is None, "it ended before it was killed"
+            time.sleep(0.05)
+    finally:
+        os.killpg(application.pid, signal.SIGKILL)
+        application.wait()
+    files = None
+    while files != (files := set(Path(folder()).rglob("*"))):
+        time.sleep(3)  # Spark's workers in Python end when they miss the killed process
+
+
+def test_a_kill_amid_a_new_table_of_a_query(tmp_path, house):
+    """While its query computes."""
+    before = [one.to_json() for one in house.tables()]
+    kill_amid(tmp_path, CREATE, house.store.staged, lambda: house.store.staged()[0].location)
+    (staged,) = house.store.staged()
+    assert [one.to_json() for one in house.tables()] == before
+    assert house.gc(dry_run=False).num_rows == 0, "it may still be written"
+    older = "UPDATE definitions SET created_us = created_us - 86400001000"
+    house.store.database.edit(lambda c: c.exec_driver_sql(older), lambda _: True)
+    assert house.gc(dry_run=False)["location"].to_pylist() == [staged.location]
+    assert not os.path.exists(staged.location)
+    assert house.sql("SELECT x FROM old").to_pylist() == [{"x": 7}]
+
+
+def test_a_kill_amid_a_replaced_table_of_a_query(tmp_path, house):
+    """While its files are written, of which there are some, into the table's own folder."""
+    before = [one.to_json() for one in house.tables()]
+    table = house.table("old")
+    folder = Path(table.location)
+    known = set(folder.rglob("*.pseg"))
+    kill_amid(tmp_path, REPLACE, lambda: set(folder.rglob("*.pseg")) > known, lambda: folder)
+    assert [one.to_json() for one in house.tables()] == before
+    assert house.sql("SELECT x FROM old").to_pylist() == [{"x": 7}]
+    assert house.store.staged() == []
+    table.vacuum(0, dry_run=False, force=True)
+    assert set(folder.rglob("*.pseg")) == known
+    assert house.sql("SELECT x FROM old").to_pylist() == [{"x": 7}]
 
 
 def test_nothing_that_spark_shows_or_keeps_has_a_token(tmp_path):
