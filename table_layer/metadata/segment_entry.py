@@ -282,12 +282,7 @@ def entry_problem(entry: SegmentEntry) -> str | None:
     for name, zone in entry.columns.items():
         if (problem := _zone_problem(zone, entry.row_count)) is not None:
             return f"states of column '{name}' {problem}"
-    names = [projection.name for projection in entry.projections]
-    if len(set(names)) != len(names):
-        return "embeds two projections of one name"
-    if any(projection.row_count > entry.row_count for projection in entry.projections):
-        return "embeds a projection of more rows than it has itself"
-    return None
+    return _projection_problem(entry)
 
 
 def _vector_problem(entry: SegmentEntry) -> str | None:
@@ -318,8 +313,23 @@ def _time_problem(entry: SegmentEntry) -> str | None:
 def _zone_problem(zone: ColumnZone, row_count: int) -> str | None:
     if zone.null_count > row_count:
         return f"{zone.null_count} nulls in {row_count} rows"
+    if zone.bytes > SEGMENT_BYTES_MAX:
+        return f"{zone.bytes} bytes, more than a segment has"
     if _is_above(zone.min, zone.max):
         return f"the minimum {zone.min!r} above the maximum {zone.max!r}"
+    return None
+
+
+def _projection_problem(entry: SegmentEntry) -> str | None:
+    names = [projection.name for projection in entry.projections]
+    if len(set(names)) != len(names):
+        return "embeds two projections of one name"
+    for projection in entry.projections:
+        if projection.row_count > entry.row_count:
+            return "embeds a projection of more rows than it has itself"
+        largest = max(projection.byte_count, *projection.column_bytes.values(), 0)
+        if largest > SEGMENT_BYTES_MAX:
+            return f"embeds a projection of {largest} bytes, more than a segment has"
     return None
 
 

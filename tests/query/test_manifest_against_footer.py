@@ -165,11 +165,14 @@ def test_a_projection_without_a_column_of_its_definition_is_not_read(original, f
     ("keys", "value", "problem"),
     [
         ((COLUMNS, "code", 2), 201, "201 nulls in 200 rows"),
+        ((COLUMNS, "code", 5), 2**63 - 1, "more than a segment has"),
         ((COLUMNS, "big", 0), 10**6, "minimum 1000000 above the maximum"),
         ((COLUMNS, "channel", 1), "", "above the maximum ''"),
         ((5,), [5, 5], "an interval that ends before it starts"),
         ((6,), None, "one end of its time range only"),
         ((PROJECTIONS, 0, 2), 201, "more rows than it has itself"),
+        ((PROJECTIONS, 0, 3), 2**63 - 1, "more than a segment has"),
+        ((PROJECTIONS, 0, 4, "code"), 2**63 - 1, "more than a segment has"),
         ((PROJECTIONS, 1, 0), "hourly", "two projections of one name"),
     ],
 )
