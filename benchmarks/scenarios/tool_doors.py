@@ -104,13 +104,13 @@ def _add_polars(
     for name, wanted in (("page", "user"), ("country", "deleted")):
         bench.progress(f"Polars by {name}")
 
-        def asked(frame: Any, name: str = name, wanted: str = wanted) -> pa.Table:
+        def answer_of(frame: Any, name: str = name, wanted: str = wanted) -> pa.Table:
             found = frame.filter(polars.col(name) == values[name]).select(wanted).collect()
             return found.to_arrow().cast(pa.schema([table.schema.field(wanted)]))
 
         ways = {
-            "table.lazy": lambda asked=asked: asked(table.lazy()),
-            "polars-parquet": lambda asked=asked: asked(polars.scan_parquet(parquet)),
+            "table.lazy": lambda answer_of=answer_of: answer_of(table.lazy()),
+            "polars-parquet": lambda answer_of=answer_of: answer_of(polars.scan_parquet(parquet)),
         }
         _compare(bench, "Polars", f"{wanted} of a {name}", ways)
 
