@@ -78,7 +78,7 @@ def bound_decoder(arrow_type: pa.DataType) -> Callable[[Bound], object]:
     elif types.is_boolean(arrow_type):
         decode = _boolean
     elif types.is_integer(arrow_type):
-        decode = _integer
+        decode = partial(_integer, end=1 << arrow_type.bit_width - 1)
     elif types.is_decimal(arrow_type):
         decode = partial(_decimal, scale=arrow_type.scale)
     elif types.is_date(arrow_type):
@@ -107,8 +107,8 @@ def _binary(stored: Bound) -> bytes | None:
     return _from_hex(stored) if isinstance(stored, str) else None
 
 
-def _integer(stored: Bound) -> int | None:
-    return stored if isinstance(stored, int) else None
+def _integer(stored: Bound, end: int) -> int | None:
+    return stored if isinstance(stored, int) and -end <= stored < end else None
 
 
 def _boolean(stored: Bound) -> bool | None:
