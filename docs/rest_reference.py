@@ -9,7 +9,7 @@ import msgspec
 
 from projseg.catalog import rest_handlers
 from projseg.catalog.spec.table_spec import SPECS, ColumnSpec, TableSpec
-from projseg.catalog.store.operations import OPERATIONS, Operation
+from projseg.catalog.store.operations import OPERATIONS, RestOperation
 from projseg.catalog.store.rest_client import BASE
 from projseg.catalog.store.store_contract import Changes, DroppedTables, SeenTable
 from projseg.catalog.store.table_metadata import TableMetadata, _MetadataJson
@@ -69,7 +69,7 @@ def _health() -> dict[str, Any]:
     return {"summary": "Say whether the database answers.", "security": [], "responses": answer}
 
 
-def _described(name: str, path: str, operation: Operation) -> dict[str, Any]:
+def _described(name: str, path: str, operation: RestOperation) -> dict[str, Any]:
     summary = (inspect.getdoc(getattr(rest_handlers, name)) or "").split("\n")[0]
     made: dict[str, Any] = {"summary": summary, "parameters": _parameters(path, operation)}
     if operation.body is not None:
@@ -93,7 +93,7 @@ def _schema(form: Any) -> dict[str, Any]:
     return msgspec.json.schema(form)
 
 
-def _parameters(path: str, operation: Operation) -> list[dict[str, Any]]:
+def _parameters(path: str, operation: RestOperation) -> list[dict[str, Any]]:
     found = [
         {"name": one, "in": "path", "required": True, "schema": _TEXT}
         for one in re.findall(r"{(\w+)}", path)

@@ -90,7 +90,7 @@ class Names(msgspec.Struct, rename="camel"):
     next_page_token: str | None
 
 
-class Operation(msgspec.Struct, frozen=True):
+class RestOperation(msgspec.Struct, frozen=True):
     """An operation.
 
     Parameters
@@ -133,36 +133,44 @@ _PAGE: Final = ("pageSize", "pageToken")
 _OBJECT: Final = dict[str, Any]
 
 
-def _read(*paths: str, reply: Any = _OBJECT, query: tuple[str, ...] = ()) -> Operation:
-    return Operation("GET", paths, None, reply, query)
+def _read(*paths: str, reply: Any = _OBJECT, query: tuple[str, ...] = ()) -> RestOperation:
+    return RestOperation("GET", paths, None, reply, query)
 
 
-def _conditional_read(*paths: str, reply: Any) -> Operation:
+def _conditional_read(*paths: str, reply: Any) -> RestOperation:
     """Return a read that is answered by 304 if the client has what it asks for."""
-    return Operation("GET", paths, None, reply, statuses=(200, 304))
+    return RestOperation("GET", paths, None, reply, statuses=(200, 304))
 
 
-def _removal(*paths: str, query: tuple[str, ...] = (), is_for_admins: bool = False) -> Operation:
-    return Operation("DELETE", paths, None, None, query, (204,), is_for_admins)
+def _removal(
+    *paths: str, query: tuple[str, ...] = (), is_for_admins: bool = False
+) -> RestOperation:
+    return RestOperation("DELETE", paths, None, None, query, (204,), is_for_admins)
 
 
-def _creation(path: str, body: Any, reply: Any) -> Operation:
+def _creation(path: str, body: Any, reply: Any) -> RestOperation:
     """Return what admins make."""
-    return Operation("POST", (path,), body, reply, (), (201,), is_for_admins=True)
+    return RestOperation("POST", (path,), body, reply, (), (201,), is_for_admins=True)
 
 
-OPERATIONS: Final[Mapping[str, Operation]] = {
-    "rename": Operation("POST", ("/tables/rename",), Rename),
-    "create": Operation("POST", (_TABLE,), TableSpec, Version, ("action", "version"), (200, 201)),
-    "merge": Operation("PUT", (_TABLE,), TableSpec, Version, ("version",)),
+OPERATIONS: Final[Mapping[str, RestOperation]] = {
+    "rename": RestOperation("POST", ("/tables/rename",), Rename),
+    "create": RestOperation(
+        "POST", (_TABLE,), TableSpec, Version, ("action", "version"), (200, 201)
+    ),
+    "merge": RestOperation("PUT", (_TABLE,), TableSpec, Version, ("version",)),
     "spec_of": _conditional_read(_TABLE, f"{_TABLE}/sync", reply=TableSpec),
-    "drop": Operation("DELETE", (_TABLE,), None, None, ("ifExists", "data", "version"), (202, 204)),
-    "move_column": Operation("POST", (f"{_TABLE}/moveColumn",), MoveColumn),
-    "drop_columns": Operation("POST", (f"{_TABLE}/dropColumn",), list[str]),
-    "hide_columns": Operation("POST", (f"{_TABLE}/hideColumns",), HideColumns),
-    "register": Operation("POST", (f"{_TABLE}/register",), Register, Version, ("action",), (201,)),
+    "drop": RestOperation(
+        "DELETE", (_TABLE,), None, None, ("ifExists", "data", "version"), (202, 204)
+    ),
+    "move_column": RestOperation("POST", (f"{_TABLE}/moveColumn",), MoveColumn),
+    "drop_columns": RestOperation("POST", (f"{_TABLE}/dropColumn",), list[str]),
+    "hide_columns": RestOperation("POST", (f"{_TABLE}/hideColumns",), HideColumns),
+    "register": RestOperation(
+        "POST", (f"{_TABLE}/register",), Register, Version, ("action",), (201,)
+    ),
     "history": _read(f"{_TABLE}/history", reply=Changes, query=("pageToken",)),
-    "record": Operation("PUT", ("/definitions/{id}/seen",), SeenTable, None, (), (204,)),
+    "record": RestOperation("PUT", ("/definitions/{id}/seen",), SeenTable, None, (), (204,)),
     "schema_names": _read("/list/schemas/names", reply=Names, query=_PAGE),
     "table_names": _read("/schemas/{ns}/names", "/list/tables/names", reply=Names, query=_PAGE),
     "tables": _read("/schemas/{ns}/tables", "/schemas/{ns}/sync", reply=Tables, query=_PAGE),
@@ -173,15 +181,15 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "drop_schema": _removal("/schemas/{ns}", query=("cascade",), is_for_admins=True),
     "information_schema": _read("/information_schema/{view}", query=_PAGE),
     "trash": _read("/trash", reply=DroppedTables, query=_PAGE),
-    "undrop": Operation("POST", ("/trash/{id}/undrop",)),
-    "publish": Operation("POST", ("/staged/{id}/publish",), query=("replace",)),
-    "stage": Operation("POST", ("/staged/{ns}/{name}",), TableSpec, TableMetadata, (), (201,)),
+    "undrop": RestOperation("POST", ("/trash/{id}/undrop",)),
+    "publish": RestOperation("POST", ("/staged/{id}/publish",), query=("replace",)),
+    "stage": RestOperation("POST", ("/staged/{ns}/{name}",), TableSpec, TableMetadata, (), (201,)),
     "discard": _removal("/staged/{id}"),
-    "begin_removal": Operation("POST", ("/trash/{id}/removal",), None, {"begun": bool}),
+    "begin_removal": RestOperation("POST", ("/trash/{id}/removal",), None, {"begun": bool}),
     "forget": _removal("/trash/{id}"),
     "changes": _read("/changes", reply=Changes, query=("since", "pageToken")),
     "config": _read("/config"),
-    "flush": Operation("POST", ("/flush",), None, None, (), (204,)),
+    "flush": RestOperation("POST", ("/flush",), None, None, (), (204,)),
     "principals": _read("/principals", query=("principal", *_PAGE)),
     "create_principal": _creation("/principals", NewPrincipal, {"name": str}),
     "drop_principal": _removal("/principals/{id}", is_for_admins=True),

@@ -10,7 +10,7 @@ from oracle import texts as oracle
 
 from projseg.algebra.expressions.functions.text_cases import _tables
 from projseg.errors import InvalidInputError
-from projseg.kernels.texts import text_changes, text_parts
+from projseg.kernels.texts import text_changes, text_parts, text_sets
 from projseg.kernels.texts.like_texts import like_pairs
 
 # One or two letters of each size, letters that become several in another case, sigmas, what is
@@ -176,19 +176,19 @@ BOUNDS = st.lists(
 def test_replaced_runs_are_their_oracle(texts, bounds, instead, is_run, data):
     valid = data.draw(masks(len(texts)))
     expected = [oracle.replaced_runs(text, bounds, instead, is_run) for text in texts]
-    members = text_changes.character_set(bounds)
+    members = text_sets.character_set(bounds)
     content = np.frombuffer(instead.encode(), np.uint8)
 
     def write(v, m):
-        return text_changes.replaced_runs(stored(texts), members, content, v, is_run=is_run, most=m)
+        return text_sets.replaced_runs(stored(texts), members, content, v, is_run=is_run, most=m)
 
     checked(texts, valid, expected, write)
 
 
 @given(st.lists(TEXT, max_size=5), BOUNDS, st.integers(-1, 4), st.booleans())
 def test_parts_between_runs_are_their_oracle(texts, bounds, limit, is_run):
-    members = text_changes.character_set(bounds)
-    ends, spans = text_changes.split_runs(stored(texts), members, limit, is_run=is_run)
+    members = text_sets.character_set(bounds)
+    ends, spans = text_sets.split_runs(stored(texts), members, limit, is_run=is_run)
     parts = cut(texts, spans)
     found = [parts[a:b] for a, b in pairwise(ends.tolist())]
     assert found == [oracle.split_runs(text, bounds, limit, is_run) for text in texts]
@@ -263,9 +263,9 @@ def test_bytes_that_are_no_text_stay_inside_their_arrays(content, other):
     )
     text_changes.cased_rows(texts, (known.title, known.lower), known.several, valid, MOST)
     text_changes.unhexed_rows(texts, valid)
-    members = text_changes.character_set([97, 128, 8364])
-    text_changes.replaced_runs(texts, members, other_bytes, valid, is_run=True, most=MOST)
-    text_changes.split_runs(texts, members, 0, is_run=True)
+    members = text_sets.character_set([97, 128, 8364])
+    text_sets.replaced_runs(texts, members, other_bytes, valid, is_run=True, most=MOST)
+    text_sets.split_runs(texts, members, 0, is_run=True)
     like_pairs(texts, others, valid)
 
 

@@ -133,7 +133,7 @@ def _split(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         return found.split(texts, int(str(limit)))
     with late_import:
         from projseg.kernels.texts.text_bytes import gathered
-        from projseg.kernels.texts.text_changes import character_set, split_runs
+        from projseg.kernels.texts.text_sets import character_set, split_runs
     bounds, is_run = found.one_or_more
     present = texts_of(texts.fill_null("") if texts.null_count else texts)
     places, (starts, sizes) = split_runs(

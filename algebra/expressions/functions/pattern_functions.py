@@ -282,7 +282,7 @@ def _regexp_replace(call: Call, arguments: Sequence[Datum], row_count: int) -> p
     if found.one_or_more is None or instead is None:
         return found.replaced(texts)
     with late_import:
-        from projseg.kernels.texts.text_changes import character_set, replaced_runs
+        from projseg.kernels.texts.text_sets import character_set, replaced_runs
     bounds, is_run = found.one_or_more
     members, content = character_set(bounds), np.frombuffer(instead.encode(), np.uint8)
     return written_texts(
