@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.memory.forks import late_import
 
 THREADS_MAX: Final = 256  # the size of the pool that all queries of a process share
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
@@ -47,6 +47,8 @@ def _read_names(key: str, value: object) -> frozenset[str]:
 def _read_timezone(key: str, value: object) -> str:
     if not isinstance(value, str):
         raise _refuse(key, value, "a time zone's name, such as 'Europe/Madrid'")
+    with late_import:  # Spark looks for the format by the options, and zones need NumPy
+        from projseg.algebra.time.time_zones import zone_name
     return zone_name(value)
 
 
