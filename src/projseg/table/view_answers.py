@@ -164,7 +164,7 @@ class ViewedVersion(TableInspection):
         """Return a plan's rows; where a part cannot be read, those of the segments themselves."""
         instead = partial(segments_instead, self._snapshot, plan)
         found = answer_without_views(self._storage, plan, instead)
-        return found.replace_schema_metadata(self._mark)
+        return found.replace_schema_metadata({**(found.schema.metadata or {}), **self._mark})
 
     @property
     def _mark(self) -> dict[str, str]:
