@@ -46,7 +46,7 @@ def texts_of(spark, texts):
 
 def words_in_spark(spark, texts):
     """The words of each text, split by Spark's tasks in one job."""
-    split = f"reflect('{PACKAGE}.Words', 'of', s)"
+    split = f"reflect('{PACKAGE}.TextWords', 'of', s)"
     found = texts_of(spark, texts).selectExpr(f"{split} AS words").toArrow()
     return [text[len("List(") : -1] for text in found["words"].to_pylist()]
 

@@ -46,7 +46,7 @@ def create_result(table, name, select, tables, run, **arguments):
     """Make a stored result of a SELECT over tables by their names in it."""
     snapshots = {name: one.snapshot for name, one in tables.items()}
     definition = define_result(select, snapshots, table.snapshot, run)
-    return table._made(name, definition, {}, run_select=run, **arguments)
+    return table._new_view(name, definition, {}, run_select=run, **arguments)
 
 
 def refresh_result(table, name, run, full=False):
