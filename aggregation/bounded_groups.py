@@ -39,8 +39,8 @@ _MANY_SHARE: Final = 0.7
 _PARTED_GROUPS_MIN: Final = 1 << 20
 # Merged groups that take more than this share of the limit leave too little room for others.
 _SPILLED_SHARE: Final = 0.5
-_PARTS: Final = 64
-_PART_BITS: Final = np.uint64(6)
+_PART_BITS: Final = 6
+_PARTS: Final = 1 << _PART_BITS
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 _Place: TypeAlias = tuple[int, int]  # first byte in the file, number of bytes
@@ -107,10 +107,12 @@ def bounded_groups(
             merge_at = spill_at if are_many else min(max(_MERGED_BYTES, 2 * byte_count), limit)
         if parts.are_spilled:
             parts.spill(held)
-        elif len(held) > 1 and may_part and side_by_side is not None and _are_parted(held):
-            parts.hold(held)
         elif held:
-            yield merge_partials(held, primitives)
+            are_large = len(held) > 1 and _group_count(held) >= _PARTED_GROUPS_MIN
+            if are_large and may_part and side_by_side is not None:
+                parts.hold(held)
+            else:
+                yield merge_partials(held, primitives)
         yield from parts.merged(side_by_side or map)
 
 
@@ -163,7 +165,7 @@ class _Parts:
             raise _no_room(self._size, error) from error
 
     def _by_part(self, groups: Partial) -> Iterator[tuple[int, pa.RecordBatch]]:
-        parts = (_key_hashes(groups) >> (np.uint64(64) - _PART_BITS)).astype(np.uint8)
+        parts = (_key_hashes(groups) >> np.uint64(64 - _PART_BITS)).astype(np.uint8)
         order = np.argsort(parts, kind="stable")
         rows = self._rows(groups).take(primitive_array(order))
         ends = np.cumsum(np.bincount(parts, minlength=_PARTS))
@@ -225,10 +227,6 @@ class _Parts:
         assert self._file is not None
         content = os.pread(self._file, size, start)
         return pa.ipc.read_record_batch(pa.py_buffer(content), self._schema)
-
-
-def _are_parted(partials: Sequence[Partial]) -> bool:
-    return _group_count(partials) >= _PARTED_GROUPS_MIN
 
 
 def _group_count(partials: Sequence[Partial]) -> int:
