@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.count_and_sum import SumState
 from projseg.aggregation.groups import group_rows
-from projseg.aggregation.keys import Key, WideKey, make_key, wide_key
+from projseg.aggregation.keys import Key, WideKey, WordValues, make_key, make_wide_key, wide_key
 from projseg.aggregation.state import Groups, both_valid, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import (
@@ -69,26 +69,24 @@ class _Words(msgspec.Struct, frozen=True):
     ----------
     groups : uint32[m]
         The group of each word.
-    words : uint64[m]
+    words, values_of
         As of `WideKey`.
-    key : WideKey
-        What words mean.
     """
 
     groups: NDArray[np.uint32]
     words: NDArray[np.uint64]
-    key: WideKey
+    values_of: WordValues
 
     @classmethod
     def distinct(
-        cls, groups: NDArray[Any] | None, words: NDArray[np.uint64], key: WideKey
+        cls, groups: NDArray[Any] | None, words: NDArray[np.uint64], values_of: WordValues
     ) -> _Words:
         """Return each word of a group once; of no `groups` all are of group 0."""
         if groups is None:
             _, words = distinct_keys(words, in_order=False)
-            return cls(np.zeros(len(words), np.uint32), words, key)
+            return cls(np.zeros(len(words), np.uint32), words, values_of)
         _, own, words = number_pairs(groups.astype(np.uint64), words)
-        return cls(own.astype(np.uint32), words, key)
+        return cls(own.astype(np.uint32), words, values_of)
 
     def part(self, group_count: int) -> _Part:
         """Return the same as ids of their words."""
@@ -97,7 +95,7 @@ class _Words(msgspec.Struct, frozen=True):
             words = words[stable_order_by_ids(self.groups, group_count)]
         counts = np.bincount(self.groups, minlength=group_count)
         ids = np.arange(len(words), dtype=np.uint32)
-        key = Key(ids, len(ids), lambda places: self.key.values_of(words[places], None))
+        key = Key(ids, len(ids), lambda places: self.values_of(words[places], None))
         return _Part(key, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), ids)
 
 
@@ -173,15 +171,15 @@ class DistinctState:
             words, groups = words[rows], None if groups is None else groups[rows]
         if len(self._words) >= _PARTS_MAX:
             self._settled_words()
-        self._words.append(_Words.distinct(groups, words, key))
+        self._words.append(_Words.distinct(groups, words, key.values_of))
 
     def _settled_words(self) -> _Words:
         """Merge all words into one set, and return it."""
         if len(self._words) > 1:
             groups = np.concatenate([some.groups for some in self._words])
             words = np.concatenate([some.words for some in self._words])
-            is_one = self._group_count == 1
-            self._words = [_Words.distinct(None if is_one else groups, words, self._words[0].key)]
+            known = None if self._group_count == 1 else groups
+            self._words = [_Words.distinct(known, words, self._words[0].values_of)]
         return self._words[0]
 
     def _add_key(self, groups: Groups, key: Key, validity: NDArray[np.bool_] | None) -> None:
@@ -280,7 +278,7 @@ class TuplesState:
             self._group_count,
             lambda ids: Numbers(ids.astype(np.uint32, copy=False), pa.int64()),
         )
-        keys = [wide_key(one) or make_key(one, in_order=False) for one in values]
+        keys = [make_wide_key(one, in_order=False) for one in values]
         grouped = group_rows([group_key, *keys], len(groups), in_order=False)
         group, *distinct = grouped.key_vectors(grouped.occupied())
         assert isinstance(group, Numbers)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.groups import group_rows, is_dense
 from projseg.aggregation.inputs import feed_states, known_columns, stored_states
-from projseg.aggregation.keys import Key, WideKey, make_key, wide_key
+from projseg.aggregation.keys import Key, WideKey, make_key, make_wide_key
 from projseg.aggregation.partial import (
     Partial,
     StoredPartial,
@@ -107,11 +107,11 @@ def _fold_together(
 ) -> Partial:
     if mask is not None and not _may_fold_all(keys, primitives, feeds):
         rows, mask = rows.where(mask), None
-    may_be_wide = len(keys) > 1 and not in_order
-    group_keys = [_key(key, rows, may_be_wide, in_order=in_order) for key in keys]
+    is_alone = len(keys) == 1
+    group_keys = [_key(key, rows, is_alone=is_alone, in_order=in_order) for key in keys]
     if mask is not None and not is_dense(group_keys, len(rows)):
         rows, mask = rows.where(mask), None
-        group_keys = [_key(key, rows, may_be_wide, in_order=in_order) for key in keys]
+        group_keys = [_key(key, rows, is_alone=is_alone, in_order=in_order) for key in keys]
     grouped = group_rows(group_keys, len(rows), in_order=in_order)
     if mask is not None:
         grouped = grouped.with_rest(mask)
@@ -120,7 +120,7 @@ def _fold_together(
     return partial_of(grouped, states)
 
 
-def _key(expression: Expression, rows: Rows, may_be_wide: bool, *, in_order: bool) -> Key | WideKey:
+def _key(expression: Expression, rows: Rows, *, is_alone: bool, in_order: bool) -> Key | WideKey:
     """Return a key of rows; of an expression over a dictionary it is that of each value."""
     if not isinstance(expression, Column) and len(expression.columns) == 1:
         (name,) = expression.columns
@@ -130,8 +130,8 @@ def _key(expression: Expression, rows: Rows, may_be_wide: bool, *, in_order: boo
             with suppress(ArithmeticError, TextsTooLargeError):
                 by_id = values_by_id(expression, name, vector.dictionary)
                 return make_key(by_id, in_order=in_order).take(vector.ids)
-    vector = evaluate_over(expression, rows)
-    return (wide_key(vector) if may_be_wide else None) or make_key(vector, in_order=in_order)
+    make = make_key if is_alone else make_wide_key
+    return make(evaluate_over(expression, rows), in_order=in_order)
 
 
 def _may_fold_all(

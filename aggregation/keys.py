@@ -7,7 +7,7 @@ radix or by packed keys come out in the order of the grouping columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -68,6 +68,10 @@ class Key(msgspec.Struct, frozen=True):
         return replace(self, ids=gather(self.ids, row_ids), distinct=None)
 
 
+WordValues: TypeAlias = Callable[[NDArray[np.uint64], NDArray[np.bool_] | None], Vector]
+"""From words[m], and where there is a value, bool[m] or None, to the `Vector` of their values."""
+
+
 class WideKey(msgspec.Struct, frozen=True):
     """Values of one grouping column that nearly all differ: they are not numbered by themselves.
 
@@ -75,14 +79,14 @@ class WideKey(msgspec.Struct, frozen=True):
     ----------
     words : uint64[n]
         Equal for equal values, of other vectors of the type too; 0 for null.
-    values_of : callable
-        From words[m], and where there is a value, bool[m] or None, to the `Vector` of their values.
+    values_of : WordValues
+        What words mean.
     validity : bool[n] or None
         Where there is a value; None: everywhere.
     """
 
     words: NDArray[np.uint64]
-    values_of: Callable[[NDArray[np.uint64], NDArray[np.bool_] | None], Vector]
+    values_of: WordValues
     validity: NDArray[np.bool_] | None
 
 
@@ -96,10 +100,11 @@ def wide_key(vector: Vector) -> WideKey | None:
     sample = values[:: len(values) // _SAMPLED_ROWS]
     if len(np.unique(sample)) < _DISTINCT_SHARE_MIN * len(sample):
         return None
-    if values.dtype.kind == "f":
+    dtype, type_ = values.dtype, vector.type
+    if dtype.kind == "f":
         words = float_order_keys(values).view(np.uint64)
-    elif _runs_of(values) is not None:
-        return None
+    elif validity is None and len(sample) > 1 and (sample[1:] >= sample[:-1]).all():
+        return None  # `make_key` numbers rows that ascend by runs
     else:
         words = vector.wide().view(np.uint64)
     if validity is not None:
@@ -107,13 +112,18 @@ def wide_key(vector: Vector) -> WideKey | None:
 
     def values_of(words: NDArray[np.uint64], present: NDArray[np.bool_] | None) -> Numbers:
         numbers: NDArray[Any] = words.view(np.int64)
-        if values.dtype.kind == "f":
-            numbers = float_of_order_keys(numbers).astype(values.dtype)
+        if dtype.kind == "f":
+            numbers = float_of_order_keys(numbers).astype(dtype)
         if present is not None:
             numbers = np.where(present, numbers, numbers.dtype.type(0))
-        return Numbers(numbers, vector.type, 0, present)
+        return Numbers(numbers, type_, 0, present)
 
     return WideKey(words, values_of, validity)
+
+
+def make_wide_key(vector: Vector, *, in_order: bool) -> Key | WideKey:
+    """Return the key of one of several grouping columns; without an order it may have no ids."""
+    return (None if in_order else wide_key(vector)) or make_key(vector, in_order=in_order)
 
 
 def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = False) -> Key:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.groups import GroupedRows, group_rows
-from projseg.aggregation.keys import make_key, wide_key
+from projseg.aggregation.keys import make_key, make_wide_key
 from projseg.aggregation.state import Groups, State
 from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
@@ -185,11 +185,7 @@ def _merged(
     key_count = len(partials[0].keys)
     keys = [concat_vectors([partial.keys[k] for partial in partials]) for k in range(key_count)]
     grouped = group_rows(
-        [
-            (None if in_order or key_count == 1 else wide_key(key))
-            or make_key(key, in_order=in_order)
-            for key in keys
-        ],
+        [(make_key if key_count == 1 else make_wide_key)(key, in_order=in_order) for key in keys],
         row_count,
         in_order=in_order,
     )
