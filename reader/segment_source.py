@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.evaluation.arrow_vectors import concat_vectors
+from projseg.evaluation.arrow_vectors import concat_vectors, vector_of_array
 from projseg.evaluation.rows import MaskedRows, RowRange, Rows
 from projseg.kernels.sorting import distinct
 from projseg.memory.cache import KEPT, CacheKey
@@ -320,6 +320,8 @@ def row_numbers(rows: Rows) -> NDArray[np.int64]:
 
 def null_vector(arrow_type: pa.DataType, row_count: int) -> Vector:
     """Return a column of nulls."""
+    if pa.types.is_nested(arrow_type):  # such values have no dictionary
+        return vector_of_array(pa.nulls(row_count, arrow_type))
     return Ids(np.zeros(row_count, np.uint8), Dictionary(pa.nulls(1, arrow_type)))
 
 

@@ -97,6 +97,26 @@ def test_a_renamed_column_is_answered_from_the_projections_of_old_and_new_segmen
     assert not table.verify(deep=True)
 
 
+@pytest.mark.parametrize(
+    ("type_text", "value", "answer"),
+    [
+        ("array<int>", [1], "count(size(v))"),
+        ("map<string,int>", [("a", 1)], "count(v)"),
+        ("struct<a:int>", {"a": 1}, "count(v.a)"),
+    ],
+)
+def test_small_segments_that_are_read_together_may_all_lack_a_nested_column(
+    tmp_path, type_text, value, answer
+):
+    table = Table.create(tmp_path / "small", COLUMNS)
+    table.append(rows())
+    table.append(rows())
+    table.add_column("v", type_text)
+    table.append(rows(20_000) | {"v": [value] * 20_000})  # is read by itself
+    found = table.query("channel", [f"{answer} AS v", "count(*) AS n"]).to_pylist()
+    assert [sum(row[name] for row in found) for name in "vn"] == [20_000, 20_080]
+
+
 def test_a_rename_keeps_definitions_zones_and_bitmaps(table):
     digest = table.projections()["definition_hash"].to_pylist()
     table.rename_column("channel", "site")
