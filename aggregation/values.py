@@ -22,7 +22,7 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import LimitExceededError
 from projseg.evaluation.arrow_vectors import encode_sorted, merge_values
 from projseg.kernels.sorting import distinct
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.logical_types import numbers_to_arrow
 from projseg.segment_format.vectors import Opaque, Vector
@@ -79,7 +79,8 @@ class _CountedValues:
             lists = keys.to_arrow()
             encoded = encode_sorted(lists.flatten())
             dictionary, ids = encoded.dictionary, pa.array(encoded.ids.astype(np.int64))
-            keys = Opaque(pa.LargeListArray.from_arrays(lists.offsets, ids))
+            offsets = primitive_values(lists.offsets)  # of a slice they begin above 0
+            keys = Opaque(pa.LargeListArray.from_arrays(primitive_array(offsets - offsets[0]), ids))
         self._hold(dictionary, keys_of_columns(groups, keys, columns["weights"]))
 
     def columns(self) -> dict[str, Vector]:

@@ -23,7 +23,7 @@ from projseg.aggregation import bounded_groups
 from projseg.aggregation.bounded_groups import LIMIT_SETTING
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.errors import EvaluationError, LimitExceededError, ProjsegError
-from projseg.reader import run_plan
+from projseg.reader import combined_sources, run_plan
 
 ROWS, SEGMENTS, VALUES = 4_000, 4, 900
 TYPES = {
@@ -100,7 +100,8 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def spills(monkeypatch):
-    """Let groups be counted however few they are; return what went to files."""
+    """Let groups be counted however few they are, of each segment; return what went to files."""
+    monkeypatch.setattr(combined_sources, "_SOURCE_ROWS_MAX", 0)
     monkeypatch.setattr(bounded_groups, "_GROUPS_COUNTED_MIN", 0)
     monkeypatch.setattr(run_plan, "_ROWS_INLINE_MAX", 0)
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
@@ -261,7 +262,7 @@ import resource, sys
 import projseg
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 from projseg.aggregation import bounded_groups
-from projseg.reader import run_plan
+from projseg.reader import combined_sources, run_plan
 bounded_groups._GROUPS_COUNTED_MIN = run_plan._ROWS_INLINE_MAX = 0
 try:
     projseg.Table(sys.argv[1]).query("t, i, f", "count(*) AS n, max(d) AS d")
