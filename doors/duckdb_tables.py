@@ -26,6 +26,7 @@ from projseg.doors.duckdb_statement import (
 )
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.extras import require
+from projseg.memory.door import through
 from projseg.table.queries import TableVersion
 from projseg.table.star_statements import sql
 from projseg.table.writable_table import WritableTable, check_max_age
@@ -166,6 +167,10 @@ class DuckDBTables:
             If a table's newest version cannot be read. All else is an error of DuckDB's, with the
             text of ours if rows cannot be read.
         """
+        with through("duckdb"):
+            return self._answered(text, args)
+
+    def _answered(self, text: str, args: Arguments | None) -> pa.Table:
         values = values_by_name(args or ())
         with self._lock:
             versions = self._look()

@@ -1,1 +1,1 @@
-"""The process's memory: its pool, its cache, deadlines of work in it, and locks across a fork."""
+"""The process's memory: pool, cache, deadlines, the door of a question, locks across a fork."""

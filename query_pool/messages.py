@@ -31,6 +31,7 @@ from projseg.algebra.query.context import context_options, parse_context
 from projseg.algebra.query.query_parts import query_of
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, ProjsegError
+from projseg.memory.door import Door, door_of_question, through
 from projseg.memory.forks import hold_while_forking
 from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
@@ -190,12 +191,23 @@ class TableQuestion(NamedTuple):
         The first argument of the method.
     others : mapping
         The other arguments by name.
+    door : Door
+        By which it came to the pool.
     """
 
     version: VersionName
     method: str
     first: Any
     others: Mapping[str, Any]
+    door: Door
+
+    @classmethod
+    def of_thread(
+        cls, version: VersionName, method: str, first: Any, others: Mapping[str, Any]
+    ) -> TableQuestion:
+        """Return a question that this thread asks."""
+        door = door_of_question("sql" if method == "sql" else "python")
+        return cls(version, method, first, others, door)
 
     def __str__(self) -> str:
         # Values of users stay out of messages.
@@ -226,7 +238,8 @@ class TableQuestion(NamedTuple):
             first = replace(first, context=_with_threads(first.context, threads))
         else:
             others["context"] = _with_threads(others.get("context"), threads)
-        rows: pa.Table = getattr(version, self.method)(first, **others)
+        with through(self.door):
+            rows: pa.Table = getattr(version, self.method)(first, **others)
         return rows
 
     def _plain(self) -> TableQuestion:

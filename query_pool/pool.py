@@ -165,7 +165,7 @@ class QueryPool:
             As of `Table.query`.
         """
         others = {"aggregators": aggregators, "filter": filter, **parts}
-        question = TableQuestion(self._version(table), "query", group_by, others)
+        question = TableQuestion.of_thread(self._version(table), "query", group_by, others)
         return self._answer(question, timeout, _deadline(timeout))
 
     def sql(
@@ -199,7 +199,7 @@ class QueryPool:
             As of `Table.sql`.
         """
         options = {"context": context, "args": args}
-        question = TableQuestion(self._version(table), "sql", text, options)
+        question = TableQuestion.of_thread(self._version(table), "sql", text, options)
         return self._answer(question, timeout, _deadline(timeout))
 
     @with_query_parts
@@ -239,7 +239,7 @@ class QueryPool:
         others: dict[str, Any] = {"aggregators": aggregators, "filter": filter, **parts}
         if is_select(group_by):
             method, others = "sql", statement_options(**others)
-        question = TableQuestion(self._version(table), method, group_by, others)
+        question = TableQuestion.of_thread(self._version(table), method, group_by, others)
         deadline = _deadline(timeout)
         with self._lock:
             if self._queue.is_closed:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from projseg.algebra.time.time_zones import zone_name, zone_rules
 from projseg.errors import ProjsegError
+from projseg.memory.door import through
 from projseg.spark_engine.definition_requests import DEFINITIONS
 from projseg.spark_engine.group_replies import (
     answered,
@@ -73,9 +74,10 @@ def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
     try:
         content = json.loads(request)
         operation = content["op"]
-        if operation in _WITH_JOBS:
-            return _WITH_JOBS[operation](content, run_job)
-        return _OPERATIONS[operation](content)
+        with through("spark"):
+            if operation in _WITH_JOBS:
+                return _WITH_JOBS[operation](content, run_job)
+            return _OPERATIONS[operation](content)
     except ProjsegError as error:
         return json.loads(error.to_json()), b""
     except Exception as error:  # noqa: BLE001 - the process outlives a request that it cannot serve

@@ -32,6 +32,7 @@ from projseg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from projseg.memory.door import through
 from projseg.table import Table, is_table
 from projseg.table.star_statements import sql
 
@@ -203,7 +204,7 @@ class Cursor:
             What stands for `:name`, or for `?`.
         """
         self._check()
-        with _own_errors():
+        with _own_errors(), through("dbapi"):
             self._table = self.connection._rows(operation, parameters or None)
         self._place, self._rows = 0, []
         return self

@@ -25,6 +25,7 @@ from projseg.algebra.query.query_parts import query_of
 from projseg.algebra.query.request import Query
 from projseg.cli.output import OutputFormat, print_found, until_unread
 from projseg.errors import InvalidInputError, StorageError
+from projseg.memory.door import through
 from projseg.table_layer.commits.open_version import InstantLike
 
 Location = Annotated[str, "Where the table is: a path or a URI."]
@@ -246,7 +247,7 @@ def declared(verb: Callable[..., Any]) -> Callable[..., None]:
             _given.set(_parsed(given.pop("storage_option") or []))
         for name, group in groups.items():
             given[name] = group.value(**{part: given.pop(part) for part in group.parameters})
-        with until_unread():
+        with until_unread(), through("shell"):
             found = verb(**given)
             if returns:
                 print_found(found, output)

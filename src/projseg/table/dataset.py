@@ -21,6 +21,7 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.declared_columns import over_stored
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.memory.door import Door, door_of_question, through
 from projseg.reader.row_scan import scan
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.table.arrow_filter import read_filter
@@ -40,6 +41,8 @@ class TableScanner:
 
     def __init__(self, dataset: TableDataset, names: Sequence[str], query: QuerySpec) -> None:
         self._dataset, self._names, self._query = dataset, names, query
+        # Whoever reads the rows may do so in threads of its own.
+        self._door = door_of_question("dataset")
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -53,7 +56,7 @@ class TableScanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, a few batches ahead of the caller; dropped, it closes its files."""
-        return _of_some_size(self._dataset._batches(self._query, self._names))
+        return _of_some_size(self._dataset._batches(self._query, self._names, self._door))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a stream."""
@@ -69,7 +72,8 @@ class TableScanner:
 
     def count_rows(self) -> int:
         """Return how many rows there are, from metadata or projections where these say it."""
-        return self._dataset._count(self._query)
+        with through(self._door):
+            return self._dataset._count(self._query)
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotations
@@ -204,8 +208,11 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
             return query
         return over_stored(query, declared, properties.schema, time_column, asked)
 
-    def _batches(self, query: QuerySpec, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        plan = self._version._planned(query)
+    def _batches(
+        self, query: QuerySpec, names: Sequence[str], door: Door
+    ) -> Iterator[pa.RecordBatch]:
+        with through(door):
+            plan = self._version._planned(query)
         for batch in scan(self._version._storage, plan, plan.segments):
             if batch.schema.names == list(names):
                 yield batch

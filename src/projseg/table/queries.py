@@ -22,6 +22,7 @@ from projseg.algebra.query.request import Expressions, IntervalLike, Query, is_d
 from projseg.errors import InvalidInputError
 from projseg.extras import require
 from projseg.memory.deadline import answered_within
+from projseg.memory.door import through
 from projseg.memory.forks import late_import
 from projseg.reader.plan.bind_template import bind_asked
 from projseg.reader.plan.query_plan import plan_query
@@ -210,7 +211,7 @@ class TableVersion(AgedVersion):
         version = self._current()
         if not isinstance(text, str):
             raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
-        with fixed_instant():
+        with fixed_instant(), through("sql"):
             if is_described(text):
                 if not text.lstrip().upper().startswith("EXPLAIN"):
                     with_arguments("", args)

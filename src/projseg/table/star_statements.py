@@ -29,6 +29,7 @@ from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import LimitExceededError, ProjsegError
 from projseg.memory.cache import KEPT
 from projseg.memory.deadline import answered_within
+from projseg.memory.door import through
 from projseg.reader.dimensions import TableDimension, bound_star, joined_table
 from projseg.table.inspection import TableInspection
 from projseg.table.sql_statements import (
@@ -124,7 +125,8 @@ def sql(
     ProjsegError
         As of `Table.query`.
     """
-    with fixed_instant(), answered_within(parse_context(context).time_limit):
+    limit = answered_within(parse_context(context).time_limit)
+    with fixed_instant(), limit, through("sql"):
         if isinstance(text, str) and is_described(text):
             return _described(text, tables, context, args)
         if not is_select(text):
