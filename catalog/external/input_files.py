@@ -49,12 +49,12 @@ class Sources:
     """
 
     def __init__(self, paths: Sequence[str], kind: str | None, form: TextForm) -> None:
-        self._paths = [file for path in paths for file in _files_of(path, kind)]
+        self.notes: list[str] = []
+        self._paths = [file for path in paths for file in self._files_of(path, kind)]
         self._form = form
         stored = [stored_bytes(path) for path in self._paths if path != STDIN]
         self._kinds = [kind_of(path, kind) for path in self._paths]
         self.byte_count = sum(stored) if len(stored) == len(self._paths) else None
-        self.notes: list[str] = []
         self._stored: list[int] = []
         self._advance: Callable[[int], None] = self._stored.append
         self._is_unread = True
@@ -102,6 +102,31 @@ class Sources:
             else:
                 yield from cast_batches(path, file, schema, self._form)
 
+    def _files_of(self, path: str, kind: str | None) -> list[str]:
+        """Return a file, or the files below a folder whose endings tell what they hold."""
+        if path == STDIN or not os.path.isdir(path):
+            return [path]
+        found: list[str] = []
+        others: list[str] = []
+        for folder, inner, names in os.walk(path):
+            inner[:] = sorted(name for name in inner if not name.startswith((".", "_")))
+            for name in sorted(names):
+                if not name.startswith((".", "_")):
+                    is_one = kind or _ending(name)[0] in _KINDS
+                    (found if is_one else others).append(os.path.join(folder, name))
+        if not found:
+            raise InvalidInputError(
+                "PROJSEG_BAD_INPUT_FILE",
+                f"{path} is a directory without files that end in {', '.join(_KINDS)}; name files, "
+                "or say their --format",
+            )
+        if others:
+            self.notes.append(
+                f"{path}: files left out, as their endings do not tell what they hold: "
+                f"{len(others)}, such as {others[0]}; name them with their --format"
+            )
+        return found
+
     def _schema(self, place: int, file: TextFile | pa.RecordBatchReader) -> pa.Schema:
         if isinstance(file, TextFile):
             return file.schema
@@ -128,27 +153,6 @@ def _ignore(_: int) -> None:
 
 def _is_empty(file: TextFile | pa.RecordBatchReader) -> bool:
     return isinstance(file, TextFile) and file.is_empty
-
-
-def _files_of(path: str, kind: str | None) -> list[str]:
-    """Return a file, or the files below a folder whose endings tell what they hold."""
-    if path == STDIN or not os.path.isdir(path):
-        return [path]
-    found = []
-    for folder, inner, names in os.walk(path):
-        inner[:] = sorted(name for name in inner if not name.startswith((".", "_")))
-        found += [
-            os.path.join(folder, name)
-            for name in sorted(names)
-            if not name.startswith((".", "_")) and (kind or _ending(name)[0] in _KINDS)
-        ]
-    if not found:
-        raise InvalidInputError(
-            "PROJSEG_BAD_INPUT_FILE",
-            f"{path} is a directory without files that end in {', '.join(_KINDS)}; name files, or "
-            "say their --format",
-        )
-    return found
 
 
 def stored_bytes(path: str) -> int:

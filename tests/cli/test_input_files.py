@@ -65,6 +65,15 @@ def test_an_unknown_ending_is_refused(tmp_path):
         opened(tmp_path / "a.xlsx")
 
 
+def test_what_a_folder_holds_besides_is_named(tmp_path):
+    for name in ("a.csv", "b.json", "c.txt", "d", ".e.txt"):
+        write_file(tmp_path, name)
+    source = opened(tmp_path)
+    assert len(rows_of(source, TYPES)) == 4
+    assert [note for note in source.notes if ": 2, such as" in note]
+    assert not Sources([str(tmp_path / "a.csv")], None, TextForm()).notes
+
+
 def test_a_file_that_is_not_what_it_is_called_is_refused(tmp_path):
     (tmp_path / "a.parquet").write_text("not parquet")
     with pytest.raises(InvalidInputError, match="PROJSEG_BAD_INPUT_FILE"):
