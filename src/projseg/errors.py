@@ -395,6 +395,25 @@ class CommitStateUnknownError(CommitError):
     """The commit may have landed; read the table's history before retrying."""
 
 
+def place_in(text: str, error: ProjsegError) -> int | None:
+    """Return the place in a statement that an error names; None if it names none for sure.
+
+    Parameters
+    ----------
+    text : str
+        The statement that was refused.
+    error : ProjsegError
+        Its message says `at character 12`, or has a word of the statement in quotes.
+    """
+    if stated := re.search(r"at character (\d+)", error.message):
+        place = int(stated[1]) - 1
+        return place if place < len(text) else None
+    for word in re.findall(r"'([^']+)'", error.message):
+        if len(found := [*re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]) == 1:
+            return found[0].start()
+    return None
+
+
 def error_class(name: str) -> type[ProjsegError] | None:
     """Return the class of projseg's errors that has a name; None if none has."""
     known = globals().get(name)

@@ -25,6 +25,7 @@ REQUIREMENTS: Final = {
     "starlette": "starlette>=0.46",
     "uvicorn": "uvicorn>=0.34",
     "urllib3": "urllib3>=2.2",
+    "prompt_toolkit": "prompt_toolkit>=3.0.43",
     "psycopg": "psycopg[binary]>=3.2",
     "obstore": "obstore>=0.12",
     "polars": "polars>=2",

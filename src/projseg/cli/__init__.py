@@ -28,6 +28,7 @@ from projseg.cli import (
     query_verbs,
     row_verbs,
     segment_report,
+    shell,
     view_verbs,
 )
 from projseg.cli.shared_arguments import declared
@@ -88,6 +89,7 @@ _VERBS: Final[dict[str, Callable[..., object]]] = {
     "import": row_verbs.load,
     "query": query_verbs.query,
     "sql": query_verbs.sql,
+    "shell": shell.shell,
     "export": query_verbs.export,
     "explain": query_verbs.explain,
     "describe": query_verbs.describe,

@@ -29,6 +29,10 @@ from projseg.memory.door import through
 from projseg.table_layer.commits.open_version import InstantLike
 
 Location = Annotated[str, "Where the table is: a path or a URI."]
+TablePlaces = Annotated[
+    list[str],
+    "A table, or NAME=TABLE; a folder of tables; the file or the address of a catalog.",
+]
 Output = Annotated[
     OutputFormat | None,
     typer.Option("-o", "--output", help="Default: table on a terminal, json in a pipe."),
@@ -234,7 +238,9 @@ def declared(verb: Callable[..., Any]) -> Callable[..., None]:
         else:
             parameters.append(_typed(one))
     returns = signature.return_annotation is not None
-    reaches_tables = any(one.annotation == Location for one in signature.parameters.values())
+    reaches_tables = any(
+        one.annotation in (Location, TablePlaces) for one in signature.parameters.values()
+    )
     if returns:
         parameters.append(_option("output", Output))
     if reaches_tables:
