@@ -36,6 +36,7 @@ _PAGES = tuple(
         "views",
         "erasing",
         "memory",
+        "advisor",
         "catalog",
         "python-api",
         "sql-without-spark",

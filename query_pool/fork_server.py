@@ -36,6 +36,7 @@ from projseg.query_pool.messages import (
     error_to_bytes,
     send_rows,
 )
+from projseg.reader.query_log.log_files import flush_query_logs
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import open_storage
 
@@ -245,6 +246,7 @@ def _live(connection: Connection, life: Life) -> NoReturn:
         with suppress(OSError, ValueError):
             sys.stderr.flush()
     finally:
+        flush_query_logs()
         os._exit(code)
 
 
@@ -360,6 +362,7 @@ def _end_with(descriptor: int) -> None:
     closing = select.poll()
     closing.register(descriptor, 0)  # which reports nothing but the end
     closing.poll()
+    flush_query_logs()
     os._exit(0)
 
 

@@ -20,6 +20,7 @@ from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError, di
 from projseg.query_pool.fork_server import ForkServer
 from projseg.query_pool.messages import TableQuestion, VersionName, rows_of
 from projseg.query_pool.queue import QueuedQuestion, RequestQueue, Slot
+from projseg.reader.query_log.log_files import query_log
 from projseg.table import Table
 from projseg.table.writable_table import check_max_age
 
@@ -363,6 +364,9 @@ def _end_workers(queue: RequestQueue, server: ForkServer, process: int) -> None:
     if os.getpid() != process:
         return  # they are the parent's
     free = queue.close()
+    if query_log() is not None:  # a worker that ends by itself writes what it has queued
+        for slot in free:
+            slot.clear(_SECONDS_TO_END)
     server.close()
     for slot in free:
         slot.clear()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
     from projseg.query_pool.pool import QueryPool
+    from projseg.reader.query_log.read_log import read_log
     from projseg.spark_datasource.extension import configure, query_log
     from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
@@ -50,6 +51,7 @@ __all__ = [
     "literal",
     "query_log",
     "read",
+    "read_log",
     "register",
     "sql",
     "write",
@@ -75,6 +77,7 @@ _HOMES: Final = {
     "literal": "projseg.algebra.expressions.argument_texts",
     "query_log": "projseg.spark_datasource.extension",
     "read": "projseg.spark_datasource.read_write",
+    "read_log": "projseg.reader.query_log.read_log",
     "register": "projseg.spark_datasource.read_write",
     "sql": "projseg.table.star_statements",
     "write": "projseg.spark_datasource.read_write",

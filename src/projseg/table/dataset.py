@@ -25,6 +25,7 @@ from projseg.memory.door import Door, door_of_question, through
 from projseg.reader.row_scan import scan
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.table.arrow_filter import read_filter
+from projseg.table.logged_answers import logged_batches
 
 if TYPE_CHECKING:
     from projseg.table.view_answers import ViewedVersion
@@ -213,7 +214,8 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
     ) -> Iterator[pa.RecordBatch]:
         with through(door):
             plan = self._version._planned(query)
-        for batch in scan(self._version._storage, plan, plan.segments):
+        batches = scan(self._version._storage, plan, plan.segments)
+        for batch in logged_batches(self._version.snapshot, plan, batches, door):
             if batch.schema.names == list(names):
                 yield batch
             elif names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as replace_fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
 
 import pyarrow as pa
@@ -22,11 +23,12 @@ from projseg.algebra.query.request import Expressions, IntervalLike, Query, is_d
 from projseg.errors import InvalidInputError
 from projseg.extras import require
 from projseg.memory.deadline import answered_within
-from projseg.memory.door import through
+from projseg.memory.door import door_of_question, through
 from projseg.memory.forks import late_import
 from projseg.reader.plan.bind_template import bind_asked
 from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.row_scan import scan
+from projseg.table.logged_answers import logged_batches, logging_failures
 from projseg.table.stale_answers import AgedVersion
 
 if TYPE_CHECKING:
@@ -137,8 +139,10 @@ class TableVersion(AgedVersion):
         """
         query = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
         with answered_within(query.query_context.time_limit):
-            version, query = self._current()._as_old_as(query)
-            return version._answered(version._plan(query))
+            current = self._current()
+            with logging_failures(current._snapshot, partial(vars, query)):
+                version, query = current._as_old_as(query)
+                return version._answered(version._plan(query))
 
     @overload
     def sql(
@@ -227,8 +231,10 @@ class TableVersion(AgedVersion):
                     ),
                 )
             with answered_within(parse_context(context).time_limit):
-                selected = version._selected(text, context, args, tables)
-                return selected.explain() if explain else selected.rows()
+                if explain:
+                    return version._selected(text, context, args, tables).explain()
+                with logging_failures(version._snapshot, lambda: {"filter": text}):
+                    return version._selected(text, context, args, tables).rows()
 
     def _selected(
         self,
@@ -303,8 +309,10 @@ class TableVersion(AgedVersion):
         )
         with answered_within(query.query_context.time_limit):
             version = self._current()
-            plan = version._plan(query)
+            with logging_failures(version._snapshot, partial(vars, query)):
+                plan = version._plan(query)
             batches = scan(self._storage, plan, plan.segments)
+            batches = logged_batches(version._snapshot, plan, batches, door_of_question())
         schema = plan.query.output_schema.with_metadata(version._mark)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
@@ -329,7 +337,8 @@ class TableVersion(AgedVersion):
 
         def batches() -> Iterator[pa.RecordBatch]:
             plan = plan_query(snapshot, query)
-            yield from scan(storage, plan, plan.segments)
+            batches = scan(storage, plan, plan.segments)
+            yield from logged_batches(snapshot, plan, batches, "dataset")
 
         stream = pa.RecordBatchReader.from_batches(query.output_schema, batches())
         return stream.__arrow_c_stream__(requested_schema)

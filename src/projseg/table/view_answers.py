@@ -17,6 +17,7 @@ from projseg.memory.forks import late_import
 from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
 from projseg.table.inspection import TableInspection
+from projseg.table.logged_answers import logged_answer, timed
 from projseg.table_layer.metadata.index_declaration import find_index
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.storage_contract import Storage
@@ -124,6 +125,7 @@ class ViewedVersion(TableInspection):
 
         return readable_sources(self._view_store)
 
+    @timed
     def _plan(self, query: Query) -> QueryPlan:
         if query.joins:
             # Imported here, so that a process that joins nothing starts without it.
@@ -143,6 +145,7 @@ class ViewedVersion(TableInspection):
         version._columns_of = self._columns_of
         return version
 
+    @timed
     def _planned(self, query: QuerySpec) -> QueryPlan:
         """Return the plan of a query that is bound to the version's columns."""
         return self._of_known_names(plan_query(self._snapshot, query, wider=self._view_sources()))
@@ -163,7 +166,8 @@ class ViewedVersion(TableInspection):
     def _answered(self, plan: QueryPlan) -> pa.Table:
         """Return a plan's rows; where a part cannot be read, those of the segments themselves."""
         instead = partial(segments_instead, self._snapshot, plan)
-        found = answer_without_views(self._storage, plan, instead)
+        answer = partial(answer_without_views, self._storage, plan, instead)
+        found = logged_answer(self._snapshot, plan, answer)
         return found.replace_schema_metadata({**(found.schema.metadata or {}), **self._mark})
 
     @property

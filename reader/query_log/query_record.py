@@ -1,0 +1,148 @@
+"""The record of a query: what was asked, of what it was answered, and how long that took."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, get_args
+
+import msgspec
+
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.algebra.time.zoned_buckets import Granularity
+from projseg.memory.cache import KEPT
+from projseg.memory.door import Door
+from projseg.reader.plan.query_plan import QueryPlan
+from projseg.reader.plan_figures import BASE_ROWS, plan_figures, planned_reads
+from projseg.reader.query_log.query_text import ShownLiterals, hidden_content, query_content
+from projseg.table_layer.metadata.snapshot import Snapshot
+
+FORM: Final = 1
+LITERALS_SETTING: Final = "PROJSEG_QUERY_LOG_LITERALS"
+_COARSEST_FIRST: Final = (
+    "year", "quarter", "month", "week", "day", "eight_hour", "six_hour", "hour", "thirty_minute",
+    "fifteen_minute", "ten_minute", "five_minute", "minute", "second",
+)  # fmt: skip
+
+
+class QueryEvent(msgspec.Struct):
+    """One question and its answer, as far as the thread that asks knows it.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version that was asked.
+    plan : QueryPlan or None
+        None: the question did not bind.
+    door : Door
+        By which it came.
+    answered : str
+        `done`, `failed`; of Spark `planted`, `shared`, `scanned` or `not`.
+    planned_ms, answered_ms : float or None
+        Milliseconds of planning and of the answer.
+    returned : int or None
+        Rows of the answer.
+    is_cached : bool or None
+        Whether all that the answer needed was in memory.
+    texts : mapping or None
+        Of a question that did not bind, its texts.
+    at : float
+        Seconds since 1970 at its end.
+    """
+
+    snapshot: Snapshot
+    plan: QueryPlan | None
+    door: Door
+    answered: str = "done"
+    planned_ms: float | None = None
+    answered_ms: float | None = None
+    returned: int | None = None
+    is_cached: bool | None = None
+    texts: Mapping[str, Any] | None = None
+    at: float = msgspec.field(default_factory=time.time)
+
+    def record(self) -> dict[str, Any]:
+        """Return what is logged of it."""
+        snapshot = self.snapshot
+        described = (
+            {"query": hidden_content(self.texts or {})}
+            if self.plan is None
+            else _described(self.plan)
+        )
+        return {
+            "projseg_log": FORM,
+            "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="microseconds"),
+            "location": snapshot.storage.location,
+            "table_id": snapshot.properties.table_id,
+            "version": snapshot.version,
+            "door": self.door,
+            "answered": self.answered,
+            **described,
+            "returned": self.returned,
+            "planned_ms": _rounded(self.planned_ms),
+            "answered_ms": _rounded(self.answered_ms),
+            "cached": self.is_cached,
+        }
+
+
+def miss_count() -> int:
+    """Return how often the process's cache lacked what was asked for."""
+    return KEPT.statistics().miss_count
+
+
+def _rounded(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds, 3)
+
+
+def _described(plan: QueryPlan) -> dict[str, Any]:
+    """Return what a record says of a plan; it is made once for each."""
+    shown = _shown_literals()
+    kept = vars(plan).get("_logged")
+    if kept is not None and kept[0] == shown:
+        found: dict[str, Any] = kept[1]
+        return found
+    reads = list(planned_reads(plan))
+    figures = plan_figures(plan, reads)
+    sources = Counter(read.source or BASE_ROWS for read in reads)
+    refused = {f"view:{one.name}": one.reason for one in plan.wider if one.reason is not None}
+    for read in reads:
+        refused |= dict(read.rejected) if read.source is None else {}
+    query = plan.query
+    found = {
+        "query": query_content(query, shown),
+        "interval": _interval(query),
+        "sources": dict(sources),
+        "reasons": {name: str(reason.code) for name, reason in refused.items() if reason},
+        "indexes": sorted({use.index for use in plan.indexes if use.used}),
+        "pruned": plan.pruned_count,
+        "rows": figures.rows,
+        "bytes": figures.bytes,
+    }
+    vars(plan)["_logged"] = (shown, found)
+    return found
+
+
+def _interval(query: QuerySpec) -> dict[str, Any] | None:
+    interval = query.interval
+    if interval is None or interval.is_empty:
+        return None
+    ends = [end for end in (interval.start_us, interval.end_us) if MIN_MICROS < end < MAX_MICROS]
+    length = (interval.end_us - interval.start_us) / 1e6 if len(ends) > 1 else None
+    return {"aligned": _aligned(ends, query.context.zone), "length": length}
+
+
+def _aligned(ends: list[int], zone: str) -> str:
+    for name in _COARSEST_FIRST:
+        granularity = Granularity.parse(name, zone)
+        if all(map(granularity.is_boundary, ends)):
+            return name
+    return "none"
+
+
+def _shown_literals() -> ShownLiterals:
+    text = os.environ.get(LITERALS_SETTING, "none")
+    return text if text in get_args(ShownLiterals) else "none"  # type: ignore[return-value]

@@ -1,0 +1,249 @@
+"""Read a query log back: a folder of files, one file, or rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from projseg.algebra.time.duration import DAY, parse_interval
+from projseg.errors import InvalidInputError
+from projseg.reader.query_log.log_files import LOG_LINE_BYTES_MAX, flush_query_logs
+
+Since: TypeAlias = str | timedelta | datetime | None
+
+_MONTH_DAYS: Final = 31
+_DAYS_MAX: Final = 365 * 1000
+_BATCH_ROWS: Final = 65_536
+
+
+class LoggedInterval(msgspec.Struct, frozen=True):
+    """The interval of a logged query.
+
+    Parameters
+    ----------
+    aligned : str
+        The coarsest granularity of Druid's that both ends lie on in the query's zone, or `none`.
+    length : float or None
+        Seconds; None: it has no end, or no start.
+    """
+
+    aligned: str
+    length: float | None = None
+
+
+class LoggedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of a query log.
+
+    Parameters
+    ----------
+    projseg_log : int
+        The version of its form.
+    time : datetime
+        When the answer was there.
+    location, table_id : str
+        Of the table; it keeps its id where it is moved.
+    version : int
+        Of the table.
+    door : str
+        By which the question came.
+    answered : str
+        `done` or `failed`; of Spark `planted`, `shared`, `scanned` or `not`.
+    query : mapping or None
+        The question, without values, as `Query.to_json` writes it.
+    interval : LoggedInterval or None
+        Of the question.
+    sources : mapping of str to int
+        Segments by the source that answered for them.
+    reasons : mapping of str to str
+        Codes of reasons by the sources that were not used.
+    indexes : tuple of str
+        That left out segments.
+    pruned, rows, bytes : int
+        Segments left out; rows and bytes of the others that were to be read.
+    returned : int or None
+        Rows of the answer.
+    planned_ms, answered_ms : float or None
+        Milliseconds.
+    cached : bool or None
+        Whether no file was read for the answer.
+    """
+
+    projseg_log: int
+    time: datetime
+    table_id: str
+    location: str = ""
+    version: int = 0
+    door: str = ""
+    answered: str = "done"
+    query: dict[str, Any] | None = None
+    interval: LoggedInterval | None = None
+    sources: dict[str, int] = {}
+    reasons: dict[str, str] = {}
+    indexes: tuple[str, ...] = ()
+    pruned: int = 0
+    rows: int = 0
+    bytes: int = 0
+    returned: int | None = None
+    planned_ms: float | None = None
+    answered_ms: float | None = None
+    cached: bool | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(LoggedQuery)
+_WORDS: Final = pa.map_(pa.string(), pa.string())
+_SCHEMA: Final = pa.schema(
+    {
+        "projseg_log": pa.int32(),
+        "time": pa.timestamp("us", tz="UTC"),
+        "location": pa.string(),
+        "table_id": pa.string(),
+        "version": pa.int64(),
+        "door": pa.string(),
+        "answered": pa.string(),
+        "query": pa.string(),
+        "interval": pa.struct({"aligned": pa.string(), "length": pa.float64()}),
+        "sources": pa.map_(pa.string(), pa.int64()),
+        "reasons": _WORDS,
+        "indexes": pa.list_(pa.string()),
+        "pruned": pa.int64(),
+        "rows": pa.int64(),
+        "bytes": pa.int64(),
+        "returned": pa.int64(),
+        "planned_ms": pa.float64(),
+        "answered_ms": pa.float64(),
+        "cached": pa.bool_(),
+    }
+)
+
+
+class LogReader:
+    """The records of a log, one after the other; lines that are none are counted.
+
+    Parameters
+    ----------
+    place : str or path
+        A folder of log files, or one file.
+    since : str, timedelta, datetime or None
+        The length of time before now, `30 days`, or the moment, of the oldest record.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_LOG if there is no such place; PROJSEG_BAD_EXPRESSION if `since` is no length.
+    """
+
+    def __init__(self, place: str | os.PathLike[str], since: Since = None) -> None:
+        flush_query_logs()
+        path = Path(place)
+        if not path.exists():
+            raise bad_log(f"'{path}' is neither a folder nor a file")
+        self._place = path
+        self._since = _moment(since)
+        self.torn_count = 0
+        self.record_count = 0
+        self._problem = ""
+
+    def __iter__(self) -> Iterator[LoggedQuery]:
+        self.torn_count = self.record_count = 0
+        files = sorted(self._place.glob("*.jsonl")) if self._place.is_dir() else [self._place]
+        for file in files:
+            with file.open("rb") as lines:
+                yield from self._records(lines)
+        if self.torn_count and not self.record_count:
+            raise bad_log(
+                f"no line of '{self._place}' is a record: {self._problem}; give a folder that "
+                "PROJSEG_QUERY_LOG named"
+            )
+
+    def _records(self, lines: Any) -> Iterator[LoggedQuery]:
+        while line := lines.readline(LOG_LINE_BYTES_MAX + 1):
+            if not line.endswith(b"\n"):
+                self._skip(lines, f"a line of {len(line)} bytes or more has no end")
+                continue
+            try:
+                found = _DECODER.decode(line)
+                moment = found.time if found.time.tzinfo else found.time.replace(tzinfo=UTC)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                self._count(str(error))
+                continue
+            self.record_count += 1
+            if self._since is None or moment >= self._since:
+                yield found
+
+    def _skip(self, lines: Any, problem: str) -> None:
+        self._count(problem)
+        while (rest := lines.readline(LOG_LINE_BYTES_MAX)) and not rest.endswith(b"\n"):
+            pass
+
+    def _count(self, problem: str) -> None:
+        self.torn_count += 1
+        self._problem = self._problem or problem[:200]
+
+
+def bad_log(problem: str) -> InvalidInputError:
+    """Return the error of what is no query log."""
+    return InvalidInputError("PROJSEG_BAD_LOG", problem)
+
+
+def _moment(since: Since) -> datetime | None:
+    if since is None:
+        return None
+    if isinstance(since, datetime):
+        return since if since.tzinfo else since.replace(tzinfo=UTC)
+    if isinstance(since, str):
+        span = parse_interval(since)
+        micros = span.micros + span.months * _MONTH_DAYS * DAY
+        since = timedelta(microseconds=min(micros, _DAYS_MAX * DAY))
+    return datetime.now(UTC) - since
+
+
+def read_log(folder: str | os.PathLike[str], since: Since = None) -> pa.Table:
+    """Return the records of a query log.
+
+    Parameters
+    ----------
+    folder : str or path
+        The folder that `PROJSEG_QUERY_LOG` named, or one file of it.
+    since : str, timedelta, datetime or None
+        The length of time before now, `30 days`, or the moment, of the oldest record; None: all.
+
+    Returns
+    -------
+    pa.Table
+        A row for each query: time, location, table_id, version, door, answered, query (JSON
+        without values), interval, sources, reasons, indexes, pruned, rows, bytes, returned,
+        planned_ms, answered_ms, cached. The schema's metadata has `projseg.torn`, how many lines
+        are no records: a process that was killed may leave one.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_LOG if no line is a record, or there is no such place.
+    """
+    reader = LogReader(folder, since)
+    batches: list[pa.RecordBatch] = []
+    rows: list[dict[str, Any]] = []
+    for one in reader:
+        rows.append(_row(one))
+        if len(rows) == _BATCH_ROWS:
+            batches.append(pa.RecordBatch.from_pylist(rows, _SCHEMA))
+            rows = []
+    batches.append(pa.RecordBatch.from_pylist(rows, _SCHEMA))
+    found = pa.Table.from_batches(batches)
+    return found.replace_schema_metadata({"projseg.torn": str(reader.torn_count)})
+
+
+def _row(one: LoggedQuery) -> dict[str, Any]:
+    row = msgspec.structs.asdict(one)
+    row["query"] = None if one.query is None else msgspec.json.encode(one.query).decode()
+    row["interval"] = None if one.interval is None else msgspec.structs.asdict(one.interval)
+    row["indexes"] = list(one.indexes)
+    for name in ("sources", "reasons"):
+        row[name] = list(row[name].items())
+    return row
