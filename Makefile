@@ -27,7 +27,7 @@ DOORS := tests/benchmarks tests/cli tests/errors tests/install tests/query tests
 # Warnings of old or new releases of others are not ours to heed.
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
-.PHONY: demo demo-spark test check lint lines nightly nightly-files bench clean
+.PHONY: demo demo-spark test check lint lines nightly nightly-files bench distributions clean
 .PHONY: test-by-path test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
 # An editable build compiles nothing, so it needs none of the packages that a wheel's does, and
@@ -72,7 +72,7 @@ NIGHTS := 1 2 3 4 5 6 7 8 9 10 11
 
 nightly: $(NIGHTS:%=nightly-%) nightly-12 nightly-13 nightly-14 nightly-15
 
-nightly-11: $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed
+nightly-11: $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed $(OTHERS)/pyspark-4.0
 
 $(NIGHTS:%=nightly-%): nightly-%: $(VENV)/installed-dev
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200 $(NIGHT_$*)
@@ -145,6 +145,18 @@ $(OTHERS)/connect/installed:
 	$(PYTHON) -m venv --clear $(OTHERS)/connect
 	$(OTHERS)/connect/bin/pip install --quiet --disable-pip-version-check 'pyspark[connect]<4.4'
 	touch $@
+
+# A release's wheel and source distribution; the wheel has the jar for each Spark.
+SPARKS := $(SPARK_RELEASES:%=$(OTHERS)/pyspark-%)
+NO_SPACE :=
+distributions: $(VENV)/installed-dev $(SPARKS)
+	PROJSEG_SPARKS=$(subst $(NO_SPACE) ,:,$(abspath $(SPARKS))) $(BIN)/python -m build
+
+# PySpark alone, as `spark-submit` of a cluster has it; the name appears when it is whole.
+$(OTHERS)/pyspark-%: | $(VENV)/bin/python
+	rm -rf $@.part
+	$(BIN)/pip install --quiet --disable-pip-version-check --target $@.part 'pyspark==$*.*'
+	mv $@.part $@
 
 bench: $(VENV)/installed-bench
 	$(BIN)/projseg bench run

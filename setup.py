@@ -1,4 +1,4 @@
-"""Refuses to build from a checkout without symbolic links, and adds compiled kernels to a wheel.
+"""Refuses to build from a checkout without symbolic links; adds compiled parts to a wheel.
 
 `src/projseg` holds links to the folders at the top level. Git and some unpackers write a small text
 file in place of each link where links are off, and the wheel would be nearly empty. Everything else
@@ -6,6 +6,7 @@ is said by pyproject.toml.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,16 @@ from setuptools.command.build_py import build_py
 
 PACKAGE = Path(__file__).parent / "src" / "projseg"
 WITHOUT_KERNELS = "PROJSEG_WITHOUT_KERNELS"  # a quick build, whose first queries compile
+# Folders in which `pip install --target` put releases of PySpark, separated as in PATH.
+SPARKS = "PROJSEG_SPARKS"
+COMPILE_JAR = """
+import sys
+from pathlib import Path
+from pyspark import __version__
+from projseg.extras import spark_release
+from projseg.spark_datasource.extension import compile_jar
+compile_jar(Path(sys.argv[1]) / f"projseg-spark-{spark_release(__version__)}.jar")
+"""
 
 
 def refuse_without_links() -> None:
@@ -30,21 +41,45 @@ def refuse_without_links() -> None:
         )
 
 
-class BuildWithKernels(build_py):
-    """Copies modules, and puts machine code of kernels beside them where it can be made."""
+class BuildCompiledParts(build_py):
+    """Copies modules, and puts beside them what a fresh machine would have to compile."""
 
     def run(self) -> None:
-        """Build; an editable install compiles kernels when they are first called."""
+        """Build; an editable install compiles its parts when they are first used."""
         super().run()
-        if self.editable_mode or WITHOUT_KERNELS in os.environ:
+        if not self.editable_mode:
+            package = Path(self.build_lib).absolute() / "projseg"
+            self.add_kernels(package / "kernels/runtime/shipped.code")
+            self.add_jars(package / "spark_jars")
+
+    def add_kernels(self, file: Path) -> None:
+        """Add the machine code of kernels, where it can be made."""
+        if WITHOUT_KERNELS in os.environ:
             return
-        file = Path(self.build_lib).absolute() / "projseg/kernels/runtime/shipped.code"
-        words = [sys.executable, "-m", "projseg.kernels.runtime.shipped_code", "make", str(file)]
-        environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
-        made = subprocess.run(words, env=environment)  # noqa: S603 - this very Python
-        if made.returncode:
-            print("without compiled kernels: a fresh machine will compile them at their first call")
+        words = ["-m", "projseg.kernels.runtime.shipped_code", "make", str(file)]
+        if python(words, PACKAGE.parent).returncode:
+            print("without compiled kernels: a fresh machine compiles them at their first call")
+
+    def add_jars(self, folder: Path) -> None:
+        """Add the extension's jar for each release of Spark that is there."""
+        shutil.rmtree(folder, ignore_errors=True)  # of an earlier build
+        sparks = [Path(one) for one in os.environ.get(SPARKS, "").split(os.pathsep) if one]
+        for spark in sparks:
+            if not (spark / "pyspark/jars").is_dir():
+                print(f"without the jar for Spark of {spark}, which holds no PySpark")
+                continue
+            folder.mkdir(exist_ok=True)
+            if python(["-c", COMPILE_JAR, str(folder)], PACKAGE.parent, spark).returncode:
+                raise SystemExit(f"the extension does not compile with the Spark in {spark}")
+        if not sparks:
+            print(f"without jars for Spark ({SPARKS} names none): a fresh machine compiles its own")
+
+
+def python(words: list[str], *path: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run this very Python with folders from which it imports."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))}
+    return subprocess.run([sys.executable, *words], env=environment)  # noqa: S603
 
 
 refuse_without_links()
-setup(cmdclass={"build_py": BuildWithKernels})
+setup(cmdclass={"build_py": BuildCompiledParts})

@@ -1,7 +1,8 @@
-"""The extension of Spark's optimizer: compiled for the Spark that is there, configured; its log.
+"""The extension of Spark's optimizer: its jar for the Spark that is there, configured; its log.
 
-Its sources are Scala, in `catalyst/`. PySpark ships the compiler, so a Java runtime is all that it
-takes. The jar is kept in the user's cache, by Spark's release and the sources' hash.
+A wheel brings a jar for each release of Spark that it was built beside. Elsewhere it is compiled
+from its Scala sources, in `catalyst/`: PySpark ships the compiler, so a Java runtime is all that it
+takes. That jar is kept in the user's cache, by Spark's version and the sources' hash.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from projseg.errors import MissingPackageError, ProjsegError
+from projseg.extras import shipped_jar, spark_release
 from projseg.kernels.runtime.cache_folder import cache_folder
 from projseg.spark_datasource.shared_lists import shared_lists
 
@@ -36,9 +38,10 @@ _OUTPUT_SHOWN: Final = 2000
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Make sessions answer plain SQL over projseg tables from projections.
 
-    The extension is compiled when this is first called for a release of Spark, in about ten
-    seconds. Jars and extensions that the builder has already stay. Spark's workers run the Python
-    that PYSPARK_PYTHON names; a warning says if it is not set and they would run another one.
+    Where the install brought no jar of the extension for this release of Spark, it is compiled at
+    the first call, in about half a minute. Jars and extensions that the builder has already stay.
+    Spark's workers run the Python that PYSPARK_PYTHON names; a warning says if it is not set and
+    they would run another one.
 
     Parameters
     ----------
@@ -91,23 +94,30 @@ def settings(jar: Path) -> dict[str, str]:
 
 
 def extension_jar(folder: Path | None = None) -> Path:
-    """Return the extension's jar for the Spark that is installed, compiled if it is not kept yet.
+    """Return the extension's jar for the Spark that is installed, compiled if there is none yet.
 
     Parameters
     ----------
     folder : Path or None
-        Where jars are kept; None: the user's cache.
+        Where to put it; None: where the install brought it, else the user's cache.
     """
+    shipped = shipped_jar(spark_release(pyspark.__version__))
+    if shipped and folder is None:
+        return shipped
     kept_in = (folder or cache_folder() or Path(tempfile.mkdtemp(prefix="projseg-"))).absolute()
     jar = kept_in / f"projseg-spark-{pyspark.__version__}-{_source_hash()}.jar"
     if not jar.exists():
-        sys.stderr.write(f"projseg: compiling its extension for Spark {pyspark.__version__}\n")
         kept_in.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept_in) as work:
-            _compile(Path(work))
-            # Of two processes that compile at once, either's jar will do.
-            _pack(Path(work) / "classes", Path(work) / "made.jar")
-            os.replace(Path(work) / "made.jar", jar)
+            made = Path(work) / "made.jar"
+            if shipped:
+                shutil.copyfile(shipped, made)
+            else:
+                sys.stderr.write(
+                    f"projseg: compiling its extension for Spark {pyspark.__version__}\n"
+                )
+                compile_jar(made)
+            os.replace(made, jar)  # of two processes that compile at once, either's jar will do
     return jar
 
 
@@ -115,12 +125,13 @@ def _sources() -> dict[str, str]:
     folder = files("projseg.spark_datasource") / "catalyst"
     found = (one for room in folder.iterdir() if room.is_dir() for one in room.iterdir())
     named = {one.name: one for one in found if one.name.endswith(".scala")}
-    release = ".".join(pyspark.__version__.split(".")[:2])
+    release = spark_release(pyspark.__version__)
     for name in [name for name in named if "-" in name]:
-        # What another release has other types for: it is compiled there, in place of the general.
-        own, general = named.pop(name), name.partition("-")[0] + ".scala"
-        if name == general.replace(".scala", f"-{release}.scala"):
-            named[general] = own
+        # What some releases have other types for: it is compiled there, in place of the general.
+        stem, *releases = name.removesuffix(".scala").split("-")
+        own = named.pop(name)
+        if release in releases:
+            named[f"{stem}.scala"] = own
     return {name: named[name].read_text("utf-8") for name in sorted(named)}
 
 
@@ -132,6 +143,19 @@ def _resources() -> dict[str, str]:
 
 def _source_hash() -> str:
     return hashlib.sha256(repr((_sources(), _resources(), _SOURCE)).encode()).hexdigest()[:16]
+
+
+def compile_jar(jar: Path) -> None:
+    """Compile the extension for the Spark that is imported, beside whose jars it runs.
+
+    Raises
+    ------
+    ProjsegError
+        PROJSEG_EXTENSION_NOT_BUILT.
+    """
+    with tempfile.TemporaryDirectory(dir=jar.parent) as work:
+        _compile(Path(work))
+        _pack(Path(work) / "classes", jar)
 
 
 def _compile(work: Path) -> None:

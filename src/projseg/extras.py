@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from projseg.errors import MissingPackageError
@@ -86,7 +87,18 @@ def require_spark(purpose: str) -> None:
 
 def is_known_spark(version: str) -> bool:
     """Whether a full version, such as 4.3.0, is of one of `SPARK_RELEASES`."""
-    return ".".join(version.split(".")[:2]) in SPARK_RELEASES
+    return spark_release(version) in SPARK_RELEASES
+
+
+def spark_release(version: str) -> str:
+    """Return the release of a full version: 4.3 of 4.3.0."""
+    return ".".join(version.split(".")[:2])
+
+
+def shipped_jar(release: str) -> Path | None:
+    """Return the jar of Spark's extension that this install brought for a release, or None."""
+    jar = Path(__file__).parent / "spark_jars" / f"projseg-spark-{release}.jar"
+    return jar if jar.is_file() else None
 
 
 def refusal(name: str, missing: MissingPackageError) -> Callable[..., NoReturn]:

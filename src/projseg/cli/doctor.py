@@ -22,7 +22,15 @@ import typer
 from projseg import __version__
 from projseg.cli.output import Ended, Found
 from projseg.cli.shared_arguments import declared
-from projseg.extras import SPARK_RELEASES, installing, is_known_spark, require_spark
+from projseg.errors import InvalidInputError, ProjsegError
+from projseg.extras import (
+    SPARK_RELEASES,
+    installing,
+    is_known_spark,
+    require_spark,
+    shipped_jar,
+    spark_release,
+)
 from projseg.kernels.runtime.cache_folder import SETTING, cache_folder
 
 JAVA_RELEASE_MIN: Final = 17
@@ -83,10 +91,16 @@ def _packages() -> list[Outcome]:
     return [_package(name) for name in names]
 
 
-def _package(name: str) -> Outcome:
+def _version_of(package: str) -> str | None:
     try:
-        version = metadata.version(name)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
+        return None
+
+
+def _package(name: str) -> Outcome:
+    version = _version_of(name)
+    if version is None:
         if name == "pyspark":
             advice = f"to use Spark, run: {installing('pyspark')}"
             return Outcome(name, Verdict.OK, "not installed", advice)
@@ -188,9 +202,9 @@ def _group() -> None:
 
 def build(
     *,
-    folder: Annotated[Path | None, "Where to put the jar; default: the cache."] = None,
+    folder: Annotated[Path | None, "Where to put the jar; default: where it is."] = None,
 ) -> Found:
-    """Compile it for the Spark that is installed, and print the settings that use it."""
+    """Print the settings that use it, compiled if this install brought no jar for this Spark."""
     require_spark("projseg extension")
     # Imported here: the verb is listed where PySpark is not installed.
     from projseg.spark_datasource.extension import extension_jar, settings
@@ -199,4 +213,41 @@ def build(
     return [{"setting": name, "value": value} for name, value in found.items()]
 
 
+def jar(
+    *,
+    spark: Annotated[
+        str | None, "The release of Spark, such as 4.3; default: of the PySpark that is installed."
+    ] = None,
+) -> None:
+    """Print the path of its jar, which --jars of Spark and an image of a cluster take."""
+    typer.echo(_jar_for(spark))
+
+
+def _jar_for(spark: str | None) -> Path:
+    if spark is not None and not is_known_spark(spark):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"projseg has no extension for Spark {spark}; it works with {SPARK_RELEASES[0]} to "
+            f"{SPARK_RELEASES[-1]}",
+        )
+    if spark is not None and (shipped := shipped_jar(spark_release(spark))):
+        return shipped
+    installed = _version_of("pyspark")
+    if spark is not None and (
+        installed is None or spark_release(installed) != spark_release(spark)
+    ):
+        raise ProjsegError(
+            "PROJSEG_EXTENSION_NOT_BUILT",
+            f"this install of projseg brought no jar for Spark {spark}, and has "
+            f"{f'PySpark {installed}' if installed else 'no PySpark'} to compile one; install "
+            f"PySpark {spark} beside it, or a wheel that was built with that release",
+        )
+    require_spark("projseg extension")
+    # Imported here: the verb is listed where PySpark is not installed.
+    from projseg.spark_datasource.extension import extension_jar
+
+    return extension_jar()
+
+
 extension.command("build")(declared(build))
+extension.command("jar")(declared(jar))
