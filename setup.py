@@ -70,7 +70,7 @@ class BuildCompiledParts(build_py):
                 continue
             folder.mkdir(exist_ok=True)
             if python(["-c", COMPILE_JAR, str(folder)], PACKAGE.parent, spark).returncode:
-                raise SystemExit(f"the extension does not compile with the Spark in {spark}")
+                raise SystemExit(f"the extension does not compile for the Spark in {spark}")
         if not sparks:
             print(f"without jars for Spark ({SPARKS} names none): a fresh machine compiles its own")
 
