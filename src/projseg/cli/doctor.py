@@ -219,7 +219,7 @@ def jar(
         str | None, "The release of Spark, such as 4.3; default: of the PySpark that is installed."
     ] = None,
 ) -> None:
-    """Print the path of its jar, which --jars of Spark and an image of a cluster take."""
+    """Print the path of its jar, for spark-submit and for an image of a cluster."""
     typer.echo(_jar_for(spark))
 
 
