@@ -81,6 +81,11 @@ class UncachedColumns:
         """Number of rows of the table."""
         return self.segment.table(self.table).row_count
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the columns that are held."""
+        return sum(vector.nbytes for vector in self._held.values())
+
     def vector(self, name: str, *, is_state: bool = False) -> Vector:
         """Return a whole column."""
         role: Role = "base" if self.table == BASE_TABLE else "state" if is_state else "grouping"

@@ -291,6 +291,7 @@ def _plan(
     template: PlanTemplate | None = None,
 ) -> QueryPlan:
     facts = VersionFacts(snapshot)
+    entries = map(snapshot.as_planned, entries)
     if template is None:
         planner = Planner(query, matching=matching_of(snapshot, facts, query))
         planned = (_segment_plan(entry, planner.choose(facts.of(entry))) for entry in entries)

@@ -323,8 +323,11 @@ class SegmentEncoder:
 
     def column_bytes(self, table: str) -> int:
         """Return the stored bytes of the pages of all columns of a finished table."""
-        summary = next(summary for summary in self._summaries if summary.name == table)
-        return sum(summary.column_bytes.values())
+        return sum(self.summary(table).column_bytes.values())
+
+    def summary(self, table: str) -> TableSummary:
+        """Return the sizes of a finished table."""
+        return next(summary for summary in self._summaries if summary.name == table)
 
     def finish(self) -> SegmentSummary:
         """Write footer and tail; nothing may follow."""

@@ -96,6 +96,10 @@ class Explain:
         row, and postings_segments, those whose postings named the values of the column.
     version : int or None
         The earlier version of the table that `maxStaleness` chose; None: the present one.
+    hypothetical : frozenset of str
+        Names of projections that the plan has and the table has not, as `what_if` gave them.
+    without : tuple of str
+        Names of projections that the table has and the plan has not.
     """
 
     segments: pa.Table
@@ -105,6 +109,13 @@ class Explain:
     views: tuple[dict[str, Any], ...] = ()
     indexes: pa.Table = field(default_factory=INDEXES_SCHEMA.empty_table)
     version: int | None = None
+    hypothetical: frozenset[str] = frozenset()
+    without: tuple[str, ...] = ()
+
+    @property
+    def is_hypothetical(self) -> bool:
+        """Whether it was planned over projections that are not as they are stored."""
+        return bool(self.hypothetical or self.without)
 
     @property
     def pruned_segments(self) -> int:
@@ -162,6 +173,8 @@ class Explain:
         }
         if self.version is not None:
             content["version"] = self.version
+        if self.is_hypothetical:
+            content |= {"what_if": sorted(self.hypothetical), "without": list(self.without)}
         if len(self.indexes):
             content["indexes"] = self.indexes.to_pylist()
         if self.total_milliseconds is not None:
@@ -190,7 +203,7 @@ class Explain:
             tree.add(Text(_index_line(use)))
         left = _SEGMENTS_SHOWN
         for rows in self._groups():
-            branch = tree.add(Text(_group_line(rows)))
+            branch = tree.add(Text(self._marked(_group_line(rows), rows[0]["source"])))
             for reason in _not_used(rows):
                 branch.add(Text(f"not {reason}"))
             for row in rows[:left]:
@@ -205,7 +218,13 @@ class Explain:
     def _repr_html_(self) -> str:
         """Return the explanation as a notebook shows it: a line for each source and its reasons."""
         lines = [
-            (source, f"{len(group):,}", f"{rows:,}", f"{size:,}", "; ".join(_not_used(group)))
+            (
+                self._marked(source, source),
+                f"{len(group):,}",
+                f"{rows:,}",
+                f"{size:,}",
+                "; ".join(_not_used(group)),
+            )
             for group in self._groups()
             for source, rows, size in [(group[0]["source"], *_totals(group))]
         ]
@@ -222,12 +241,18 @@ class Explain:
         return list(groups.values())
 
     def _sources_text(self) -> str:
-        return ", ".join(f"{count:,} x {name}" for name, count in self.sources.items()) or "none"
+        found = (self._marked(f"{count:,} x {name}", name) for name, count in self.sources.items())
+        return ", ".join(found) or "none"
+
+    def _marked(self, text: str, source: str) -> str:
+        """Return a line about a source, which says so if there is no such source."""
+        return f"{text} (what if)" if source in self.hypothetical else text
 
     def _headline(self) -> str:
         took = "" if self.total_milliseconds is None else f"; {self.total_milliseconds:.1f} ms"
         reads = f"{self.figures.rows:,} rows, {self.figures.bytes:,} bytes"
         took += "" if self.version is None else f"; at version {self.version} (maxStaleness)"
+        took += f"; without {', '.join(self.without)}" if self.without else ""
         return (
             f"{self.query}\n"
             f"reads {reads} from {self._sources_text()}; "

@@ -242,6 +242,10 @@ class Snapshot:
             found += [manifest.entry(index) for index in chosen]
         return found
 
+    def as_planned(self, entry: SegmentEntry) -> SegmentEntry:
+        """Return a segment as planning is to see it."""
+        return entry
+
     def load(self, reference: ManifestReference) -> Manifest:
         """Return one of the manifests that `file.manifests` lists."""
         return MANIFESTS.load(self.storage, reference)

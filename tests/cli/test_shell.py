@@ -50,7 +50,9 @@ def run(*words, input=None, exit_code=0):
 
 
 def test_statements_of_a_command_are_answered_in_order(folder):
-    found = run(folder, "-c", "SELECT count(*) AS n FROM edits; SELECT ';' AS t FROM places LIMIT 1")
+    found = run(
+        folder, "-c", "SELECT count(*) AS n FROM edits; SELECT ';' AS t FROM places LIMIT 1"
+    )
     assert found.stdout == '{"n": 240}\n{"t": ";"}\n'
 
 

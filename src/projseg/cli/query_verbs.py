@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -117,13 +117,18 @@ def explain(
     *,
     query: GivenQuery,
     analyze: Annotated[bool, "Run it too: rows, bytes and milliseconds."] = False,
+    what_if: Annotated[
+        list[str] | None, "As if there were this projection: 'NAME=SELECT ...'; repeatable."
+    ] = None,
+    without: Annotated[list[str] | None, "As if this projection were dropped; repeatable."] = None,
     at: At,
     output: Output = None,
 ) -> None:
     """Say how a query would be answered, segment by segment, and why."""
     table = open_table(location, **at)
+    if_not: dict[str, Any] = {"what_if": _projections(what_if), "without": without or ()}
     if statement is None:
-        _print_explain(table.explain(query, analyze=analyze), output)
+        _print_explain(table.explain(query, analyze=analyze, **if_not), output)
         return
     if analyze or query != Query(context=query.context, args=query.args):
         raise InvalidInputError(
@@ -131,8 +136,21 @@ def explain(
             "a statement stands beside options of a query or --analyze; give one of them",
         )
     text = content_of(statement, "the statement")
-    explained = table.sql(text, context=query.context, args=query.args, explain=True)
+    explained = table.explain(text, context=query.context, args=query.args, **if_not)
     _print_explain(explained, output)
+
+
+def _projections(texts: list[str] | None) -> list[dict[str, str]]:
+    """Return the projections of texts `NAME=SELECT ...`."""
+    found = []
+    for text in texts or ():
+        name, is_there, sql = text.partition("=")
+        if not is_there or not name.strip():
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION", f"--what-if is {text!r}; write NAME=SELECT ... GROUP BY ..."
+            )
+        found.append({"name": name.strip(), "sql": sql.strip()})
+    return found
 
 
 def _print_explain(explained: Explain, output: OutputFormat | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from projseg.algebra.query.select_query import SelectedQuery
     from projseg.algebra.query.select_table import SelectedTable
+    from projseg.declarations import Index, ProjectionLike
     from projseg.explain import Explain
     from projseg.table.dataset import TableDataset
     from projseg.table.sql_statements import BoundSelect
@@ -386,6 +387,8 @@ class TableVersion(AgedVersion):
         filter: str | None = None,
         *,
         analyze: bool = False,
+        what_if: Sequence[ProjectionLike | Index] = (),
+        without: Sequence[str] = (),
         **parts: Unpack[QueryParts],
     ) -> Explain:
         """Return, for each segment the query reads, its source and why others were not used.
@@ -398,6 +401,11 @@ class TableVersion(AgedVersion):
             As of `query`.
         analyze : bool
             Run the query, and report the rows, bytes and milliseconds that it took.
+        what_if : sequence of Projection, mapping or JSON text
+            Plan as if every segment had these projections, of the size that some segments show in
+            memory. Nothing is written.
+        without : sequence of str
+            Plan as if the table had none of these projections.
 
         Returns
         -------
@@ -406,9 +414,22 @@ class TableVersion(AgedVersion):
 
         Raises
         ------
+        InvalidInputError
+            PROJSEG_BAD_PROJECTION, PROJSEG_PROJECTION_EXISTS, PROJSEG_UNKNOWN_PROJECTION; or
+            PROJSEG_BAD_ARGUMENT for `analyze` of what is not there.
         ProjsegError
             As of `query`; about values only with `analyze`.
         """
+        if what_if or without:
+            if analyze:
+                raise InvalidInputError(
+                    "PROJSEG_BAD_ARGUMENT",
+                    "analyze runs a query, and what_if and without plan over what is not there; "
+                    "give one of them",
+                )
+            return self._explain_if(
+                what_if, without, group_by, aggregators=aggregators, filter=filter, **parts
+            )
         # Imported here, so that a process that only asks starts without it.
         with late_import:
             from projseg.explain import explain_plan
@@ -422,6 +443,24 @@ class TableVersion(AgedVersion):
         version, asked = current._as_old_as(query)
         found = explain_plan(self._storage, asked, version._plan(asked), analyze=analyze)
         return found if version is current else replace_fields(found, version=version.version)
+
+    def _explain_if(
+        self,
+        what_if: Sequence[ProjectionLike | Index],
+        without: Sequence[str],
+        *query: Any,
+        **parts: Any,
+    ) -> Explain:
+        """Return how a query would be answered over other projections."""
+        with late_import:
+            from projseg.table.what_if_versions import what_if_version
+
+        current = self._current()
+        found = what_if_version(current._snapshot, what_if, without)
+        version = TableVersion(current._storage, found.snapshot)
+        version._columns_of, version._store = current._columns_of, current._store
+        explained = version.explain(*query, **parts)
+        return replace_fields(explained, hypothetical=found.added, without=tuple(without))
 
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)
