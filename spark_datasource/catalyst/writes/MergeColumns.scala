@@ -27,15 +27,19 @@ class MergeColumns(session: SparkSession) extends Rule[LogicalPlan] with LookupC
 
   private def merged(write: V2WriteCommand, options: Map[String, String])(withOptions: Map[String, String] => V2WriteCommand)
       : LogicalPlan =
-    if (!write.isByName || !write.query.resolved || !MergeColumns.isAsked(options)) write
+    if (!write.isByName || !MergeColumns.isAsked(options)) write
     else target(write.table).map { found =>
-      val output = columns(found.output, write.query.output)
+      val output = columns(found.output, analyzed(write.query).output)
       found.table match {
         case defined: DefinedTable =>
           withOptions(MergeColumns.others(options)).withNewTable(declared(found, defined, output))
         case _ => write.withNewTable(if (output == found.output) found else MergeColumns.withColumns(found, output))
       }
     }.getOrElse(write)
+
+  /** The rows that are written: `writeTo` gives a frame's plan as it was before analysis. */
+  private def analyzed(query: LogicalPlan): LogicalPlan =
+    if (query.resolved) query else classic.sessionState.executePlan(query).analyzed
 
   /** A definition that declares these columns: its columns are those declared, so that it has them before any row. */
   private def declared(relation: DataSourceV2Relation, defined: DefinedTable, output: Seq[Attribute]): NamedRelation = {
