@@ -37,6 +37,7 @@ _PAGES = tuple(
         "erasing",
         "memory",
         "advisor",
+        "monitoring",
         "catalog",
         "python-api",
         "sql-without-spark",

@@ -17,6 +17,7 @@ from projseg.algebra.expressions.sql_parameters import ArgumentsLike
 from projseg.algebra.query.query_parts import QueryParts, statement_options, with_query_parts
 from projseg.algebra.query.request import Expressions, Query, is_select
 from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError, did_you_mean
+from projseg.memory.metrics import counted_question
 from projseg.query_pool.fork_server import ForkServer
 from projseg.query_pool.messages import TableQuestion, VersionName, rows_of
 from projseg.query_pool.queue import QueuedQuestion, RequestQueue, Slot
@@ -300,7 +301,15 @@ class QueryPool:
                 f"{self!r} belongs to process {self._process}, of which this is a fork; make a "
                 "pool here",
             )
-        request = QueuedQuestion(question)
+        location = self._tables[question.version.table].location
+        with counted_question(question.door, location) as counted:
+            rows = self._rows(QueuedQuestion(question), timeout, deadline)
+            counted.returned = rows.num_rows
+            return rows
+
+    def _rows(
+        self, request: QueuedQuestion, timeout: float | None, deadline: float | None
+    ) -> pa.Table:
         try:
             slot = self._queue.acquire(request, deadline)
             if slot is None:
@@ -309,13 +318,13 @@ class QueryPool:
                 reply = self._reply(slot, request, deadline)
             finally:
                 self._queue.release(slot)
+            return rows_of(reply)
         except TimeoutError as error:
             raise QueryTimeoutError(
                 "PROJSEG_QUERY_TIMEOUT",
-                f"a question had no answer after {timeout:g} seconds: {question}; give it more "
-                "time, or the pool more workers",
+                f"a question had no answer after {timeout:g} seconds: {request.question}; give it "
+                "more time, or the pool more workers",
             ) from error
-        return rows_of(reply)
 
     def _reply(self, slot: Slot, request: QueuedQuestion, deadline: float | None) -> pa.Buffer:
         """Return the reply to a question; whatever else happens leaves the slot empty."""

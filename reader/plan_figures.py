@@ -21,6 +21,7 @@ from projseg.algebra.planning.source_plan import (
 )
 from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.memory.metrics import ReadFigures, SourceKind
 from projseg.reader.answer import answer
 from projseg.reader.open_sources import (
     listed_projection,
@@ -77,6 +78,28 @@ def planned_reads(plan: QueryPlan) -> Iterator[SourceRead]:
     for segment in plan.segments:
         for source in segment.choice.plans:
             yield _planned(plan, segment, source)
+
+
+def read_figures(plan: QueryPlan) -> ReadFigures:
+    """Return what a plan is expected to read; it is computed once for each plan."""
+    found: ReadFigures | None = vars(plan).get("_read_figures")
+    if found is None:
+        reads = list(planned_reads(plan))
+        found = ReadFigures(
+            Counter(_kind(read.source) for read in reads),
+            sum(read.row_count for read in reads),
+            sum(read.byte_count for read in reads),
+        )
+        vars(plan)["_read_figures"] = found
+    return found
+
+
+def _kind(source: str | None) -> SourceKind:
+    if source is None:
+        return "base"
+    if source == "metadata":
+        return "metadata"
+    return "view" if source.startswith("view:") else "projection"
 
 
 class PlanFigures(msgspec.Struct, frozen=True):

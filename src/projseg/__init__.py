@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
+    from projseg.memory.metrics import metrics
     from projseg.query_pool.pool import QueryPool
     from projseg.reader.query_log.read_log import read_log
     from projseg.spark_datasource.extension import configure, query_log
@@ -49,6 +50,7 @@ __all__ = [
     "duckdb",
     "is_table",
     "literal",
+    "metrics",
     "query_log",
     "read",
     "read_log",
@@ -75,6 +77,7 @@ _HOMES: Final = {
     "duckdb": "projseg.doors.duckdb_tables",
     "is_table": "projseg.table",
     "literal": "projseg.algebra.expressions.argument_texts",
+    "metrics": "projseg.memory.metrics",
     "query_log": "projseg.spark_datasource.extension",
     "read": "projseg.spark_datasource.read_write",
     "read_log": "projseg.reader.query_log.read_log",

@@ -25,6 +25,7 @@ from projseg.errors import (
     InvalidInputError,
     StorageError,
 )
+from projseg.memory.metrics import count_retry, counted_commit
 from projseg.table_layer.commits.files_there import require_manifests, require_written, restoring
 from projseg.table_layer.commits.publish import (
     CommitLabel,
@@ -96,7 +97,10 @@ def create_table(
     """
     check_properties(properties)
     label = CommitLabel(write_id or new_write_id(), operation, metrics or {}, txn, note)
-    with removed_on_failure(storage, label.write_id, None) as files:
+    with (
+        counted_commit(operation, storage.location),
+        removed_on_failure(storage, label.write_id, None) as files,
+    ):
         try:
             refuse_existing(storage)
             verify_entries(storage, entries, label.write_id)
@@ -169,7 +173,10 @@ def commit(
         If the change contradicts the table.
     """
     label = CommitLabel(write_id, operation, metrics or {}, txn, note)
-    with removed_on_failure(storage, write_id, base.version) as files:
+    with (
+        counted_commit(operation, storage.location),
+        removed_on_failure(storage, write_id, base.version) as files,
+    ):
         try:
             return _TableCommit(storage, base, change, label, NewManifests(files)).run()
         except OSError as error:
@@ -226,6 +233,8 @@ class PendingCommit(Generic[Version]):
         is_remote = self.storage.is_remote
         tries_max = REMOTE_COMMIT_TRIES_MAX if is_remote else COMMIT_TRIES_MAX
         for failed_tries in range(tries_max):
+            if failed_tries:
+                count_retry()
             _pause(failed_tries, _REMOTE_PAUSE_SECONDS if is_remote else _LONGEST_PAUSE_SECONDS)
             landed: Version | None = None
             try:

@@ -53,6 +53,8 @@ HOMES = {
     ),
     "obstore": ("table_layer/",),
     "pandas": (),
+    "opentelemetry": ("memory/tracing.py",),
+    "prompt_toolkit": ("src/projseg/cli/prompt.py",),
     "pickle": ("query_pool/",),
     "marshal": (),
     "importlib": (

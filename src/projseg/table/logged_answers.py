@@ -1,4 +1,4 @@
-"""What the query log is given of each question: its plan or its texts, times and rows."""
+"""What metrics and the query log are given of each question: its plan or texts, times and rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 from projseg.memory.door import Door, door_of_question
 from projseg.memory.forks import late_import
+from projseg.memory.metrics import count_question
 from projseg.reader.plan.query_plan import QueryPlan
+from projseg.reader.plan_figures import read_figures
 from projseg.reader.query_log.log_files import query_log
 from projseg.table_layer.metadata.snapshot import Snapshot
 
@@ -40,23 +42,28 @@ def timed(plan: _Planner) -> _Planner:
 
 
 def logged_answer(snapshot: Snapshot, plan: QueryPlan, answer: Callable[[], pa.Table]) -> pa.Table:
-    """Return the answer of a plan; log it, or that there is none."""
-    log = query_log()
-    if log is None:
-        return answer()
-    event = _event(snapshot, plan, door_of_question())
-    misses, start = KEPT.statistics().miss_count, time.perf_counter()
+    """Return the answer of a plan; count and log it, or that there is none."""
+    log, door = query_log(), door_of_question()
+    misses = 0 if log is None else KEPT.statistics().miss_count
+    start = time.perf_counter()
     try:
         found = answer()
     except Exception as error:
-        event.answered = "failed"
         setattr(error, _LOGGED, True)
-        log.put(event.record)
+        _count(door, snapshot, time.perf_counter() - start, None, plan, error)
+        if log is not None:
+            event = _event(snapshot, plan, door)
+            event.answered = "failed"
+            log.put(event.record)
         raise
-    event.answered_ms = (time.perf_counter() - start) * 1000
-    event.returned = len(found)
-    event.is_cached = KEPT.statistics().miss_count == misses
-    log.put(event.record)
+    seconds = time.perf_counter() - start
+    _count(door, snapshot, seconds, found.num_rows, plan)
+    if log is not None:
+        event = _event(snapshot, plan, door)
+        event.answered_ms = seconds * 1000
+        event.returned = len(found)
+        event.is_cached = KEPT.statistics().miss_count == misses
+        log.put(event.record)
     return found
 
 
@@ -66,13 +73,9 @@ def logged_batches(
     batches: Iterable[pa.RecordBatch],
     door: Door | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a scan; log it when it ends, however it does."""
-    log = query_log()
-    if log is None:
-        yield from batches
-        return
-    event = _event(snapshot, plan, door or door_of_question())
-    event.answered, taken, row_count = "failed", 0.0, 0
+    """Yield the batches of a scan; count and log it when it ends, however it does."""
+    log, door = query_log(), door or door_of_question()
+    taken, row_count, failure = 0.0, 0, None
     try:
         remaining = iter(batches)
         while True:
@@ -83,17 +86,34 @@ def logged_batches(
                 break
             row_count += batch.num_rows
             yield batch
-        event.answered = "done"
-    except GeneratorExit:
-        event.answered = "done"  # whoever reads wants no more
+    except Exception as error:
+        failure = error
         raise
-    finally:
-        event.answered_ms, event.returned = taken * 1000, row_count
-        log.put(event.record)
+    finally:  # also where whoever reads wants no more
+        _count(door, snapshot, taken, None if failure else row_count, plan, failure)
+        if log is not None:
+            event = _event(snapshot, plan, door)
+            event.answered = "done" if failure is None else "failed"
+            event.answered_ms, event.returned = taken * 1000, row_count
+            log.put(event.record)
+
+
+def _count(
+    door: Door,
+    snapshot: Snapshot,
+    seconds: float,
+    returned: int | None,
+    plan: QueryPlan,
+    error: Exception | None = None,
+) -> None:
+    """Count a question that was planned in this thread."""
+    seconds += getattr(_of_thread, "planned_ms", 0.0) / 1000
+    location = snapshot.storage.location
+    count_question(door, location, seconds, returned, read_figures(plan), error)
 
 
 class logging_failures:
-    """Within the block, log an error of a question that has no plan.
+    """Within the block, count and log an error of a question that has no plan.
 
     Parameters
     ----------
@@ -114,10 +134,11 @@ class logging_failures:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if not isinstance(error, ProjsegError) or hasattr(error, _LOGGED):
             return
-        log = query_log()
+        setattr(error, _LOGGED, True)
+        log, door = query_log(), door_of_question()
+        count_question(door, self._snapshot.storage.location, 0.0, None, error=error)
         if log is not None:
-            setattr(error, _LOGGED, True)
-            event = _event(self._snapshot, None, door_of_question())
+            event = _event(self._snapshot, None, door)
             event.answered, event.texts = "failed", self._texts()
             log.put(event.record)
 
