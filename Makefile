@@ -27,7 +27,7 @@ DOORS := tests/benchmarks tests/cli tests/errors tests/install tests/query tests
 # Warnings of old or new releases of others are not ours to heed.
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
-.PHONY: demo demo-spark test check lint lines nightly nightly-files bench distributions clean
+.PHONY: demo demo-spark test check lint lines nightly nightly-files bench distributions site clean
 .PHONY: test-by-path test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
 # An editable build compiles nothing, so it needs none of the packages that a wheel's does, and
@@ -72,7 +72,8 @@ NIGHTS := 1 2 3 4 5 6 7 8 9 10 11
 
 nightly: $(NIGHTS:%=nightly-%) nightly-12 nightly-13 nightly-14 nightly-15
 
-nightly-11: $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed $(OTHERS)/pyspark-4.0
+nightly-11: $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed $(OTHERS)/pyspark-4.0 \
+	$(OTHERS)/site/installed
 
 $(NIGHTS:%=nightly-%): nightly-%: $(VENV)/installed-dev
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200 $(NIGHT_$*)
@@ -157,6 +158,17 @@ $(OTHERS)/pyspark-%: | $(VENV)/bin/python
 	rm -rf $@.part
 	$(BIN)/pip install --quiet --disable-pip-version-check --target $@.part 'pyspark==$*.*'
 	mv $@.part $@
+
+# The documentation, in build/site; a dead link or anchor fails.
+site: $(OTHERS)/site/installed
+	$(PYTHON) docs/make_site.py build/site-pages
+	$(OTHERS)/site/bin/zensical build --clean --strict
+
+$(OTHERS)/site/installed:
+	$(PYTHON) -m venv --clear $(OTHERS)/site
+	$(OTHERS)/site/bin/pip install --quiet --disable-pip-version-check --upgrade pip
+	$(OTHERS)/site/bin/pip install --quiet --disable-pip-version-check 'zensical>=0.0.73'
+	touch $@
 
 bench: $(VENV)/installed-bench
 	$(BIN)/projseg bench run

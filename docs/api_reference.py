@@ -29,7 +29,6 @@ _HERE = Path(__file__).parent
 _PAGES = tuple(
     f"{name}.md"
     for name in (
-        "../README",
         "projections",
         "indexes",
         "life",

@@ -3,8 +3,11 @@
 import contextlib
 import io
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 
+import make_site
 import pytest
 
 from projseg.algebra.planning.why_not import ReasonCode
@@ -13,7 +16,11 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ALL_PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
-PAGES = [path for path in sorted(DOCS.glob("*.md")) if "```python\n" in path.read_text()]
+PAGES = [
+    path
+    for path in sorted(DOCS.glob("*.md"))
+    if "```python\n" in path.read_text() and path.name != "tutorial.md"  # test_tutorial.py
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -52,6 +59,35 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_readme_links_every_page():
-    linked = set(re.findall(r"\]\(([\w/.-]+\.md)", (ROOT / "README.md").read_text()))
-    assert {str(page.relative_to(ROOT)) for page in ALL_PAGES} - linked <= {"README.md"}
+def linked_pages(page):
+    targets = re.findall(r"\]\(([\w/.-]+\.md)", page.read_text())
+    return {(page.parent / target).resolve() for target in targets}
+
+
+def test_the_index_links_every_page_and_the_readme_links_the_index():
+    pages = {*make_site.pages(), DOCS / "index.md"}
+    assert linked_pages(DOCS / "index.md") == pages - {DOCS / "index.md"}
+    assert DOCS / "index.md" in linked_pages(ROOT / "README.md")
+
+
+def test_the_site_has_every_page_once():
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    named = re.findall(r"'([\w/.-]+\.md)'", str(nav))
+    assert sorted(named) == sorted(map(make_site.place_of, make_site.pages()))
+
+
+def test_links_of_the_site_lead_to_what_is_laid_there(tmp_path):
+    make_site.main(tmp_path / "pages")
+    for page in (tmp_path / "pages").rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#:\s]+)[#)]", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path):
+    zensical = ROOT / ".venvs/site/bin/zensical"
+    if not zensical.exists():
+        pytest.skip("make site has not run")
+    built = subprocess.run(["make", "site"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert (ROOT / "build/site/tutorial/index.html").exists()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from projseg.errors import CODES
 
 ROOT = Path(__file__).parents[2]
@@ -50,9 +52,10 @@ def test_references_are_current():
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_files_that_the_architecture_names_exist():
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/decisions.md"])
+def test_files_that_the_architecture_names_exist(page):
     folder = ""
-    for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines():
+    for line in (ROOT / page).read_text().splitlines():
         if re.fullmatch(r"`[\w/]+/`.*", line):
             folder = line.split("`")[1]
         if line.startswith(("#", "1.", "- **")):
