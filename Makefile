@@ -64,7 +64,7 @@ NIGHT_5 := tests/query/test_[a-i]*.py
 NIGHT_6 := tests/query/test_[j-z]*.py
 NIGHT_7 := tests/matching tests/algebra tests/aggregation tests/states
 NIGHT_8 := tests/catalog tests/views tests/doors
-NIGHT_9 := tests/table_layer tests/crash tests/object_stores
+NIGHT_9 := tests/table_layer tests/crash tests/object_stores tests/foreign
 NIGHT_10 := tests/maintenance tests/writer tests/segment_format tests/independent tests/golden \
 	tests/kernels tests/memory tests/query_pool tests/benchmarks
 NIGHT_11 := tests/cli tests/docs tests/errors tests/house_style tests/install tests/launchers

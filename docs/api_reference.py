@@ -17,10 +17,15 @@ from projseg.errors import ProjsegError
 from projseg.maintenance.findings import Finding
 from projseg.maintenance.row_changes.delete_and_update import Corrected
 from projseg.maintenance.row_changes.erase import Erased
+from projseg.maintenance.sync import Synced
 from projseg.memory.cache import CacheStatistics
+from projseg.table.foreign_edits import AttachedSource
 from projseg.table_layer.vacuum import Vacuumed
 
-_RETURNED = (Finding, Corrected, Erased, Vacuumed, CacheStatistics, DuckDBTables)
+_RETURNED = (
+    *(Finding, Corrected, Erased, Vacuumed, CacheStatistics, DuckDBTables),
+    *(AttachedSource, Synced),
+)
 _ANSWERS = (projseg.Commit, projseg.Explain, projseg.Refresh, projseg.View, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
 _WORDS = {"Parameters": "", "Returns": "returns ", "Raises": "raises "}
@@ -40,6 +45,7 @@ _PAGES = tuple(
         "catalog",
         "python-api",
         "sql-without-spark",
+        "foreign-tables",
     )
 )
 _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULTILINE | re.DOTALL)
@@ -57,6 +63,8 @@ _INSTANCES = {
     "Vacuumed": "old",
     "View": "view",
     "Refresh": "done",
+    "Synced": "done",
+    "AttachedSource": "source",
     "CacheStatistics": "found",
     "DuckDBTables": "tables",
 }

@@ -41,6 +41,7 @@ from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.vectors import Vector
 from projseg.table_layer.commits.footer_match import projection_mismatches, require_match
 from projseg.table_layer.coverage import FAILED
+from projseg.table_layer.foreign.foreign_segment import ForeignSegment
 from projseg.table_layer.indexed_columns import WantedFilter
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
@@ -123,10 +124,13 @@ class PagedSource:
         The open file.
     schema : TableSchema
         The table's, with the types of columns that the segment lacks: those are null.
+    foreign : ForeignSegment or None
+        The base rows, where they are in a file of others.
     """
 
     segment: SegmentFile
     schema: TableSchema
+    foreign: ForeignSegment | None = None
 
     @property
     def row_count(self) -> int:
@@ -155,7 +159,7 @@ class PagedSource:
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
         """Return the rows [first, end) of a column."""
         del is_state  # base tables have no states
-        base = viewed(self.segment, self.schema)
+        base = self.foreign or viewed(self.segment, self.schema)
         if not base.has_column(BASE_TABLE, "base", name):
             return null_vector(self.schema.field(name).type, end - first)
         starts = base.directory(BASE_TABLE, "base", name).row_starts

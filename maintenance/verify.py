@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import xxhash
 from msgspec.structs import replace
 
-from projseg.errors import require_callable
+from projseg.errors import StorageError, require_callable
 from projseg.maintenance.findings import (
     Finding,
     definition_mismatches,
@@ -33,6 +33,7 @@ from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, TableEntry
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
 from projseg.table_layer.commits.footer_match import Mismatch, footer_mismatches
 from projseg.table_layer.commits.verify_entries import listed_ending
+from projseg.table_layer.foreign.foreign_segment import ForeignSegment, open_foreign
 from projseg.table_layer.metadata.deleted_rows import read_deleted_rows
 from projseg.table_layer.metadata.manifest import ManifestReference
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry, encode_entry
@@ -41,6 +42,7 @@ from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names, stored_schema
 from projseg.table_layer.storage.paths import kept_name, snapshot_name
 from projseg.table_layer.storage.storage_contract import Storage
+from projseg.writer.column_vectors import column_zone
 
 # Check one listed segment: the table's claims against the file, and the file against its rows.
 #
@@ -109,8 +111,39 @@ def _against_rows(
     yield from findings(entry.file, column_mismatches(entry, segment, time_column))
     yield from findings(entry.file, order_mismatches(segment))
     yield from findings(entry.file, postings_mismatches(segment))
+    opened: list[ForeignSegment] = []
+    if entry.foreign is not None:
+        yield from findings(entry.foreign.path, _foreign_columns(snapshot, entry, opened))
+        if not opened:
+            return
+    foreign = opened[0] if opened else None
     for table in segment.tables[1:]:
-        yield from findings(entry.file, verify_projection(segment, table, schema))
+        yield from findings(entry.file, verify_projection(segment, table, schema, foreign))
+
+
+def _foreign_columns(
+    snapshot: Snapshot, entry: SegmentEntry, opened: list[ForeignSegment]
+) -> Iterator[Mismatch]:
+    """Yield where an entry's zones are not those of the rows in a file of others.
+
+    Parameters
+    ----------
+    opened : list of ForeignSegment
+        Takes these rows once they can be read.
+    """
+    schema = stored_schema(snapshot.properties)
+    try:
+        foreign = open_foreign(snapshot.storage, entry, schema)
+        for name, stated in entry.columns.items():
+            found = column_zone(foreign.column(BASE_TABLE, "base", name), stated.bytes)
+            if stated != found:
+                yield Mismatch(f"zone of column '{name}'", stated, found)
+    except StorageError as error:
+        # The source may change its files at any time; nothing can be compared with them then.
+        if error.code not in ("PROJSEG_SOURCE_GONE", "PROJSEG_SOURCE_CHANGED"):
+            raise
+    else:
+        opened.append(foreign)
 
 
 def _chunk_mismatches(entry: SegmentEntry, properties: TableProperties) -> Iterator[Mismatch]:

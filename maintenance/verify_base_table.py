@@ -227,7 +227,9 @@ def bloom_mismatches(
             continue
         for number, band in enumerate(file.footer.bands):
             slots = [
-                one for one in file.footer.segments if one.band == number and one.file in entries
+                one
+                for one in file.footer.segments
+                if one.band == number and one.file in entries and entries[one.file].foreign is None
             ]
             yield from _differing(snapshot, listed, file, band, slots, wanted, entries)
 

@@ -38,6 +38,7 @@ from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.table_layer.commits.footer_match import Mismatch, projection_mismatches
+from projseg.table_layer.foreign.foreign_segment import ForeignSegment
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.writer.segment_contents import row_numbers
 from projseg.writer.sort_order import sort_keys
@@ -51,7 +52,10 @@ _Places = NDArray[np.int64]
 
 
 def verify_projection(
-    segment: SegmentFile, table: TableEntry, schema: TableSchema
+    segment: SegmentFile,
+    table: TableEntry,
+    schema: TableSchema,
+    foreign: ForeignSegment | None = None,
 ) -> Iterator[Mismatch]:
     """Yield where a stored projection differs from its definition or its recomputation.
 
@@ -66,7 +70,7 @@ def verify_projection(
         yield Mismatch(f"{owner}: {what}", expected, found)
     if is_sound and not spec.changed_zones and not _has_forgotten_rows(segment, schema, spec):
         compare = _sorted_rows_mismatches if spec.holds_rows else _group_mismatches
-        for what, expected, found in compare(PagedSource(segment, schema), table, spec):
+        for what, expected, found in compare(PagedSource(segment, schema, foreign), table, spec):
             yield Mismatch(f"{owner}: {what}", expected, found)
 
 
@@ -76,7 +80,7 @@ def _has_forgotten_rows(segment: SegmentFile, schema: TableSchema, spec: Project
     A column that was dropped after it was widened leaves names that nothing connects. A projection
     that mentions one answers nothing.
     """
-    if not schema.forms:
+    if not schema.forms or not segment.tables[0].columns:
         return False
     present = {column.name for column in segment.tables[0].columns}
     narrower = [parse_type_name(f.type) for f in schema.every if f.name in present]

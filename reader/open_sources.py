@@ -18,6 +18,7 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.evaluation.arrow_vectors import encode_sorted
 from projseg.evaluation.rows import RowRange
 from projseg.memory.cache import KEPT, Owner
+from projseg.memory.forks import late_import
 from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.file.file_batch import (
@@ -149,11 +150,18 @@ def open_source(
 ) -> SegmentSource:
     """Return the table of a segment that a plan reads; `holds_ending` as of `open_segment`."""
     spec = plan.source
+    part = None if plan.rows is None else rows_to_read(entry, plan)
+    if spec is None and entry.foreign is not None:
+        # Imported here, so that tables without a source are asked without it.
+        with late_import:
+            from projseg.table_layer.foreign.foreign_segment import open_foreign
+
+        foreign = open_foreign(storage, entry, schema)
+        return SegmentSource(foreign, BASE_TABLE, entry.row_count, schema, None, part)
     segment = open_segment(storage, entry, schema, spec, holds_ending=holds_ending)
     view = viewed(segment, schema) if spec is None else viewed_projection(segment, spec)
     is_hiding = (spec is None or spec.holds_rows) and entry.deletion_vector is not None
     deleted = deleted_rows(storage, entry) if is_hiding else None
-    part = None if plan.rows is None else rows_to_read(entry, plan)
     name = BASE_TABLE if spec is None else spec.stored_name
     return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted, part)
 
@@ -248,7 +256,8 @@ def read_side_by_side(
     spec = sources[0][1].source
     # Columns under other names, or in other types, are read one by one.
     is_renamed = bool(schema.forms) if spec is None else spec.stored is not None
-    if storage.is_remote or is_renamed:
+    is_foreign = spec is None and sources[0][0].foreign is not None
+    if storage.is_remote or is_renamed or is_foreign:
         yield sources, None
         return
     for several in _cut(sources):

@@ -39,6 +39,8 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 BASE_ROWS: Final = "base"
 """What base rows are called where sources are named."""
+FOREIGN_ROWS: Final = "foreign"
+"""What base rows are called that are in files of others."""
 
 
 class SourceRead(msgspec.Struct, frozen=True):
@@ -47,11 +49,13 @@ class SourceRead(msgspec.Struct, frozen=True):
     Parameters
     ----------
     segment : str
-        The file.
+        The segment's file.
+    file : str or None
+        The file of others that base rows are read of.
     interval : str or None
         The time that this source answers for; None for the whole segment, or without a time column.
     source : str or None
-        A projection's name, None for base rows, `metadata`.
+        A projection's name, None for base rows, `foreign` for those in files of others, `metadata`.
     row_count, byte_count : int
         Rows scanned, and stored bytes of the columns touched in proportion to them; with the
         deleted rows whose part is taken back from a projection's.
@@ -71,6 +75,12 @@ class SourceRead(msgspec.Struct, frozen=True):
     rejected: Mapping[str, Reason]
     cost: int = 0
     milliseconds: float | None = None
+    file: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The file that rows are read of, as a person knows it."""
+        return self.segment if self.file is None else self.file
 
 
 def planned_reads(plan: QueryPlan) -> Iterator[SourceRead]:
@@ -224,10 +234,13 @@ def _planned(plan: QueryPlan, segment: SegmentPlan, source: SourcePlan) -> Sourc
     if source.subtracted_rows is not None:
         deleted = _deleted(plan, segment, source.subtracted_rows)
         row_count, byte_count = row_count + deleted.row_count, byte_count + deleted.byte_count
+    foreign = segment.entry.foreign
+    is_foreign = foreign is not None and source.source is None and not source.is_metadata
     return SourceRead(
         segment=segment.entry.file,
+        file=foreign.path if foreign is not None and is_foreign else None,
         interval=_interval(segment.entry, source.interval),
-        source=source.source_name,
+        source=FOREIGN_ROWS if is_foreign else source.source_name,
         row_count=row_count,
         byte_count=byte_count,
         rejected=_rejected(segment.choice),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -26,6 +26,9 @@ from projseg.table_layer.commits.verify_entries import FetchedRanges
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.storage.storage_contract import ByteRange
 
+if TYPE_CHECKING:
+    from projseg.table_layer.foreign.foreign_segment import ForeignSegment
+
 # Below this share of a column's pages, only those pages are decoded.
 _PAGE_SHARE_MAX: Final = 0.25
 # Bytes of one decoded row, an upper bound for most columns.
@@ -41,8 +44,9 @@ class SegmentSource(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    segment : SegmentFile or ColumnView
-        The open file, or its columns by the names that are asked for.
+    segment : SegmentFile, ColumnView or ForeignSegment
+        The open file, or its columns by the names that are asked for; or the rows of a file of
+        others.
     table_name : str
         `__base`, or the stored projection's name.
     row_count : int
@@ -60,7 +64,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         Columns that are decoded by pages, and not kept for later queries.
     """
 
-    segment: SegmentFile | ColumnView
+    segment: SegmentFile | ColumnView | ForeignSegment
     table_name: str
     row_count: int
     schema: TableSchema
@@ -231,8 +235,9 @@ class SegmentSource(msgspec.Struct, frozen=True):
         at once, and those of an object store, as reading them again costs more than memory.
         """
         owner, reads = self.segment.owner, self.segment.read_range
-        is_remote = isinstance(reads, FetchedRanges) and reads.is_remote
-        if self.row_count < _PASSING_ROWS_MIN or owner is None or is_remote:
+        # Row groups of others are larger than pages, and would be decoded for each batch anew.
+        is_costly = not isinstance(reads, FetchedRanges) or reads.is_remote
+        if self.row_count < _PASSING_ROWS_MIN or owner is None or is_costly:
             return frozenset()
         found = set()
         for name in names:
@@ -300,9 +305,9 @@ class SegmentSource(msgspec.Struct, frozen=True):
         return self.segment.bitmap_index(self.table_name, role, name)
 
     def _cache_key(self, kind: str, role: Role, name: str) -> CacheKey:
-        if isinstance(self.segment, ColumnView):
-            return (kind, *self.segment.key_of(self.table_name, role, name))
-        return (kind, self.segment.path, self.table_name, role, name)
+        if isinstance(self.segment, SegmentFile):
+            return (kind, self.segment.path, self.table_name, role, name)
+        return (kind, *self.segment.key_of(self.table_name, role, name))
 
     def _role(self, is_state: bool) -> Role:
         if self.table_name == BASE_TABLE:

@@ -21,7 +21,9 @@ from projseg.evaluation.masks import allowed_ids, mask_by_all, value_range
 from projseg.evaluation.rows import MaskedRows, RowIds, RowRange, Rows
 from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.file.column_view import ColumnView
 from projseg.segment_format.file.postings import StoredPostings, column_postings
+from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.logical_types import MICROS_A_DAY, arrow_to_numbers, is_text
@@ -121,12 +123,13 @@ def _postings_of(
     if len(condition.columns) != 1:
         return None
     (name,) = condition.columns
-    dictionary = source.dictionary(name)
+    dictionary, segment = source.dictionary(name), source.segment
     if dictionary is None or not is_text(dictionary.type):
         return None
+    assert isinstance(segment, SegmentFile | ColumnView), "no other has a dictionary"
     try:
         role: Role = "base" if source.table_name == BASE_TABLE else "grouping"
-        postings = column_postings(source.segment, source.table_name, role, name)
+        postings = column_postings(segment, source.table_name, role, name)
     except (CorruptionError, LimitExceededError) as error:
         LOGGER.warning("a query goes on without postings: %s", error)
         return None

@@ -27,7 +27,8 @@ ROW_PROJECTIONS: Final = 1  # bit of `required_features`: a projection holds row
 ZONE_RULES: Final = 2  # a projection names rules of time zones
 GROUPS_ONLY: Final = 4  # a part of a view: one table of groups, and no base columns or rows
 POSTINGS: Final = 1  # bit of `optional_features`: the footer has postings
-REQUIRED_FEATURES_KNOWN: Final = ROW_PROJECTIONS | ZONE_RULES | GROUPS_ONLY
+FOREIGN_ROWS: Final = 8  # the base rows are in a file of others: no base column, any projections
+REQUIRED_FEATURES_KNOWN: Final = ROW_PROJECTIONS | ZONE_RULES | GROUPS_ONLY | FOREIGN_ROWS
 FILE_ID_BYTES: Final = 16
 
 HEAD_LAYOUT: Final = struct.Struct("<8sII16s")  # SPEC.md section 2.1

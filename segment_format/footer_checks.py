@@ -16,6 +16,7 @@ from projseg.segment_format.byte_reader import corrupt
 from projseg.segment_format.footer import (
     BASE_TABLE,
     FILE_ID_BYTES,
+    FOREIGN_ROWS,
     GROUPS_ONLY,
     HEAD_LAYOUT,
     ROW_NUMBER,
@@ -77,10 +78,18 @@ class _FooterChecker:
         for table in footer.tables:
             self._check_table(table)
         self._check_rows_of_projections()
+        if self._is_foreign:
+            self._require(not self._footer.fields, "it has columns, and rows in another file")
+            self._require(not self._footer.postings, "it has postings, and rows in another file")
         self._check_groups_only()
         for extra in footer.extra_sections:
             self._check_part(extra.section)
         self._check_schema()
+
+    @property
+    def _is_foreign(self) -> bool:
+        """Whether the base rows are in a file of others."""
+        return bool(self._tail.required_features & FOREIGN_ROWS)
 
     def _check_counts(self) -> None:
         footer = self._footer
@@ -107,11 +116,11 @@ class _FooterChecker:
         require_limit("number of columns", len(table.columns), COLUMNS_MAX)
         require_limit("number of rows", table.row_count, SEGMENT_ROWS_MAX)
         self._require(table.row_count >= 0, "negative row count")
+        is_base = table.name == BASE_TABLE
         self._require(
-            table.row_count == 0 or len(table.columns) > 0,
+            table.row_count == 0 or len(table.columns) > 0 or (is_base and self._is_foreign),
             f"table '{table.name}' has {table.row_count} rows and no column",
         )
-        is_base = table.name == BASE_TABLE
         self._require(
             all((column.role == "base") == is_base for column in table.columns),
             f"table '{table.name}' has a column of another kind of table",
@@ -151,7 +160,7 @@ class _FooterChecker:
         """Check that a part of a view is announced, and holds one table of groups."""
         base, *projections = self._footer.tables
         is_announced = bool(self._tail.required_features & GROUPS_ONLY)
-        is_found = not self._footer.fields and bool(projections)
+        is_found = not self._footer.fields and bool(projections) and not self._is_foreign
         self._require(is_found == is_announced, "its features are not those of its tables")
         if is_announced:
             is_one = base.row_count == 0 and len(projections) == 1

@@ -1,1 +1,1 @@
-"""Which segments make up a table, atomically: its storage, its metadata, commits, vacuum."""
+"""Which segments make up a table, atomically: its storage, metadata, commits, foreign files."""

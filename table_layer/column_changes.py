@@ -124,6 +124,11 @@ def merged_columns(properties: TableProperties, schema: pa.Schema) -> ColumnChan
     return ColumnChanges(widen=tuple(widen), add=tuple(add))
 
 
+def projections_reading(properties: TableProperties, names: Sequence[str]) -> list[str]:
+    """Return the names of the declared projections that read any of some columns."""
+    return _mentioning(properties, names, _Columns(properties).stored)
+
+
 class _Columns:
     """The columns of a table while they are changed."""
 
@@ -131,7 +136,8 @@ class _Columns:
         self.properties = properties
 
     @property
-    def _stored(self) -> StoredColumns:
+    def stored(self) -> StoredColumns:
+        """The stored names of the columns."""
         stored = self.properties.stored_columns
         if stored is not UNSET:
             return stored
@@ -153,7 +159,7 @@ class _Columns:
             time_column=None if time is None else other(time),
             cluster_by=tuple(map(other, properties.cluster_by)),
         )
-        self._set(columns, self._stored.columns, self._stored.retired)
+        self._set(columns, self.stored.columns, self.stored.retired)
 
     def drop(self, name: str) -> None:
         """Take a column out; no stored name that it had is given again."""
@@ -163,7 +169,7 @@ class _Columns:
 
     def widen(self, column: ColumnDeclaration) -> None:
         """Give a column a wider type and, for new segments, another stored name."""
-        properties, stored = self.properties, self._stored
+        properties, stored = self.properties, self.stored
         name = find_column(properties, column.name)
         index = [known.name for known in properties.columns].index(name)
         narrow = properties.columns[index].type
@@ -193,7 +199,7 @@ class _Columns:
         if column in self.properties.columns:
             return
         form = ColumnDeclaration(self._free_name(column.name), column.type)
-        stored = self._stored
+        stored = self.stored
         columns = [*self.properties.columns, column]
         self._set(columns, [*stored.columns, (form,)], stored.retired)
 
@@ -206,15 +212,15 @@ class _Columns:
         for column in columns:
             self.add(column)
         order = {column.name: place for place, column in enumerate(columns)}
-        pairs = zip(self.properties.columns, self._stored.columns, strict=True)
+        pairs = zip(self.properties.columns, self.stored.columns, strict=True)
         # Narrower forms were in segments that the new rows replace.
         sorted_pairs = sorted(pairs, key=lambda pair: order[pair[0].name])
         older = [form for _, forms in sorted_pairs for form in forms[:-1]]
-        retired = (*self._stored.retired, *older)
+        retired = (*self.stored.retired, *older)
         self._set([c for c, _ in sorted_pairs], [f[-1:] for _, f in sorted_pairs], retired)
 
     def _remove(self, names: Sequence[str]) -> None:
-        stored = self._stored
+        stored = self.stored
         pairs = list(zip(self.properties.columns, stored.columns, strict=True))
         gone = [form for column, forms in pairs if column.name in names for form in forms]
         kept = [(column, forms) for column, forms in pairs if column.name not in names]
@@ -231,7 +237,7 @@ class _Columns:
         )
 
     def _free_name(self, wanted: str) -> str:
-        return new_stored_name(wanted, [form.name for form in self._stored.every])
+        return new_stored_name(wanted, [form.name for form in self.stored.every])
 
     def _require_new(
         self, name: str, *, besides: str | None = None, kept: ColumnDeclaration | None = None
@@ -268,7 +274,7 @@ class _Columns:
                 f"{_listed('index', indexes, plural='es')} read{'s' * (len(indexes) == 1)} it; "
                 "drop what reads it first, with drop_index"
             )
-        mentioning = _mentioning(properties, names, self._stored)
+        mentioning = _mentioning(properties, names, self.stored)
         if mentioning:
             _in_use(
                 f"{_listed('column', names)} cannot be {what}, because "

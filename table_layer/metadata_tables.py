@@ -12,10 +12,13 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+from msgspec import UNSET
 
 from projseg.segment_format.logical_types import TIMESTAMP
 from projseg.table_layer import coverage
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, kept_versions
+from projseg.table_layer.metadata.table_properties import StoredSource
 from projseg.table_layer.metadata.table_schema import named_schema
 
 _HISTORY = pa.schema(
@@ -123,11 +126,14 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
     # Imported here, as in `_projections`: Spark's look-up of formats imports this module.
     from projseg.table_layer.still_stored import as_table, in_earlier_versions, in_own_segments
 
-    own = in_own_segments(snapshot)
+    stored = snapshot.stored
+    own = in_own_segments(stored)
     oldest = max(snapshot.kept_from, snapshot.version - _DETAIL_VERSIONS_MAX)
-    earlier = in_earlier_versions(snapshot, oldest, "vacuum removes what was replaced long ago")
+    earlier = in_earlier_versions(stored, oldest, "vacuum removes what was replaced long ago")
     properties = snapshot.properties
+    source = {} if properties.source is UNSET else _source(snapshot, properties.source)
     return {
+        **source,
         "location": snapshot.storage.location,
         "table_id": properties.table_id,
         "version": snapshot.version,
@@ -146,11 +152,28 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+def _source(snapshot: Snapshot, source: StoredSource) -> dict[str, Any]:
+    """Return what a table stands over, how far it is covered, and which columns it leaves out."""
+    files, covered = set(), set()
+    for entry in snapshot.segments:
+        if entry.foreign is not None:
+            files.add(entry.foreign.path)
+            if entry.has_file:
+                covered.add(entry.foreign.path)
+    return {
+        "source": f"{source.kind}:{source.location}",
+        "source_version": source.version,
+        "source_files": len(files),
+        "source_files_without_companion": len(files - covered),
+        "left_out": dict(source.left_out),
+    }
+
+
 def _segments(snapshot: Snapshot) -> pa.Table:
     """Return one row per segment, ordered by time."""
     rows = [
         {
-            "segment": entry.file,
+            "segment": _file_name(entry),
             "interval_start": entry.interval[0] if entry.interval else None,
             "interval_end": entry.interval[1] if entry.interval else None,
             "min_time": entry.min_time_us,
@@ -164,6 +187,11 @@ def _segments(snapshot: Snapshot) -> pa.Table:
         for entry in snapshot.segments
     ]
     return pa.Table.from_pylist(rows, _SEGMENTS)
+
+
+def _file_name(entry: SegmentEntry) -> str:
+    foreign = entry.foreign
+    return entry.file if foreign is None or entry.has_file else foreign.path
 
 
 def _projections(snapshot: Snapshot) -> pa.Table:

@@ -15,7 +15,6 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.interval import Interval
 from projseg.memory.cache import KEPT
 from projseg.reader.plan.version_facts import CoveredRows
-from projseg.table_layer.metadata.manifest import MANIFESTS
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.view_records import ViewEntry, ViewPart
@@ -70,7 +69,7 @@ def _coverage(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> Cover
     if is_all and names.issuperset(view.fact_manifests):
         known = set(view.fact_manifests)
         new = [r for r in snapshot.file.manifests if r.name not in known]
-        added = (m for m in MANIFESTS.load_all(snapshot.storage, new))
+        added = (m for m in snapshot.load_all(new))
         return Coverage(parts, (), tuple(m.entry(n) for m in added for n in range(len(m))))
     return compared(snapshot, store, parts)
 
@@ -86,7 +85,7 @@ def compared(snapshot: Snapshot, store: StoreVersion, parts: Sequence[ViewPart])
 
 def listed_segments(snapshot: Snapshot) -> set[str]:
     """Return how each segment of a version is listed; entries are not decoded."""
-    manifests = MANIFESTS.load_all(snapshot.storage, snapshot.file.manifests)
+    manifests = snapshot.load_all()
     return {name for manifest in manifests for name in manifest.listed()}
 
 
@@ -104,7 +103,7 @@ def covered_rows(
 
 def others(snapshot: Snapshot, covered: set[str]) -> tuple[SegmentEntry, ...]:
     """Return the segments of a version but for some; these are not decoded."""
-    manifests = MANIFESTS.load_all(snapshot.storage, snapshot.file.manifests)
+    manifests = snapshot.load_all()
     return tuple(
         manifest.entry(place)
         for manifest in manifests
@@ -115,7 +114,7 @@ def others(snapshot: Snapshot, covered: set[str]) -> tuple[SegmentEntry, ...]:
 
 def among(snapshot: Snapshot, wanted: set[str]) -> tuple[SegmentEntry, ...]:
     """Return some segments of a version, named as they are listed."""
-    manifests = MANIFESTS.load_all(snapshot.storage, snapshot.file.manifests)
+    manifests = snapshot.load_all()
     return tuple(
         manifest.entry(place)
         for manifest in manifests

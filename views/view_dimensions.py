@@ -19,7 +19,6 @@ from projseg.reader.dimensions import TableDimension
 from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.change_feed import effect_of
-from projseg.table_layer.metadata.manifest import MANIFESTS
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version
 from projseg.table_layer.metadata.table_properties import TableProperties, schema_of_columns
 from projseg.table_layer.storage.paths import VIEWS
@@ -173,7 +172,7 @@ def _same_rows(snapshot: Snapshot, state: PathState) -> bool:
 
 
 def _listed(snapshot: Snapshot) -> set[str]:
-    manifests = MANIFESTS.load_all(snapshot.storage, snapshot.file.manifests)
+    manifests = snapshot.load_all()
     return {name for manifest in manifests for name in manifest.listed()}
 
 

@@ -236,10 +236,17 @@ def write_sorted(
 
 
 @contextmanager
-def new_segment(storage: Storage, file: str, schema: pa.Schema) -> Iterator[SegmentEncoder]:
+def new_segment(
+    storage: Storage, file: str, schema: pa.Schema, *, has_foreign_rows: bool = False
+) -> Iterator[SegmentEncoder]:
     """Yield the encoder of a new segment file, which is durable afterwards."""
     with storage.create(file) as sink:
-        yield SegmentEncoder(sink.write, file_id=uuid.uuid4().bytes, schema=schema)
+        yield SegmentEncoder(
+            sink.write,
+            file_id=uuid.uuid4().bytes,
+            schema=schema,
+            has_foreign_rows=has_foreign_rows,
+        )
         try:
             sink.commit()
         except PutOutcomeUnknownError as error:
@@ -253,9 +260,16 @@ def add_projections(
     results: Sequence[BuiltProjection | NotBuilt],
     layout: SegmentLayout,
     base_rows: int,
+    base_bytes: int | None = None,
 ) -> list[BuiltProjection | NotBuilt]:
-    """Write the projections that scopes and the format allow, and the reasons against others."""
-    base_bytes = encoder.column_bytes(BASE_TABLE)
+    """Write the projections that scopes and the format allow, and the reasons against others.
+
+    Parameters
+    ----------
+    base_bytes : int or None
+        Stored bytes of the base rows; None: those of the base table.
+    """
+    base_bytes = encoder.column_bytes(BASE_TABLE) if base_bytes is None else base_bytes
     found = [guarded(r, layout.scopes[r.spec.name], base_rows, base_bytes) for r in results]
     found = [contents.add_projection(r) if isinstance(r, BuiltProjection) else r for r in found]
     for result in found:

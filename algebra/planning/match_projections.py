@@ -303,6 +303,8 @@ def _expressions_of_time(query: SeparatedQuery) -> tuple[Expression, ...]:
 
 def _constant(column: Column, facts: SegmentFacts) -> Literal | None:
     values = facts.columns.get(column.name)
+    if values is not None and not values.is_known:
+        return None
     if values is None or values.null_count >= facts.row_count:
         return Literal(column.type, None)
     is_single = values.is_exact and not values.null_count and values.minimum == values.maximum

@@ -145,6 +145,8 @@ def _known_of_column(
 
     Of the rows that are left where some are deleted, neither the nulls nor the extremes are known.
     """
+    if values is not None and not values.is_known:
+        return None
     if values is None or values.null_count == facts.row_count:
         return Known(0 if extreme is None else None)
     if facts.deleted_row_count and (extreme is not None or values.null_count):

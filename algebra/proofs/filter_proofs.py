@@ -251,6 +251,8 @@ def _column_values(facts: ColumnFacts | None, arrow_type: pa.DataType, row_count
     """Return a set that holds all of a column's values in a segment of `row_count` rows."""
     if row_count == 0:
         return NOTHING
+    if facts is not None and not facts.is_known:
+        return ANYTHING
     if facts is None or facts.null_count >= row_count:
         return NULL_ONLY
     known: ValueSet | None = NOTHING if facts.has_nan else None

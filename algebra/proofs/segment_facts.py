@@ -37,6 +37,8 @@ class ColumnFacts(msgspec.Struct, frozen=True):
         Whether some row is NaN.
     is_exact : bool
         Whether the bounds are values of the column; if not, all values lie between them.
+    is_known : bool
+        Whether anything is known of the values; if not, no other field says anything.
     """
 
     minimum: object = None
@@ -44,6 +46,11 @@ class ColumnFacts(msgspec.Struct, frozen=True):
     null_count: int = 0
     has_nan: bool = False
     is_exact: bool = True
+    is_known: bool = True
+
+
+NOTHING_KNOWN: Final = ColumnFacts(None, None, 1, is_exact=False, is_known=False)
+"""Of a column of which it is only known that it is there."""
 
 
 class ProjectionFacts(msgspec.Struct, frozen=True):

@@ -10,7 +10,12 @@ from msgspec.structs import replace
 
 from projseg.algebra.planning.match_facts import decided_columns
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
-from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
+from projseg.algebra.proofs.segment_facts import (
+    NOTHING_KNOWN,
+    ColumnFacts,
+    ProjectionFacts,
+    SegmentFacts,
+)
 from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptTableError, one_line
 from projseg.table_layer.metadata.column_bounds import bound_decoder
@@ -104,7 +109,9 @@ class VersionFacts:
         return SegmentFacts(
             name=entry.file,
             row_count=entry.row_count,
-            columns=_LazyColumns(zones, self._types),
+            columns=_LazyColumns(zones, self._types)
+            if entry.has_file
+            else dict.fromkeys(zones, NOTHING_KNOWN),
             column_bytes={name: zone.bytes for name, zone in zones.items()},
             time_minimum_us=entry.min_time_us,
             time_maximum_us=entry.max_time_us,

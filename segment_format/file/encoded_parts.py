@@ -21,6 +21,7 @@ from projseg.segment_format.column_writer import (
 )
 from projseg.segment_format.file.postings import KEY, OF_IDS, PLACE, BuiltPostings
 from projseg.segment_format.footer import (
+    FOREIGN_ROWS,
     GROUPS_ONLY,
     ROW_PROJECTIONS,
     ZONE_RULES,
@@ -189,11 +190,15 @@ class SegmentSummary:
         return next(table for table in self.tables if table.name == name)
 
 
-def required_features(tables: Sequence[TableEntry], *, has_fields: bool) -> int:
+def required_features(
+    tables: Sequence[TableEntry], *, has_fields: bool, has_foreign_rows: bool = False
+) -> int:
     """Return what a reader must know to read a file of these tables. SPEC.md section 2.2."""
     features = ROW_PROJECTIONS if any(table.holds_rows for table in tables) else 0
     if any(has_zone_rules(table.definition) for table in tables):
         features |= ZONE_RULES
+    if has_foreign_rows:
+        return features | FOREIGN_ROWS
     return features if has_fields or len(tables) <= 1 else features | GROUPS_ONLY
 
 

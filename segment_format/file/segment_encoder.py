@@ -83,16 +83,24 @@ class SegmentEncoder:
         Unique to this file; seeds all checksums.
     schema : pa.Schema
         The table's columns; the base table must hold each.
+    has_foreign_rows : bool
+        Whether the base rows are in a file of others; the schema is empty then.
     """
 
     def __init__(
-        self, write: Callable[[bytes], object], *, file_id: bytes, schema: pa.Schema
+        self,
+        write: Callable[[bytes], object],
+        *,
+        file_id: bytes,
+        schema: pa.Schema,
+        has_foreign_rows: bool = False,
     ) -> None:
         if len(file_id) != FILE_ID_BYTES:
             raise InvalidInputError(
                 "PROJSEG_INTERNAL", f"a file id of {len(file_id)} bytes, not {FILE_ID_BYTES}"
             )
         self._schema, self._file_id = schema, file_id
+        self._has_foreign_rows = has_foreign_rows
         self._dictionaries: dict[str, Dictionary] = {}
         self._dictionary_entries: list[DictionaryEntry] = []
         self._open: OpenTable | None = None
@@ -350,7 +358,11 @@ class SegmentEncoder:
         tail = Tail(
             self._sink.offset,
             len(content),
-            required_features=required_features(self._tables, has_fields=bool(fields)),
+            required_features=required_features(
+                self._tables,
+                has_fields=bool(fields),
+                has_foreign_rows=self._has_foreign_rows,
+            ),
             optional_features=POSTINGS if self._postings else 0,
         )
         self._sink.put(content)

@@ -186,7 +186,14 @@ def declared_index(
     is_number = isinstance(fpp, int | float) and not isinstance(fpp, bool)
     if not (is_number and FPP_MIN <= fpp <= FPP_MAX):
         raise bad_index(str(index.name), f"has fpp {fpp!r}; it is a number, 0.00001 to 0.1")
-    has_postings = KINDS[kind].has_postings if index.postings is None else index.postings
+    is_foreign = properties.source is not UNSET
+    if is_foreign and index.postings:
+        raise bad_index(
+            str(index.name), "has postings, which are of rows of the table's own; leave them out"
+        )
+    has_postings = index.postings
+    if has_postings is None:
+        has_postings = KINDS[kind].has_postings and not is_foreign
     if not isinstance(has_postings, bool) or (has_postings and not KINDS[kind].has_postings):
         raise bad_index(
             str(index.name),

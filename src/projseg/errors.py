@@ -190,6 +190,10 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_VIEW_READ_ONLY": "A statement writes to a materialized view.",
     "PROJSEG_VIEW_NEEDS_SPARK": "A view is kept as the rows of its SELECT, which Spark computes.",
     "PROJSEG_VIEW_BROKEN": "A view is of another table than the one at its place.",
+    "PROJSEG_BAD_SOURCE": "A source of files is not there, or not one that a table can stand over.",
+    "PROJSEG_SOURCE_CHANGED": "A file of a source is not what was listed, or a list is not whole.",
+    "PROJSEG_SOURCE_GONE": "A file of a source that base rows are needed of is not there.",
+    "PROJSEG_FOREIGN_ROWS": "Rows or columns of a table over files of others were to be changed.",
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
 }
 

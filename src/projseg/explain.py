@@ -16,6 +16,7 @@ from projseg.algebra.query.request import Query
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.reader.plan_figures import (
     BASE_ROWS,
+    FOREIGN_ROWS,
     PlanFigures,
     SourceRead,
     false_segments,
@@ -77,9 +78,10 @@ class Explain:
     ----------
     segments : pa.Table
         A row for each source read: segment, interval, source (a projection's name, null for base
-        rows, `metadata`), rows, bytes, rejected (reason by source). Analysed also milliseconds,
-        in one thread, and estimated_milliseconds, by which planning chose. A segment answered from
-        two sources, whole buckets and ragged edges, has two rows.
+        rows, `foreign` for rows in files of others, `metadata`), rows, bytes, rejected (reason by
+        source). Analysed also milliseconds, in one thread, and estimated_milliseconds, by which
+        planning chose. A segment answered from two sources, whole buckets and ragged edges, has two
+        rows.
     query : Query
         The query that is explained.
     figures : PlanFigures
@@ -294,7 +296,7 @@ def explain_plan(
 
 def _row(read: SourceRead) -> dict[str, Any]:
     return {
-        "segment": read.segment,
+        "segment": read.name,
         "interval": read.interval,
         "source": read.source,
         "rows": read.row_count,
@@ -346,6 +348,9 @@ def _totals(rows: list[dict[str, Any]]) -> tuple[int, int]:
 
 def _group_line(rows: list[dict[str, Any]]) -> str:
     source = "base rows" if rows[0]["source"] == BASE_ROWS else rows[0]["source"]
+    if source == FOREIGN_ROWS:
+        count = len({row["segment"] for row in rows})
+        return f"foreign rows: {count:,} file{'s' * (count != 1)}, {_sizes(rows)}"
     segments = "1 segment" if len(rows) == 1 else f"{len(rows):,} segments"
     return f"{source}: {segments}, {_sizes(rows)}"
 

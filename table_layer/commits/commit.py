@@ -178,7 +178,8 @@ def commit(
         removed_on_failure(storage, write_id, base.version) as files,
     ):
         try:
-            return _TableCommit(storage, base, change, label, NewManifests(files)).run()
+            made = _TableCommit(storage, base.stored, change, label, NewManifests(files)).run()
+            return base.followed_by(made)
         except OSError as error:
             raise not_committed(storage, error) from error
 

@@ -60,7 +60,9 @@ def listing_mismatches(
         yield Mismatch("tables", "one of groups", [table.name for table in footer.tables])
     if not is_part and entry.row_count != row_counts[0]:
         yield Mismatch("rows", entry.row_count, row_counts[0])
-    if not is_part and entry.columns.keys() != fields:
+    if entry.foreign is not None and fields:
+        yield Mismatch("columns", "none, as the rows are in another file", sorted(fields))
+    if not is_part and entry.foreign is None and entry.columns.keys() != fields:
         yield Mismatch("columns", sorted(entry.columns), sorted(fields))
     listed = [(p.name, p.definition_hash, p.row_count) for p in entry.projections]
     counted = zip(projections, row_counts[1:], strict=True)

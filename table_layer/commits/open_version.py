@@ -6,8 +6,11 @@ from bisect import bisect_right
 from datetime import date, datetime
 from typing import Final, TypeAlias
 
+from msgspec import UNSET
+
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.errors import InvalidInputError
+from projseg.memory.forks import late_import
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.versions_and_tags import (
     latest_version,
@@ -28,6 +31,8 @@ def open_as_of(
 ) -> Snapshot:
     """Pin a version by its number, an instant or a tag, the newest by default.
 
+    The newest of a table over a source is pinned with what the source lists now.
+
     Parameters
     ----------
     timestamp : str, date, datetime or None
@@ -44,7 +49,14 @@ def open_as_of(
         return version_at(storage, instant_us(timestamp))
     if tag is not None:
         version = tagged_version(open_snapshot(storage).tags, tag, storage.location)
-    return open_snapshot(storage, version)
+    found = open_snapshot(storage, version)
+    if version is None and found.properties.source is not UNSET:
+        # Imported here, so that tables without a source are opened without it.
+        with late_import:
+            from projseg.table_layer.foreign.source_state import at_source
+
+        return at_source(found)
+    return found
 
 
 def instant_us(timestamp: InstantLike, timezone: str = "UTC") -> int:

@@ -37,6 +37,7 @@ from projseg.table_layer.metadata.change import (
     Restore,
     SetProperties,
     SetTags,
+    Sync,
     added_entries,
     masked_entries,
 )
@@ -101,8 +102,7 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
         Every version after it, in order; empty if it is still the newest.
     """
     current = since[-1] if since else base
-    if current.properties.table_id != base.properties.table_id:
-        conflict("the table was dropped and created anew")
+    _check_table(change, base, current)
     match change:
         case Append():
             properties = rebased_columns(change.columns, base.properties, current.properties)
@@ -114,9 +114,10 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
             draft = replace_fields(_unchanged(current), properties=properties)
         case Replace():
             draft = _replaced(change, base, since, current)
+        case Sync():
+            draft = _synchronised(change, base, since, current)
         case Restore():
-            _require_kept(current, change.version)
-            draft = _restored(change, current.properties)
+            draft = _restored(change, current)
         case SetTags() | Expire() | ListBloomFiles():
             draft = _retained(change, base, current)
         case SetProperties():
@@ -127,7 +128,7 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
         adopted = with_layout(draft.properties, change.layout)
         draft = replace_fields(draft, properties=adopted)
     check_properties(draft.properties)
-    declared = change.declared if isinstance(change, Overwrite) else None
+    declared = change.declared if isinstance(change, Overwrite | Sync) else None
     check_entries(added_entries(change), base, since, draft.properties, declared)
     return draft
 
@@ -199,14 +200,53 @@ def _replaced(
     return Draft("replace", properties, kept, entries)
 
 
+def _synchronised(
+    change: Sync, base: Snapshot, since: Sequence[Snapshot], current: Snapshot
+) -> Draft:
+    for snapshot in since:
+        if snapshot.file.change != "set_properties":
+            conflict(f"version {snapshot.version} changed which files of the source are listed")
+    if current.properties != base.properties:
+        conflict("another commit changed what the table declares")
+    kept, survivors = _without(current, change.removed)
+    return Draft("overwrite", change.declared, kept, (*survivors, *change.entries))
+
+
+def _check_table(change: Change, base: Snapshot, current: Snapshot) -> None:
+    """Refuse a change that was made for another table, or for one with rows of its own."""
+    if current.properties.table_id != base.properties.table_id:
+        conflict("the table was dropped and created anew")
+    is_new = current.version < 0
+    if isinstance(change, Append | Overwrite | ChangeColumns | Replace) and not is_new:
+        refuse_foreign(current.properties, current.storage.location)
+
+
+def refuse_foreign(properties: TableProperties, location: str) -> None:
+    """Refuse to change the rows or columns of a table over files of others.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_FOREIGN_ROWS.
+    """
+    if properties.source is not UNSET:
+        raise InvalidInputError(
+            "PROJSEG_FOREIGN_ROWS",
+            f"the rows of {location} are those of {properties.source.location}, which is never "
+            "written: change them there, and call sync(); after rows were erased there, sync() and "
+            "vacuum() take their values out of the companions",
+        )
+
+
 def _require_kept(current: Snapshot, version: int) -> None:
     if not current.keeps(version):
         conflict(f"version {version} is no longer kept: a vacuum removes its files")
 
 
-def _restored(change: Restore, current: TableProperties) -> Draft:
+def _restored(change: Restore, current: Snapshot) -> Draft:
+    _require_kept(current, change.version)
     # Whatever was committed meanwhile is replaced, as by an overwrite of the whole table.
-    properties = without_forgetting(change.properties, current)
+    properties = without_forgetting(change.properties, current.properties)
     return Draft(
         "overwrite",
         properties,

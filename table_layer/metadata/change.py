@@ -200,6 +200,26 @@ class Restore(msgspec.Struct, frozen=True):
     bloom_files: tuple[BloomReference, ...] = ()
 
 
+class Sync(msgspec.Struct, frozen=True):
+    """List what a source lists: segments of its new files, without those of files that are gone.
+
+    Conflicts with every other change of segments or columns since the base.
+
+    Parameters
+    ----------
+    removed : frozenset of str
+        How the segments that leave the table are listed: `SegmentEntry.listed_as`.
+    entries : tuple of SegmentEntry
+        The new segments.
+    declared : TableProperties
+        What the table declares from then on.
+    """
+
+    removed: frozenset[str]
+    entries: tuple[SegmentEntry, ...]
+    declared: TableProperties
+
+
 class SetTags(msgspec.Struct, frozen=True):
     """Give versions names, or take names away.
 
@@ -224,6 +244,7 @@ Change = (
     | ChangeColumns
     | Replace
     | Restore
+    | Sync
     | SetTags
     | Expire
 )
@@ -233,7 +254,7 @@ def added_entries(change: Change) -> tuple[SegmentEntry, ...]:
     """Return the segments a change adds."""
     if isinstance(change, Overwrite) and change.cut is not None:
         return (*change.entries, *change.cut.entries)
-    return change.entries if isinstance(change, Append | Overwrite | Replace) else ()
+    return change.entries if isinstance(change, Append | Overwrite | Replace | Sync) else ()
 
 
 def masked_entries(change: Change) -> tuple[SegmentEntry, ...]:
@@ -247,7 +268,7 @@ def kind_of(change: Change) -> ChangeKind:
     match change:
         case Append():
             return "append"
-        case Overwrite() | Restore():
+        case Overwrite() | Restore() | Sync():
             return "overwrite"
         case SetProperties() | ListBloomFiles() | ChangeColumns() | SetTags() | Expire():
             return "set_properties"

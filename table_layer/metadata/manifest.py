@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptTableError
@@ -27,6 +28,8 @@ from projseg.table_layer.metadata.metadata_limits import MANIFEST_BYTES_MAX, MAN
 from projseg.table_layer.metadata.segment_entry import (
     Count,
     DeletionVector,
+    ForeignEntry,
+    ForeignFile,
     Micros,
     SegmentEntry,
     encode_entry,
@@ -43,8 +46,11 @@ NO_TIME_MAX: Final = -(2**63)
 
 DELETION_VECTORS: Final = "deletion_vectors"
 """The feature of a manifest with an entry that has deleted rows: others would return them."""
+FOREIGN: Final = "foreign"
+"""The feature of a table over files of others, and of a manifest with entries of such files."""
 
 _ENTRY_DECODER: Final = msgspec.json.Decoder(SegmentEntry)
+_FOREIGN_DECODER: Final = msgspec.json.Decoder(ForeignEntry)
 
 _KIND: Final = "manifest"
 _DECODED_PER_STORED: Final = 5
@@ -75,7 +81,7 @@ class _ManifestFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class _Identity(msgspec.Struct, frozen=True, array_like=True):
-    """The first and the last field of an entry, the others not decoded."""
+    """The first and the last fields of an entry, the others not decoded."""
 
     file: str
     _1: msgspec.Raw
@@ -90,9 +96,32 @@ class _Identity(msgspec.Struct, frozen=True, array_like=True):
     _10: msgspec.Raw
     deletion_vector: DeletionVector | None = None
 
+    @property
+    def foreign(self) -> ForeignFile | None:
+        """The source's file."""
+        return None
+
+    @property
+    def listed_as(self) -> str:
+        """As of `SegmentEntry`."""
+        return listed_as(self.file, self.deletion_vector)
+
+
+class _ForeignIdentity(_Identity, frozen=True, array_like=True):
+    """The same of an entry of foreign rows."""
+
+    bloom_files: tuple[()] = ()
+    foreign: ForeignFile = msgspec.field(default=None)  # type: ignore[assignment]
+
+    @property
+    def listed_as(self) -> str:
+        """As of `ForeignFile`."""
+        return self.foreign.listed_as
+
 
 _MANIFEST_DECODER: Final = msgspec.json.Decoder(_ManifestFile)
 _IDENTITY_DECODER: Final = msgspec.json.Decoder(_Identity)
+_FOREIGN_IDENTITY_DECODER: Final = msgspec.json.Decoder(_ForeignIdentity)
 
 
 class Manifest:
@@ -145,7 +174,11 @@ class Manifest:
 
     def listed(self) -> tuple[str, ...]:
         """Return each entry's `listed_as` in order, without decoding the entries."""
-        return tuple(listed_as(one.file, one.deletion_vector) for one in self._identified())
+        return tuple(one.listed_as for one in self._identified())
+
+    def foreign_files(self) -> list[ForeignFile]:
+        """Return the source's file of each entry in order, without decoding the entries."""
+        return [one.foreign for one in self._identified() if one.foreign is not None]
 
     def files(self) -> Iterator[str]:
         """Yield the names of the files that the entries need, without decoding the entries."""
@@ -158,10 +191,16 @@ class Manifest:
         """Return each entry's segment file in order, without decoding the entries."""
         return [one.file for one in self._identified()]
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the base rows of its entries are those of files of others."""
+        return FOREIGN in self._features
+
     def _identified(self) -> tuple[_Identity, ...]:
         if self._identities is None:
             try:
-                found = tuple(map(_IDENTITY_DECODER.decode, self.raw_entries))
+                decoder = _FOREIGN_IDENTITY_DECODER if self.is_foreign else _IDENTITY_DECODER
+                found: tuple[_Identity, ...] = tuple(map(decoder.decode, self.raw_entries))
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 raise self._corrupt(str(error)) from error
             if any(one.deletion_vector for one in found) != (DELETION_VECTORS in self._features):
@@ -177,7 +216,8 @@ class Manifest:
     def _decode(self, index: int) -> SegmentEntry:
         raw = self.raw_entries[index]
         try:
-            entry = _ENTRY_DECODER.decode(raw)
+            decoder = _FOREIGN_DECODER if self.is_foreign else _ENTRY_DECODER
+            entry: SegmentEntry = decoder.decode(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise self._corrupt(f"entry {index}: {error}") from error
         name = parse_segment_name(entry.file)
@@ -203,7 +243,8 @@ def is_storable(entry: SegmentEntry) -> bool:
     """Whether a manifest gives an entry back unchanged: not one with a NaN bound, for example."""
     try:
         listed = msgspec.structs.replace(entry, bloom_files=())
-        return _ENTRY_DECODER.decode(encode_entry(entry)) == listed
+        decoder = _ENTRY_DECODER if entry.foreign is None else _FOREIGN_DECODER
+        return bool(decoder.decode(encode_entry(entry)) == listed)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError):
         return False
 
@@ -259,11 +300,15 @@ def write_manifests(
     OSError
         If the storage refuses a manifest, or does not say whether it holds one.
     """
-    ordered = sorted(entries, key=lambda entry: (*time_range(entry), entry.file))
+    ordered = _in_order(entries)
     references: list[ManifestReference] = []
     for start in range(0, len(ordered), MANIFEST_SEGMENTS_MAX):
         references += _write_chunk(storage, ordered[start : start + MANIFEST_SEGMENTS_MAX], files)
     return references
+
+
+def _in_order(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
+    return sorted(entries, key=lambda entry: (*time_range(entry), entry.file))
 
 
 def _write_chunk(
@@ -274,9 +319,7 @@ def _write_chunk(
     payload = seal(
         _ManifestFile(
             kind=_KIND,
-            required_features=(
-                (DELETION_VECTORS,) if any(entry.deletion_vector for entry in entries) else ()
-            ),
+            required_features=features_of(entries),
             name=name,
             min_time_us=[smallest for smallest, _ in ranges],
             max_time_us=[largest for _, largest in ranges],
@@ -289,21 +332,44 @@ def _write_chunk(
         return first + _write_chunk(storage, entries[half:], files)
     files.append(name)
     create_unique(storage, name, payload)
-    return [
-        ManifestReference(
-            name=name,
-            byte_count=len(payload),
-            checksum=checksum_of(payload),
-            segment_count=len(entries),
-            row_count=sum(entry.live_row_count for entry in entries),
-            data_bytes=sum(entry.byte_count for entry in entries),
-            min_time_us=min(smallest for smallest, _ in ranges),
-            max_time_us=max(largest for _, largest in ranges),
-            definition_hashes=tuple(
-                sorted(set().union(*(entry.definition_hashes for entry in entries)))
-            ),
-        )
-    ]
+    return [_reference(name, len(payload), checksum_of(payload), entries)]
+
+
+def _reference(
+    name: str, byte_count: int, checksum: str, entries: Sequence[SegmentEntry]
+) -> ManifestReference:
+    ranges = [time_range(entry) for entry in entries]
+    return ManifestReference(
+        name=name,
+        byte_count=byte_count,
+        checksum=checksum,
+        segment_count=len(entries),
+        row_count=sum(entry.live_row_count for entry in entries),
+        data_bytes=sum(entry.byte_count for entry in entries),
+        min_time_us=min(smallest for smallest, _ in ranges),
+        max_time_us=max(largest for _, largest in ranges),
+        definition_hashes=tuple(
+            sorted(set().union(*(entry.definition_hashes for entry in entries)))
+        ),
+    )
+
+
+def features_of(entries: Iterable[SegmentEntry]) -> tuple[str, ...]:
+    """Return what a reader of a manifest of these entries has to know."""
+    found = list(entries)
+    vectors = (DELETION_VECTORS,) if any(entry.deletion_vector for entry in found) else ()
+    return (*vectors, FOREIGN) if any(entry.foreign for entry in found) else vectors
+
+
+def manifest_in_memory(entries: Sequence[SegmentEntry]) -> tuple[ManifestReference, Manifest]:
+    """Return a manifest that has no file, and how to list it; its name follows from its content."""
+    ordered = _in_order(entries)
+    ranges = np.array([time_range(entry) for entry in ordered], dtype=np.int64).reshape(-1, 2)
+    raw = [msgspec.Raw(encode_entry(entry)) for entry in ordered]
+    digest = xxhash.xxh3_128_hexdigest(b"\n".join(map(bytes, raw)))
+    name = f"memory/{digest}"
+    manifest = Manifest(name, ranges[:, 0], ranges[:, 1], raw, features_of(ordered))
+    return _reference(name, sum(map(len, raw)), digest, ordered), manifest
 
 
 class ManifestCache:

@@ -95,6 +95,48 @@ class DeletionVector(
     row_count: Count
 
 
+class ForeignFile(
+    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
+    """The file of a source that holds the base rows of an entry. SPEC.md "Table", foreign tables.
+
+    Parameters
+    ----------
+    path : str
+        Where it is, as its source lists it.
+    byte_count : int
+        Of the file.
+    tag : str
+        What tells its content from others of that path and size: of a store the ETag, of a disk
+        the time of its last change in nanoseconds and its inode; empty where a log names files
+        that are never rewritten.
+    footer_digest : int
+        Of the bytes of its footer (unsigned 64 bits).
+    row_groups : (int, int)
+        Which of its row groups the entry stands for, half-open.
+    partition : dict of str to str or None
+        The texts of its partition columns, by the table's name; None for null.
+    """
+
+    path: str
+    byte_count: Count
+    tag: str
+    footer_digest: Checksum64
+    row_groups: tuple[Count, Count]
+    partition: dict[str, str | None] = {}
+
+    @property
+    def identity(self) -> tuple[str, int, str]:
+        """What tells it from every other file of its source."""
+        return self.path, self.byte_count, self.tag
+
+    @property
+    def listed_as(self) -> str:
+        """What tells its row groups from those of every other file."""
+        first, end = self.row_groups
+        return f"{self.path} {self.byte_count} {self.tag} {first}-{end}"
+
+
 class BloomReference(
     msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
 ):
@@ -178,9 +220,20 @@ class SegmentEntry(
     bloom_files: tuple[BloomReference, ...] = ()
 
     @property
+    def foreign(self) -> ForeignFile | None:
+        """The file of a source that has the base rows; None: the segment has them."""
+        return None
+
+    @property
     def listed_as(self) -> str:
-        """What tells two entries apart: the file, and the file of deleted rows if there is one."""
-        return listed_as(self.file, self.deletion_vector)
+        """What tells two entries apart: whose rows they stand for, and which are deleted."""
+        foreign = self.foreign
+        return listed_as(self.file, self.deletion_vector) if foreign is None else foreign.listed_as
+
+    @property
+    def has_file(self) -> bool:
+        """Whether it has a file of its own, and not only rows of a source."""
+        return self.foreign is None or self.byte_count > 0
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -205,13 +258,40 @@ class SegmentEntry(
         return built | {definition_hash for _, definition_hash, _ in self.not_built}
 
 
+class ForeignEntry(
+    SegmentEntry,
+    frozen=True,
+    array_like=True,
+    gc=False,
+    kw_only=True,
+    forbid_unknown_fields=True,
+):
+    """A segment whose base rows are those of a file of others.
+
+    Its own file has projections of these rows. Without a file, of no bytes, it is a file that no
+    projections were made for yet: nothing is known of its columns but which there are.
+
+    Parameters
+    ----------
+    foreign : ForeignFile
+        The file of the source.
+    """
+
+    foreign: ForeignFile
+
+
 def listed_as(file: str, vector: DeletionVector | None) -> str:
     """Return `SegmentEntry.listed_as` of a file and its deletion vector."""
     return file if vector is None else f"{file} without {vector.file}"
 
 
 def encode_entry(entry: SegmentEntry) -> bytes:
-    """Return an entry as a manifest holds it: without a deletion vector where no row is deleted."""
+    """Return an entry as a manifest holds it: without a deletion vector where no row is deleted.
+
+    One of foreign rows has all its fields, and none of Bloom files.
+    """
+    if isinstance(entry, ForeignEntry):
+        return _ENCODER.encode(msgspec.structs.replace(entry, bloom_files=()))
     listed = msgspec.structs.astuple(entry)[:-1]
     return _ENCODER.encode(listed if entry.deletion_vector is not None else listed[:-1])
 
@@ -276,7 +356,7 @@ def entry_problem(entry: SegmentEntry) -> str | None:
         return (
             f"states {entry.row_count} rows and {entry.byte_count} bytes, more than a segment has"
         )
-    problem = _time_problem(entry) or _vector_problem(entry)
+    problem = _time_problem(entry) or _vector_problem(entry) or _foreign_problem(entry)
     if problem is not None:
         return problem
     for name, zone in entry.columns.items():
@@ -296,6 +376,16 @@ def _vector_problem(entry: SegmentEntry) -> str | None:
     if vector.row_count > DELETED_ROWS_MAX or vector.byte_count > VECTOR_BYTES_MAX:
         return f"has a deletion vector of {vector.row_count} rows and {vector.byte_count} bytes"
     return None
+
+
+def _foreign_problem(entry: SegmentEntry) -> str | None:
+    foreign = entry.foreign
+    if foreign is None:
+        return None
+    if entry.deletion_vector is not None:
+        return "has rows of a source and deleted rows"
+    first, end = foreign.row_groups
+    return None if first <= end else f"stands for row groups {first} to {end}"
 
 
 def _time_problem(entry: SegmentEntry) -> str | None:

@@ -7,7 +7,7 @@ snapshot and the manifests it lists, and never lists `data/`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import Final, overload
@@ -25,7 +25,12 @@ from projseg.table_layer.metadata.index_declaration import (
     declared_indexes,
     indexes_problem,
 )
-from projseg.table_layer.metadata.manifest import MANIFESTS, Manifest, ManifestReference
+from projseg.table_layer.metadata.manifest import (
+    FOREIGN,
+    MANIFESTS,
+    Manifest,
+    ManifestReference,
+)
 from projseg.table_layer.metadata.segment_entry import BloomReference, Count, Micros, SegmentEntry
 from projseg.table_layer.metadata.stored_columns import STORED_COLUMNS
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
@@ -70,6 +75,7 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
         """The features that a reader of these fields must know."""
         found = {
             STORED_COLUMNS: self.properties.stored_columns,
+            FOREIGN: self.properties.source,
             COMMIT_INFO: self.commit,
             TAGS: self.tags,
             VACUUM: self.kept_from,
@@ -108,16 +114,16 @@ def optional_members(info: CommitInfo) -> dict[str, msgspec.Raw]:
 class SegmentList(Sequence[SegmentEntry]):
     """The segments of a snapshot; manifests are read when first needed."""
 
-    def __init__(self, storage: Storage, references: Sequence[ManifestReference]) -> None:
-        self._storage = storage
-        self._references = references
-        self._ends = list(accumulate(reference.segment_count for reference in references))
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._references = snapshot.file.manifests
+        self._ends = list(accumulate(one.segment_count for one in self._references))
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
     def __iter__(self) -> Iterator[SegmentEntry]:
-        for manifest in MANIFESTS.load_all(self._storage, self._references):
+        for manifest in self._snapshot.load_all(self._references):
             for index in range(len(manifest)):
                 yield manifest.entry(index)
 
@@ -133,7 +139,7 @@ class SegmentList(Sequence[SegmentEntry]):
             raise IndexError(f"segment {index} of {len(self)}")
         which = bisect_right(self._ends, position)
         before = self._ends[which - 1] if which else 0
-        manifest = MANIFESTS.load(self._storage, self._references[which])
+        manifest = self._snapshot.load(self._references[which])
         return manifest.entry(position - before)
 
 
@@ -213,7 +219,7 @@ class Snapshot:
     @property
     def segments(self) -> SegmentList:
         """The listed segments."""
-        return SegmentList(self.storage, self.file.manifests)
+        return SegmentList(self)
 
     @property
     def row_count(self) -> int:
@@ -237,7 +243,7 @@ class Snapshot:
             for reference in self.file.manifests
             if reference.min_time_us < end_us and reference.max_time_us >= start_us
         ]
-        for manifest in MANIFESTS.load_all(self.storage, within):
+        for manifest in self.load_all(within):
             chosen = manifest.overlapping(start_us, end_us).tolist()
             found += [manifest.entry(index) for index in chosen]
         return found
@@ -249,6 +255,20 @@ class Snapshot:
     def load(self, reference: ManifestReference) -> Manifest:
         """Return one of the manifests that `file.manifests` lists."""
         return MANIFESTS.load(self.storage, reference)
+
+    def load_all(self, references: Iterable[ManifestReference] | None = None) -> Iterator[Manifest]:
+        """Yield manifests that `file.manifests` lists, in order; None: all of them."""
+        wanted = self.file.manifests if references is None else references
+        return MANIFESTS.load_all(self.storage, wanted)
+
+    @property
+    def stored(self) -> Snapshot:
+        """The version as the table's log has it, which commits follow."""
+        return self
+
+    def followed_by(self, made: Snapshot) -> Snapshot:
+        """Return a later version as whoever pinned this one sees it."""
+        return made
 
 
 def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -55,6 +55,33 @@ class ProjectionDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     definition: str
 
 
+class StoredSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The files of others that a table stands over. SPEC.md "Table", foreign tables.
+
+    Parameters
+    ----------
+    kind : str
+        `parquet`: files of a folder, by a pattern; `delta`, `iceberg`: those that a log lists.
+    location : str
+        The pattern, the table's folder, or its name in a catalog.
+    table_id : str or None
+        What the source calls itself, whatever lies at its place; None if it has no name of its own.
+    version : str or None
+        The version of the source that was last synchronised, where it has versions.
+    columns : tuple of ColumnDeclaration or None
+        The columns to take, as they were asked for; None: all.
+    left_out : dict of str to str
+        Columns of the source that the table has not, and why.
+    """
+
+    kind: Literal["parquet", "delta", "iceberg"]
+    location: str
+    table_id: str | None = None
+    version: str | None = None
+    columns: tuple[ColumnDeclaration, ...] | None = None
+    left_out: dict[str, str] = {}
+
+
 class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table's declaration, as its snapshots carry it; `declare` makes a checked one."""
 
@@ -67,6 +94,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     projections: tuple[ProjectionDeclaration, ...] = ()
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     stored_columns: StoredColumns | msgspec.UnsetType = msgspec.UNSET
+    source: StoredSource | msgspec.UnsetType = msgspec.UNSET
     indexes: tuple[DeclaredIndex, ...] | msgspec.UnsetType = msgspec.UNSET
     """Declared too, and stored beside the properties: never set in a snapshot's own field."""
 

@@ -29,11 +29,14 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         stored under its own name; else a column that is missing here is.
     every : tuple of ColumnDeclaration
         All stored names that were ever given; empty if they are those of `columns`.
+    source_names : mapping of str to str
+        The names in the source of the rows, if there is one, of columns that are called otherwise.
     """
 
     columns: pa.Schema
     forms: Mapping[str, Forms] = msgspec.field(default_factory=dict)
     every: Forms = ()
+    source_names: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -109,7 +112,11 @@ def stored_schema(properties: TableProperties) -> TableSchema:
         for names in stored.columns
         for place, form in enumerate(names)
     }
-    return TableSchema(schema_of_columns(stored.every), forms, stored.every)
+    own_names: dict[str, str] = {}
+    if properties.source is not UNSET:
+        pairs = zip(properties.columns, stored.columns, strict=True)
+        own_names = {form.name: column.name for column, names in pairs for form in names}
+    return TableSchema(schema_of_columns(stored.every), forms, stored.every, own_names)
 
 
 def in_stored_names(properties: TableProperties) -> TableProperties:

@@ -54,7 +54,7 @@ def open_storage(
             f"location {text!r} has scheme '{scheme}'; this release reads paths, file: URIs and "
             f"the stores {', '.join(STORE_SCHEMES)}",
         )
-    return LocalStorage(os.path.abspath(text) if scheme is None else _path_of_uri(text))
+    return LocalStorage(os.path.abspath(text) if scheme is None else path_of_uri(text))
 
 
 def storage_beside(storage: Storage, location: str) -> Storage:
@@ -81,7 +81,8 @@ def is_uri(location: str) -> bool:
     return _SCHEME.match(location) is not None
 
 
-def _path_of_uri(text: str) -> str:
+def path_of_uri(text: str) -> str:
+    """Return the path of a `file:` URI of this machine."""
     parts = urlsplit(text)
     path = unquote(parts.path)
     is_local = parts.netloc in ("", "localhost") and not parts.query and not parts.fragment

@@ -518,6 +518,7 @@ def test_projections_of_rows_are_announced_and_know_their_base_rows():
     forgeries = [
         (forged_rows(lambda footer: footer, 0), "features"),
         (forged_rows(lambda footer: footer, 3), "features"),
+        (forged_rows(lambda footer: footer, 9), "columns, and rows in another file"),
         (forged_rows(change_of_sorted_rows(definition="")), "features"),
         (forged_rows(change_of_sorted_rows(columns=(word, n))), "no row numbers"),
         (forged_rows(change_of_sorted_rows(columns=(word, n, other_type))), "no row numbers"),
@@ -530,4 +531,4 @@ def test_projections_of_rows_are_announced_and_know_their_base_rows():
         with pytest.raises(CorruptSegmentError, match=problem):
             open_segment(content)
     with pytest.raises(UnsupportedFeatureError):
-        open_segment(forged_rows(lambda footer: footer, 9))
+        open_segment(forged_rows(lambda footer: footer, 17))

@@ -17,12 +17,13 @@ from projseg.table_layer.metadata.segment_entry import (
     BloomReference,
     ColumnZone,
     DeletionVector,
+    ForeignFile,
     SegmentEntry,
     StoredProjection,
 )
 from projseg.table_layer.metadata.snapshot import SnapshotFile, Transaction
 from projseg.table_layer.metadata.stored_columns import StoredColumns
-from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.metadata.table_properties import StoredSource, TableProperties
 
 SPEC = Path(__file__).parents[2] / "SPEC.md"
 SEALED = list(SealedFile.__struct_fields__)
@@ -73,6 +74,10 @@ def fields(table):
                 list(StoredProjection.__struct_fields__),
                 list(DeletionVector.__struct_fields__),
             ],
+        ),
+        (
+            "Table: foreign tables",
+            [list(StoredSource.__struct_fields__), list(ForeignFile.__struct_fields__)],
         ),
     ],
 )

@@ -22,7 +22,7 @@ from projseg.errors import (
 )
 from projseg.table_layer.metadata.change import now_us
 from projseg.table_layer.metadata.known_properties import ProjectionScope, declare_scope
-from projseg.table_layer.metadata.manifest import MANIFESTS, NO_TIME_MIN
+from projseg.table_layer.metadata.manifest import NO_TIME_MIN
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.view_records import VIEW_SQL_BYTES_MAX, ViewEntry
@@ -161,7 +161,7 @@ def default_chunk(snapshot: Snapshot) -> str:
     own = Granularity.parse(properties.segment_granularity)
     if properties.time_column is None:
         return "all"
-    loaded = MANIFESTS.load_all(snapshot.storage, snapshot.file.manifests)
+    loaded = snapshot.load_all()
     several = [manifest.min_times for manifest in loaded]
     times = np.concatenate(several) if several else np.zeros(0, np.int64)
     times = times[times != NO_TIME_MIN]

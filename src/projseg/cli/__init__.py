@@ -29,6 +29,7 @@ from projseg.cli import (
     row_verbs,
     segment_report,
     shell,
+    source_verbs,
     view_verbs,
 )
 from projseg.cli.shared_arguments import declared
@@ -96,6 +97,8 @@ _VERBS: Final[dict[str, Callable[..., object]]] = {
     "schema": query_verbs.schema,
     **{name: query_verbs.metadata_verb(name) for name in offered_by("shell")},
     "inspect": segment_report.inspect,
+    "attach": source_verbs.attach,
+    "sync": source_verbs.sync,
     "add-projection": declaration_verbs.add_projection,
     "materialize-projection": declaration_verbs.materialize_projection,
     "drop-projection": declaration_verbs.drop_projection,

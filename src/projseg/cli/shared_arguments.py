@@ -250,7 +250,7 @@ def declared(verb: Callable[..., Any]) -> Callable[..., None]:
     def run(**given: Any) -> None:
         output = given.pop("output") if returns else None
         if reaches_tables:
-            _given.set(_parsed(given.pop("storage_option") or []))
+            _given.set(parsed_options(given.pop("storage_option") or []))
         for name, group in groups.items():
             given[name] = group.value(**{part: given.pop(part) for part in group.parameters})
         with until_unread(), through("shell"):
@@ -297,14 +297,21 @@ def tables_named(texts: list[str] | None) -> dict[str, projseg.Table] | None:
     return found or None
 
 
-def _parsed(texts: list[str]) -> dict[str, str]:
+def parsed_options(texts: list[str], option: str = "--storage-option") -> dict[str, str]:
+    """Return the options of an object store that a repeatable option gives.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_STORAGE_OPTION.
+    """
     options = {}
     for text in texts:
         key, mark, value = text.partition("=")
         if not mark or not key:
             raise InvalidInputError(
                 "PROJSEG_BAD_STORAGE_OPTION",
-                f"--storage-option '{key[:40]}' has no value; write KEY=VALUE",
+                f"{option} '{key[:40]}' has no value; write KEY=VALUE",
             )
         options[key] = value
     return options

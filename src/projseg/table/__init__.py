@@ -2,7 +2,7 @@
 
 | module | methods |
 |---|---|
-| `__init__` | create, append, overwrite |
+| `__init__` | create, attach, append, overwrite |
 | `writable_table` | refresh, commit_as |
 | `queries` | query, sql, scan, explain, dataset, lazy, `__arrow_c_stream__` |
 | `view_answers` | views |
@@ -14,6 +14,7 @@
 | `index_edits` | add_index, drop_index, materialize_index, indexes |
 | `segments` | compact |
 | `columns` | add_column, rename_column, drop_column, widen_column |
+| `foreign_edits` | sync, source |
 | `kept_versions` | restore, tag, drop_tag, tags, vacuum |
 """
 
@@ -24,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from projseg.table.columns import TableColumns
+from projseg.table.foreign_edits import TableSource
 from projseg.table.index_edits import TableIndexes
 from projseg.table.kept_versions import TableVersions
 from projseg.table.projection_edits import TableProjections, bounds_of
@@ -35,6 +37,7 @@ from projseg.table_layer.commits.open_version import InstantLike, open_as_of
 from projseg.table_layer.metadata.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.metadata.versions_and_tags import holds_table
 from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.source_options import with_source_options
 from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 # A process that only asks starts without the modules that write; each method imports its own.
@@ -82,6 +85,7 @@ class Table(
     TableViews,
     TableSegments,
     TableColumns,
+    TableSource,
 ):
     """A table at one version; a write through this object moves it to the version written.
 
@@ -105,6 +109,9 @@ class Table(
         Seconds after which a question moves this object to the newest version first, if no version
         was chosen. Each question, its explanation and its views are of one version. None: only
         `refresh` and writes move it.
+    source_options : mapping or None
+        Of the object store in which files of others are, for a table over a source, as
+        `storage_options`; never kept. None: those of `storage_options`.
 
     Raises
     ------
@@ -126,9 +133,10 @@ class Table(
         storage_options: StorageOptionsLike | None = None,
         *,
         max_age: float | None = None,
+        source_options: StorageOptionsLike | None = None,
     ) -> None:
         check_max_age(max_age)
-        storage = open_storage(location, storage_options)
+        storage = with_source_options(open_storage(location, storage_options), source_options)
         is_pinned = (version, timestamp, tag) != (None, None, None)
         snapshot = open_as_of(storage, version, timestamp, tag)
         super().__init__(storage, snapshot, is_pinned=is_pinned, max_age=max_age)
@@ -213,6 +221,72 @@ class Table(
         )
         return cls(location, storage_options=storage_options)
 
+    @classmethod
+    def attach(
+        cls,
+        location: str | os.PathLike[str],
+        source: str,
+        *,
+        time_column: str | None = None,
+        projections: Sequence[ProjectionLike] = (),
+        indexes: Sequence[IndexLike] = (),
+        columns: Mapping[str, str] | None = None,
+        source_options: StorageOptionsLike | None = None,
+        storage_options: StorageOptionsLike | None = None,
+        target_segment_rows: int = TARGET_SEGMENT_ROWS,
+    ) -> Table:
+        """Create a table over files of others: they stay where they are and are never written.
+
+        Each file gets a companion, with the projections of its rows. Questions are answered from
+        companions where these stand for the files that the source lists now, and from the files
+        where they do not.
+
+        Parameters
+        ----------
+        location : str or path
+            Of the table: its companions and its metadata.
+        source : str
+            `parquet:` and a pattern of files, such as `parquet:/data/edits/**/*.parquet`; a folder
+            means all Parquet files below it.
+        time_column, projections, indexes, target_segment_rows
+            As of `create`; an index has no postings here. A file of more rows has a companion for
+            each run of row groups.
+        columns : mapping of str to str, or None
+            The columns to take, with their types in Spark SQL, among them those that only the
+            files' paths name (`day=2026-11-28`). None: the union of the files' columns by name.
+        source_options : mapping or None
+            Of the object store that the files are in, as `storage_options`; never kept.
+        storage_options : mapping or None
+            As of `Table`.
+
+        Returns
+        -------
+        Table
+            At version 0. Columns that are left out are named by a warning, and by `detail`.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SOURCE if the files are not there, cannot be read, or do not fit together;
+            PROJSEG_TABLE_EXISTS; PROJSEG_BAD_INDEX; and as of `create`.
+        StorageError
+            PROJSEG_SOURCE_CHANGED, PROJSEG_SOURCE_GONE: files changed while they were read.
+        CommitError
+            As of `append`.
+        """
+        from projseg.table.foreign_edits import attach
+
+        attach(
+            with_source_options(open_storage(location, storage_options), source_options),
+            source,
+            time_column=time_column,
+            projections=projections,
+            indexes=indexes,
+            columns=columns,
+            target_segment_rows=target_segment_rows,
+        )
+        return cls(location, storage_options=storage_options, source_options=source_options)
+
     def append(
         self,
         data: RowsLike,
@@ -251,6 +325,7 @@ class Table(
         from projseg.table.writes import append
 
         self._check_newest()
+        self._check_own_rows()
         written = self._new_rows()
         self._snapshot, made = append(
             self._snapshot,
@@ -305,6 +380,7 @@ class Table(
         from projseg.table.writes import Commit, overwrite
 
         self._check_newest()
+        self._check_own_rows()
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
         if filter is not None or args is not None:

@@ -136,5 +136,6 @@ class TableColumns(WritableTable):
         from projseg.table.declaration_commits import change_columns
 
         self._check_newest()
+        self._check_own_rows()
         self._snapshot = change_columns(self._snapshot, changes, self._note)
         return self._snapshot.version

@@ -139,7 +139,8 @@ class TableInspection:
             rows, bytes, dead_bytes (of deleted rows, dropped columns and dropped projections in
             these segments, without the dictionaries that only they use), still_stored (as of
             `Vacuumed`: which of this version and the 100 before it, and which tags, store removed
-            values).
+            values). Of a table over files of others also source, source_version, source_files,
+            source_files_without_companion, left_out (columns, and why).
         """
         # Imported here, so that a process that only asks starts without it.
         from projseg.table_layer.metadata_tables import detail
@@ -221,7 +222,7 @@ class TableInspection:
         from projseg.maintenance.verify import verify_kept_versions, verify_table
 
         verify = verify_kept_versions if all_versions else verify_table
-        snapshot = open_snapshot(self._storage) if all_versions else self._snapshot
+        snapshot = open_snapshot(self._storage) if all_versions else self._snapshot.stored
         found = verify(self._storage, snapshot, deep=deep, on_segment=on_segment)
         return [*found, *self._findings_of_views(deep=deep)]
 

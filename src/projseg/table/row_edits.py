@@ -70,6 +70,7 @@ class TableRows(WritableTable):
         from projseg.maintenance.row_changes.matching_rows import condition_of
 
         self._check_newest()
+        self._check_own_rows()
         self.refresh()
         condition = condition_of(filter, interval, timezone, args, self._declared)
         self._snapshot, done = delete_rows(self._snapshot, condition, self._note, dry_run=dry_run)
@@ -136,6 +137,7 @@ class TableRows(WritableTable):
         from projseg.maintenance.row_changes.matching_rows import update_of
 
         self._check_newest()
+        self._check_own_rows()
         self.refresh()
         assigned, condition = update_of(values, filter, interval, timezone, args, self._declared)
         self._snapshot, done = update_rows(
@@ -185,6 +187,7 @@ class TableRows(WritableTable):
         from projseg.maintenance.row_changes.merge_rows import merge_rows
 
         self._check_newest()
+        self._check_own_rows()
         self.refresh()
         batches = batches_of(data, self.schema)
         self._snapshot, done = merge_rows(
@@ -243,6 +246,7 @@ class TableRows(WritableTable):
         from projseg.maintenance.row_changes.matching_rows import condition_of
 
         self._check_newest()
+        self._check_own_rows()
         self.refresh()
         if not isinstance(filter, str):
             raise InvalidInputError(

@@ -100,6 +100,7 @@ class TableSegments(WritableTable):
         from projseg.table.writes import commit_of
 
         self._check_newest()
+        self._check_own_rows()
         self.refresh()
         bounds = None if interval is None else bounds_of(interval)
         compaction = Compaction(bounds, target_segment_rows, purge=purge)

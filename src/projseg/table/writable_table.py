@@ -12,8 +12,9 @@ from msgspec import UNSET
 from projseg.errors import InvalidInputError
 from projseg.table.queries import TableVersion
 from projseg.table_layer.commits.follow_up import only_logged
+from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.change import CommitNote
-from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.storage_contract import Storage
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class WritableTable(TableVersion):
             As of `Table`.
         """
         self._looked_at = time.monotonic()
-        snapshot = open_snapshot(self._storage)
+        snapshot = open_as_of(self._storage)
         self._store = UNSET
         self._snapshot = snapshot
         self._is_pinned = False
@@ -103,7 +104,7 @@ class WritableTable(TableVersion):
             return self
         if time.monotonic() - self._looked_at > seconds:
             self._looked_at = time.monotonic()
-            snapshot = open_snapshot(self._storage)
+            snapshot = open_as_of(self._storage)
             if snapshot.file.write_id != self._snapshot.file.write_id:
                 self._store = UNSET
                 self._snapshot = snapshot
@@ -125,7 +126,7 @@ class WritableTable(TableVersion):
         InvalidInputError, StorageError, CorruptTableError
             As of `Table`.
         """
-        snapshot = open_snapshot(self._storage)
+        snapshot = open_as_of(self._storage)
         is_known = snapshot.file.write_id == self._snapshot.file.write_id
         if is_known and not self._is_pinned and self._max_age is None:
             return self
@@ -174,6 +175,13 @@ class WritableTable(TableVersion):
                 from projseg.views.refresh_on_commit import refresh_after_commit
 
                 self._store = refresh_after_commit(self._snapshot, self._note, written) or UNSET
+
+    def _check_own_rows(self) -> None:
+        """Refuse to change rows or columns that are those of a source, before anything is done."""
+        if self.properties.source is not UNSET:
+            from projseg.table_layer.commits.rebase import refuse_foreign
+
+            refuse_foreign(self.properties, self.location)
 
     def _check_newest(self) -> None:
         if self._is_pinned:

@@ -1,0 +1,377 @@
+"""Follow a source: companions for its new files, in one commit, and none for those that are gone.
+
+The source's list is read once, and everything is made for that list.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from projseg.errors import CommitConflictError, InvalidInputError, StorageError
+from projseg.memory.forks import side_by_side
+from projseg.segment_format.format_limits import name_key
+from projseg.segment_format.logical_types import parse_type_name, type_name
+from projseg.segment_format.page_directory import may_widen
+from projseg.table_layer.column_changes import (
+    ColumnChanges,
+    projections_reading,
+    with_changes,
+)
+from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
+from projseg.table_layer.commits.publish import removed_on_failure
+from projseg.table_layer.foreign.foreign_schema import merged_schema, schema_of_file
+from projseg.table_layer.foreign.foreign_segment import source_options
+from projseg.table_layer.foreign.parquet_file import ParquetFooter, ParquetRows, read_footer
+from projseg.table_layer.foreign.source_files import ListedFile, bad_source
+from projseg.table_layer.foreign.source_list import SourceList, list_source
+from projseg.table_layer.foreign.source_state import beside, foreign_file, present_columns
+from projseg.table_layer.indexed_columns import indexes_reading
+from projseg.table_layer.metadata.change import CommitNote, Sync
+from projseg.table_layer.metadata.segment_entry import ForeignEntry, SegmentEntry, written_files
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.metadata.stored_columns import ColumnDeclaration
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.storage.paths import new_write_id, segment_name
+from projseg.table_layer.storage.storage_contract import Storage
+from projseg.table_layer.storage.store_location import StorageOptions
+from projseg.writer.companion_writer import ForeignRows, write_companion
+from projseg.writer.segment_filters import FilterWriter
+from projseg.writer.segment_writer import SegmentLayout
+
+ReadFile: TypeAlias = tuple[ListedFile, ParquetFooter]
+"""A file that a source lists, and its footer."""
+
+_TRIES_MAX: Final = 5
+_FILES_AT_ONCE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync did, or would do.
+
+    Parameters
+    ----------
+    version : int
+        The table's version afterwards; the one that was there if there was nothing to do.
+    source_version : str or None
+        The version of the source that was followed, where it has versions.
+    files_kept, files_added, files_dropped : int
+        Files of the source whose companions stay, are made, and leave the table.
+    rows_read : int
+        Rows of the source that were read.
+    milliseconds : float
+        How long it took.
+    """
+
+    version: int
+    source_version: str | None
+    files_kept: int
+    files_added: int
+    files_dropped: int
+    rows_read: int
+    milliseconds: float
+
+
+class _Work:
+    """What one list asks of one version.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version as it is stored.
+    listed : SourceList
+        The list.
+    verify : bool or str
+        Whether footers of files that seem the same are read; `rows`: all files are taken anew.
+    lacking : frozenset of str
+        Definition hashes of projections that companions are made anew for if they lack one.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        listed: SourceList,
+        verify: bool | str,
+        lacking: frozenset[str] = frozenset(),
+    ) -> None:
+        self.snapshot, self.listed = snapshot, listed
+        options = source_options(snapshot.storage)
+        wanted = {file.identity: file for file in listed.files}
+        stay: list[SegmentEntry] = []
+        gone: list[SegmentEntry] = []
+        for entry in snapshot.segments:
+            foreign = entry.foreign
+            file = None if foreign is None else wanted.get(foreign.identity)
+            is_same = file is not None and not lacking - entry.definition_hashes
+            is_same = is_same and verify != "rows"
+            if is_same and verify and file is not None and foreign is not None:
+                is_same = read_footer(file, options, anew=True).digest == foreign.footer_digest
+            (stay if is_same else gone).append(entry)
+        # All runs of a file are made together.
+        changed = {entry.foreign.identity for entry in gone if entry.foreign is not None}
+        self.kept = [e for e in stay if e.foreign is not None and e.foreign.identity not in changed]
+        self.gone = [*gone, *(entry for entry in stay if entry not in self.kept)]
+        known = {entry.foreign.identity for entry in self.kept if entry.foreign is not None}
+        new = [file for file in listed.files if file.identity not in known]
+        self.new = read_files(new, options)
+        self.properties = _followed(snapshot.properties, self.kept, self.new, listed)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.new and not self.gone
+
+    def synced(self, version: int, rows_read: int, started: float) -> Synced:
+        """Return what was done."""
+        paths = {entry.foreign.path for entry in self.gone if entry.foreign is not None}
+        return Synced(
+            version,
+            self.listed.version,
+            len(self.listed.files) - len(self.new),
+            len(self.new),
+            len(paths - {file.path for file, _ in self.new}),
+            rows_read,
+            (time.perf_counter() - started) * 1000,
+        )
+
+
+def sync(
+    storage: Storage,
+    note: CommitNote,
+    *,
+    dry_run: bool = False,
+    verify: bool | str = False,
+    lacking: frozenset[str] = frozenset(),
+) -> tuple[Snapshot, Synced, tuple[ForeignEntry, ...]]:
+    """Make the newest version list what its source lists now; see `Table.sync`."""
+    started = time.perf_counter()
+    for tries_left in reversed(range(_TRIES_MAX)):
+        snapshot = open_snapshot(storage)
+        source = snapshot.properties.source
+        if source is UNSET:
+            raise InvalidInputError(
+                "PROJSEG_BAD_SOURCE",
+                f"{storage.location} stands over no source: its rows are its own; nothing is to be "
+                "synchronised",
+            )
+        work = _Work(snapshot, list_source(source, source_options(storage)), verify, lacking)
+        if dry_run or work.is_done:
+            state = beside(snapshot, work.listed)
+            return state, work.synced(snapshot.version, 0, started), ()
+        try:
+            made, entries = _committed(work, note)
+        except CommitConflictError:
+            if not tries_left:
+                raise
+            continue
+        rows = sum(entry.row_count for entry in entries)
+        return beside(made, work.listed), work.synced(made.version, rows, started), entries
+    raise AssertionError("the last try returns or raises")
+
+
+def _committed(work: _Work, note: CommitNote) -> tuple[Snapshot, tuple[ForeignEntry, ...]]:
+    snapshot, write_id = work.snapshot, new_write_id()
+    storage = snapshot.storage
+    with removed_on_failure(storage, write_id, snapshot.version) as files:
+        entries = companions(storage, work.properties, work.new, write_id, files)
+        made = commit(
+            storage,
+            snapshot,
+            Sync(frozenset(entry.listed_as for entry in work.gone), entries, work.properties),
+            write_id=write_id,
+            operation="sync",
+            metrics=_metrics(entries, len(work.gone)),
+            note=note.asking(source_version=work.listed.version),
+        )
+    return made, entries
+
+
+def publish_over(
+    storage: Storage, properties: TableProperties, read: Sequence[ReadFile]
+) -> Snapshot:
+    """Publish a new table over a source, with companions of all its files; see `Table.attach`."""
+    write_id = new_write_id()
+    refuse_existing(storage)
+    with removed_on_failure(storage, write_id, None) as files:
+        try:
+            storage.check_writable()
+        except StorageError as error:
+            raise not_committed(storage, error) from error
+        entries = companions(storage, properties, read, write_id, files)
+        return create_table(
+            storage,
+            properties,
+            entries=entries,
+            write_id=write_id,
+            operation="attach",
+            metrics=_metrics(entries, 0),
+        )
+
+
+def _metrics(entries: Sequence[ForeignEntry], removed: int) -> dict[str, int]:
+    rows = sum(entry.row_count for entry in entries)
+    found = {"added_segments": len(entries), "added_rows": rows}
+    return {**found, "removed_segments": removed} if removed else found
+
+
+def companions(
+    storage: Storage,
+    properties: TableProperties,
+    read: Iterable[ReadFile],
+    write_id: str,
+    files: list[str],
+) -> tuple[ForeignEntry, ...]:
+    """Write the companions of files, one for each run of row groups.
+
+    Parameters
+    ----------
+    files : list of str
+        Takes the names of the files that are written.
+    """
+    layout = SegmentLayout.of(properties)
+    filters = FilterWriter(storage, write_id, layout.filters_at_once)
+    options = source_options(storage)
+
+    def write(numbered: tuple[int, ForeignRows], pool: Executor) -> ForeignEntry:
+        number, wanted = numbered
+        return write_companion(
+            wanted,
+            layout,
+            storage=storage,
+            file=segment_name(write_id, 0, 0, number),
+            write_id=write_id,
+            pool=pool,
+            filters=filters,
+        )
+
+    runs = list(enumerate(_runs(properties, read, options)))
+    files += [segment_name(write_id, 0, 0, number) for number, _ in runs]
+    try:
+        with (
+            ThreadPoolExecutor(os.cpu_count() or 1) as pool,
+            ThreadPoolExecutor(min(_FILES_AT_ONCE, os.cpu_count() or 1)) as outer,
+        ):
+            entries = list(outer.map(partial(write, pool=pool), runs))
+        bloom_files = filters.finish()
+    except StorageError as error:
+        if error.code in ("PROJSEG_SOURCE_CHANGED", "PROJSEG_SOURCE_GONE"):
+            raise
+        raise not_committed(storage, error) from error
+    finally:
+        files += filters.files
+    found = tuple(replace(entry, bloom_files=bloom_files) for entry in entries)
+    assert set(written_files(found)) <= set(files)
+    return found
+
+
+def _runs(
+    properties: TableProperties, read: Iterable[ReadFile], options: StorageOptions
+) -> Iterator[ForeignRows]:
+    for file, footer in read:
+        names = {s: name for name, s in present_columns(properties, file, footer).items()}
+        for groups in footer.runs(properties.target_segment_rows):
+            rows = ParquetRows(file, footer, groups, options)
+            yield ForeignRows(rows, foreign_file(file, footer, groups), names)
+
+
+def read_files(files: Sequence[ListedFile], options: StorageOptions) -> list[ReadFile]:
+    """Return files with their footers, read anew and side by side."""
+    footer_of = partial(read_footer, options=options, anew=True)
+    each = side_by_side if len(files) > 1 else map
+    return list(zip(files, each(footer_of, files), strict=True))
+
+
+def _followed(
+    properties: TableProperties,
+    kept: Sequence[SegmentEntry],
+    new: Sequence[ReadFile],
+    listed: SourceList,
+) -> TableProperties:
+    """Return what a table declares once it follows a list: the union of the files' columns.
+
+    What reads a column that no file has any more, or has in another type, is no longer declared.
+    """
+    source = properties.source
+    assert source is not UNSET
+    source = replace(source, version=listed.version)
+    properties = replace(properties, source=source)
+    if not new and kept:
+        return _without_gone(properties, kept, {})
+    merged = merged_schema([schema_of_file(*one) for one in new], source.columns)
+    properties = _without_gone(properties, kept, merged.types)
+    held = {name_key(column.name): column for column in properties.columns}
+    add = []
+    for name, arrow_type in merged.types.items():
+        present = held.get(name_key(name))
+        if present is None:
+            add.append(ColumnDeclaration(name, type_name(arrow_type)))
+            continue
+        declared = parse_type_name(present.type)
+        if arrow_type == declared or may_widen(arrow_type, declared):
+            continue
+        if not may_widen(declared, arrow_type):
+            raise bad_source(
+                f"column '{name}' is {type_name(arrow_type)} in {merged.example[name]}, and "
+                f"{present.type} in files that were there before; write them with one type"
+            )
+        properties = _widened(properties, ColumnDeclaration(present.name, type_name(arrow_type)))
+    left_out = {**source.left_out, **merged.left_out}
+    left_out = {name: why for name, why in left_out.items() if name_key(name) not in held}
+    changed = with_changes(properties, ColumnChanges(add=tuple(add)))
+    return replace(changed, source=replace(source, left_out=left_out))
+
+
+def _without_gone(
+    properties: TableProperties, kept: Sequence[SegmentEntry], new: dict[str, pa.DataType]
+) -> TableProperties:
+    """Return a declaration without the columns that no file has, or none has in their type."""
+    stored = properties.stored_columns
+    forms = [(c,) for c in properties.columns] if stored is UNSET else stored.columns
+    present = {name for entry in kept for name in entry.columns}
+    types = {name_key(name): found for name, found in new.items()}
+    for column, names in zip(properties.columns, forms, strict=True):
+        found = types.get(name_key(column.name))
+        declared = parse_type_name(column.type)
+        fits = found is not None and (
+            found == declared or may_widen(found, declared) or may_widen(declared, found)
+        )
+        if fits or any(form.name in present for form in names):
+            continue
+        if column.name == properties.time_column:
+            raise bad_source(
+                f"no file has the time column '{column.name}' any more as {column.type}; attach a "
+                "table with another time column"
+            )
+        properties = _without_readers(properties, column.name)
+        properties = with_changes(properties, ColumnChanges(drop=(column.name,)))
+    return properties
+
+
+def _widened(properties: TableProperties, column: ColumnDeclaration) -> TableProperties:
+    """Return a declaration with a wider column, without what cannot read it."""
+    change = ColumnChanges(widen=(column,))
+    try:
+        return with_changes(properties, change)
+    except InvalidInputError as error:
+        if error.code != "PROJSEG_COLUMN_IN_USE":
+            raise
+        return with_changes(_without_readers(properties, column.name), change)
+
+
+def _without_readers(properties: TableProperties, name: str) -> TableProperties:
+    """Return a declaration without projections and indexes that read a column."""
+    reading = set(projections_reading(properties, [name]))
+    projections = tuple(p for p in properties.projections if p.name not in reading)
+    gone = set(indexes_reading(properties.declared_indexes, [name], properties))
+    indexes = tuple(index for index in properties.declared_indexes if index.name not in gone)
+    return replace(properties, projections=projections, indexes=indexes or UNSET)

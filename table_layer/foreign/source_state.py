@@ -1,0 +1,202 @@
+"""Our newest version beside what its source lists now: one state, pinned as a version is.
+
+Entries whose file is listed stand, entries of others are left out, and listed files without an
+entry become entries without a file of their own. States are compared as sets of files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import xxhash
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.memory.forks import side_by_side
+from projseg.segment_format.format_limits import name_key
+from projseg.table_layer.foreign.foreign_segment import source_options
+from projseg.table_layer.foreign.parquet_file import ParquetFooter, read_footer
+from projseg.table_layer.foreign.source_files import ListedFile, is_in_store
+from projseg.table_layer.foreign.source_list import SourceList, list_source
+from projseg.table_layer.metadata.manifest import Manifest, ManifestReference, manifest_in_memory
+from projseg.table_layer.metadata.segment_entry import (
+    ColumnZone,
+    ForeignEntry,
+    ForeignFile,
+    SegmentEntry,
+)
+from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile, open_snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.metadata.table_schema import stored_by_name
+from projseg.table_layer.storage.paths import segment_name
+from projseg.table_layer.storage.storage_contract import Storage
+from projseg.table_layer.storage.store_location import StorageOptions
+
+_EVER: Final = (MIN_MICROS, MAX_MICROS - 1)
+"""Times of a file that states none: it is left out for no interval."""
+
+
+class SourceState(Snapshot):
+    """A version of a table, with the files that its source lists in place of those it listed.
+
+    Parameters
+    ----------
+    stored : Snapshot
+        The version.
+    file : SnapshotFile
+        The same, with other manifests.
+    held : dict of str to Manifest
+        Those of them that are in memory alone, by name.
+    listed : SourceList
+        What the source lists.
+    """
+
+    def __init__(
+        self,
+        stored: Snapshot,
+        file: SnapshotFile,
+        held: dict[str, Manifest],
+        listed: SourceList,
+    ) -> None:
+        super().__init__(stored.storage, file)
+        self._stored, self._held = stored, held
+        self.listed = listed
+
+    @property
+    def stored(self) -> Snapshot:
+        """The version as the table's log has it, which commits follow."""
+        return self._stored
+
+    def followed_by(self, made: Snapshot) -> Snapshot:
+        """Return a later version beside the same list."""
+        return beside(made, self.listed)
+
+    def load(self, reference: ManifestReference) -> Manifest:
+        """Return one of the manifests that `file.manifests` lists."""
+        return self._held.get(reference.name) or super().load(reference)
+
+    def load_all(self, references: Iterable[ManifestReference] | None = None) -> Iterator[Manifest]:
+        """Yield manifests that `file.manifests` lists, in order; None: all of them."""
+        return map(self.load, self.file.manifests if references is None else references)
+
+
+def open_newest(storage: Storage) -> Snapshot:
+    """Return the newest version of a table; one over a source, beside what that lists now."""
+    return at_source(open_snapshot(storage))
+
+
+def at_source(snapshot: Snapshot) -> Snapshot:
+    """Return a version beside what its source lists now; one without a source as it is."""
+    source = snapshot.properties.source
+    if source is UNSET or isinstance(snapshot, SourceState):
+        return snapshot
+    return beside(snapshot, list_source(source, source_options(snapshot.storage)))
+
+
+def beside(snapshot: Snapshot, listed: SourceList) -> Snapshot:
+    """Return a version beside one list of its source."""
+    wanted = {file.identity: file for file in listed.files}
+    kept: list[ManifestReference] = []
+    survivors: list[SegmentEntry] = []
+    known: set[tuple[str, int, str]] = set()
+    for reference in snapshot.file.manifests:
+        manifest = snapshot.load(reference)
+        found = [one.identity for one in manifest.foreign_files()]
+        if all(identity in wanted for identity in found):
+            kept.append(reference)
+        else:
+            stay = (n for n, identity in enumerate(found) if identity in wanted)
+            survivors += [manifest.entry(n) for n in stay]
+        known.update(identity for identity in found if identity in wanted)
+    missing = [file for file in listed.files if file.identity not in known]
+    if len(kept) == len(snapshot.file.manifests) and not missing:
+        return SourceState(snapshot, snapshot.file, {}, listed)
+    options = source_options(snapshot.storage)
+    entries = [*survivors, *uncovered(snapshot.properties, missing, options)]
+    held: dict[str, Manifest] = {}
+    if entries:
+        reference, manifest = manifest_in_memory(entries)
+        held[reference.name] = manifest
+        kept.append(reference)
+    names = "\n".join([snapshot.file.write_id, *(one.name for one in kept)])
+    state = xxhash.xxh3_128_hexdigest(names.encode())
+    file = replace(snapshot.file, write_id=state, manifests=tuple(kept))
+    return SourceState(snapshot, file, held, listed)
+
+
+def uncovered(
+    properties: TableProperties, files: Sequence[ListedFile], options: StorageOptions
+) -> Iterator[ForeignEntry]:
+    """Yield entries without a file of their own for files of a source; their footers are read."""
+    footer_of = partial(read_footer, options=options)
+    is_remote = bool(files) and is_in_store(files[0].path)
+    footers = side_by_side(footer_of, files) if is_remote else map(footer_of, files)
+    for file, footer in zip(files, footers, strict=True):
+        for number, groups in enumerate(footer.runs(properties.target_segment_rows)):
+            yield _uncovered(properties, file, footer, groups, number)
+
+
+def _uncovered(
+    properties: TableProperties,
+    file: ListedFile,
+    footer: ParquetFooter,
+    groups: tuple[int, int],
+    number: int,
+) -> ForeignEntry:
+    foreign = foreign_file(file, footer, groups)
+    names = present_columns(properties, file, footer)
+    columns = {
+        stored: ColumnZone(None, None, 0, False, False, footer.column_bytes(name, groups))
+        for name, stored in names.items()
+    }
+    write_id = xxhash.xxh3_128_hexdigest(foreign.listed_as.encode())
+    low, high = None, None
+    time = properties.time_column
+    if time is not None and time in names:
+        low, high = _times(properties, footer, groups)
+    return ForeignEntry(
+        file=segment_name(write_id, 0, 0, number),
+        write_id=write_id,
+        row_count=footer.rows_of(groups),
+        byte_count=0,
+        footer_checksum=0,
+        min_time_us=low,
+        max_time_us=high,
+        columns=columns,
+        foreign=foreign,
+    )
+
+
+def foreign_file(file: ListedFile, footer: ParquetFooter, groups: tuple[int, int]) -> ForeignFile:
+    """Return how an entry names row groups of a file."""
+    path, byte_count, tag = file.identity
+    return ForeignFile(path, byte_count, tag, footer.digest, groups, dict(file.partition))
+
+
+def present_columns(
+    properties: TableProperties, file: ListedFile, footer: ParquetFooter
+) -> dict[str, str]:
+    """Return those of a table's columns that a file has, with the names that segments store."""
+    partition = {name for name, _ in file.partition}
+    return {
+        name: stored
+        for name, stored in stored_by_name(properties).items()
+        if name in partition or name_key(name) in footer.fields
+    }
+
+
+def _times(
+    properties: TableProperties, footer: ParquetFooter, groups: tuple[int, int]
+) -> tuple[int, int]:
+    """Return times between which those of a file lie, as far as its footer tells."""
+    assert properties.time_column is not None
+    found = footer.bounds(properties.time_column, groups)
+    if not found:
+        return _EVER
+    field = footer.fields[name_key(properties.time_column)]
+    unit = 86_400_000_000 if str(field.type).startswith("date") else 1
+    low, high = min(low for low, _ in found) * unit, max(high for _, high in found) * unit
+    return (low, high) if _EVER[0] <= low <= high <= _EVER[1] else _EVER

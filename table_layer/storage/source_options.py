@@ -1,0 +1,40 @@
+"""A table's storage that also knows how the files of its source are reached, and never keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from projseg.table_layer.storage.storage_contract import Storage
+from projseg.table_layer.storage.store_location import StorageOptions, StorageOptionsLike
+
+
+@dataclass(frozen=True)
+class SourcedStorage:
+    """A storage, and the options of another store that its table reads files of.
+
+    Parameters
+    ----------
+    table : Storage
+        Where the table is.
+    source_options : StorageOptions
+        Of the other store.
+    """
+
+    table: Storage
+    source_options: StorageOptions
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what copying and pickling ask an object that has no fields yet
+            raise AttributeError(name)
+        return getattr(self.table, name)
+
+
+def with_source_options(storage: Storage, given: StorageOptionsLike | None) -> Storage:
+    """Return a storage with the options of its table's source; without any, as it is."""
+    if given is None:
+        return storage
+    table = storage.table if isinstance(storage, SourcedStorage) else storage
+    sourced: Any = SourcedStorage(table, StorageOptions(given))
+    found: Storage = sourced
+    return found
