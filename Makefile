@@ -27,7 +27,7 @@ DOORS := tests/benchmarks tests/cli tests/errors tests/install tests/query tests
 # Warnings of old or new releases of others are not ours to heed.
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
-.PHONY: demo demo-spark test check lint lines nightly nightly-files bench distributions site clean
+.PHONY: demo demo-spark test check lint lines nightly nightly-files bench distributions release-check site clean
 .PHONY: test-by-path test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
 # An editable build compiles nothing, so it needs none of the packages that a wheel's does, and
@@ -152,6 +152,11 @@ SPARKS := $(SPARK_RELEASES:%=$(OTHERS)/pyspark-%)
 NO_SPACE :=
 distributions: $(VENV)/installed-dev $(SPARKS)
 	PROJSEG_SPARKS=$(subst $(NO_SPACE) ,:,$(abspath $(SPARKS))) $(BIN)/python -m build
+
+release-check:
+	rm -rf dist
+	$(MAKE) distributions
+	$(PYTHON) .ci/check_release.py dist
 
 # PySpark alone, as `spark-submit` of a cluster has it; the name appears when it is whole.
 $(OTHERS)/pyspark-%: | $(VENV)/bin/python

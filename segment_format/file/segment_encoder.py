@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
+from projseg import __version__
 from projseg.errors import InvalidInputError
 from projseg.segment_format.column_writer import PartSink, packed_pages, write_pages
 from projseg.segment_format.dictionary import Dictionary
@@ -64,7 +65,7 @@ from projseg.segment_format.vectors import Ids, Vector
 if TYPE_CHECKING:
     from projseg.segment_format.file.segment_file import SegmentFile
 
-WRITER = "projseg 0.1.0"
+WRITER = f"projseg {__version__}"
 
 
 class SegmentEncoder:

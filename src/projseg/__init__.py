@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from projseg.table.writes import Commit
     from projseg.views.refresh_work import Refresh
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Catalog",
