@@ -30,7 +30,12 @@ from projseg.segment_format.arrow_arrays import (
     valid_values,
 )
 from projseg.segment_format.dictionary import Dictionary, TextValue, narrow_id_dtype
-from projseg.segment_format.logical_types import arrow_to_numbers, is_fixed_width, is_text
+from projseg.segment_format.logical_types import (
+    arrow_to_numbers,
+    decimal_integers,
+    is_fixed_width,
+    is_text,
+)
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, held_bytes
 
 _SOUGHT_MAX: Final = 64  # more texts are sought all at once
@@ -49,6 +54,9 @@ def numbers_of_array(array: pa.Array) -> Numbers:
     if array.type == pa.bool_():
         truths = filled_values(array, False).view(np.uint8)
         return Numbers(truths, array.type, 0, valid_values(array) if array.null_count else None)
+    if pa.types.is_decimal(array.type):
+        validity = valid_values(array) if array.null_count else None
+        return Numbers(decimal_integers(array), array.type, 0, validity)
     values, validity = arrow_to_numbers(array)
     return Numbers(values, array.type, 0, validity)
 

@@ -24,6 +24,7 @@ from projseg.segment_format.arrow_arrays import (
     primitive_array,
     primitive_values,
     scalar_of,
+    to_objects,
     valid_values,
     validity_bitmap,
 )
@@ -274,7 +275,8 @@ def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] |
         validity = valid_values(array)
     arrow_type = array.type
     if pa.types.is_decimal(arrow_type):
-        return _decimal_to_numbers(array), validity
+        values = decimal_integers(array)
+        return (to_objects(values) if values.dtype == WIDE else values), validity
     if pa.types.is_floating(arrow_type):
         physical, zero = arrow_type, 0.0
     else:
@@ -288,7 +290,11 @@ def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] |
     return primitive_values(filled).copy(), validity
 
 
-def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:
+def decimal_integers(array: pa.Array) -> NDArray[Any]:
+    """Return the unscaled values of decimals, int64[n], or WIDE[n] where one passes 64 bits.
+
+    Nulls hold 0.
+    """
     pairs = np.frombuffer(array.buffers()[1], dtype="<i8").reshape(-1, 2)
     pairs = pairs[array.offset : array.offset + len(array)]
     low, high = pairs[:, 0], pairs[:, 1]
@@ -297,8 +303,9 @@ def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
     if np.array_equal(high, low >> 63):
         return low.copy()
-    wide = high.astype(object) * (1 << 64) + low.view(np.uint64).astype(object)
-    return np.asarray(wide, dtype=object)
+    wide = np.empty(len(array), WIDE)
+    wide["low"], wide["high"] = low, high
+    return wide
 
 
 def numbers_to_arrow(
