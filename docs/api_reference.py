@@ -26,7 +26,8 @@ _RETURNED = (
     *(Finding, Corrected, Erased, Vacuumed, CacheStatistics, DuckDBTables),
     *(AttachedSource, Synced),
 )
-_ANSWERS = (projseg.Commit, projseg.Explain, projseg.Refresh, projseg.View, *_RETURNED)
+_MADE = (projseg.Advice, projseg.Commit, projseg.Explain, projseg.Refresh, projseg.View)
+_ANSWERS = (*_MADE, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
 _WORDS = {"Parameters": "", "Returns": "returns ", "Raises": "raises "}
 """What each section's entries begin with."""
@@ -52,6 +53,7 @@ _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULT
 _INSTANCES = {
     "Table": "table",
     "Catalog": "catalog",
+    "Advice": "advice",
     "Explain": "plan",
     "Query": "query",
     "QueryPool": "pool",

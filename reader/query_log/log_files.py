@@ -220,6 +220,7 @@ def query_log(folder: str | None = None) -> QueryLog | None:
     folder = folder or os.environ.get(SETTING)
     if not folder:
         return None
+    folder = os.path.abspath(folder)
     found = _logs.get(folder)
     if found is None:
         found = _logs[folder] = QueryLog(folder)

@@ -132,7 +132,8 @@ def _interval(query: QuerySpec) -> dict[str, Any] | None:
         return None
     ends = [end for end in (interval.start_us, interval.end_us) if MIN_MICROS < end < MAX_MICROS]
     length = (interval.end_us - interval.start_us) / 1e6 if len(ends) > 1 else None
-    return {"aligned": _aligned(ends, query.context.zone), "length": length}
+    zone = query.context.zone
+    return {"aligned": _aligned(ends, zone), "length": length, "zone": zone}
 
 
 def _aligned(ends: list[int], zone: str) -> str:

@@ -31,10 +31,13 @@ class LoggedInterval(msgspec.Struct, frozen=True):
         The coarsest granularity of Druid's that both ends lie on in the query's zone, or `none`.
     length : float or None
         Seconds; None: it has no end, or no start.
+    zone : str
+        The query's zone.
     """
 
     aligned: str
     length: float | None = None
+    zone: str = "UTC"
 
 
 class LoggedQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +110,9 @@ _SCHEMA: Final = pa.schema(
         "door": pa.string(),
         "answered": pa.string(),
         "query": pa.string(),
-        "interval": pa.struct({"aligned": pa.string(), "length": pa.float64()}),
+        "interval": pa.struct(
+            {"aligned": pa.string(), "length": pa.float64(), "zone": pa.string()}
+        ),
         "sources": pa.map_(pa.string(), pa.int64()),
         "reasons": _WORDS,
         "indexes": pa.list_(pa.string()),

@@ -10,6 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from projseg.advisor.advice import Advice
+    from projseg.advisor.advice_report import advice_report
+    from projseg.advisor.advise import advise
     from projseg.algebra.expressions.argument_texts import literal
     from projseg.algebra.query.join import Join
     from projseg.algebra.query.request import Query
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "Advice",
     "Catalog",
     "Commit",
     "Explain",
@@ -45,6 +49,8 @@ __all__ = [
     "Refresh",
     "Table",
     "View",
+    "advice_report",
+    "advise",
     "cache_statistics",
     "configure",
     "duckdb",
@@ -60,6 +66,9 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "Advice": "projseg.advisor.advice",
+    "advice_report": "projseg.advisor.advice_report",
+    "advise": "projseg.advisor.advise",
     "Catalog": "projseg.catalog.catalog",
     "Commit": "projseg.table.writes",
     "Explain": "projseg.explain",

@@ -63,6 +63,8 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_PERIOD": "A text is not an ISO 8601 period.",
     "PROJSEG_BAD_GRANULARITY": "A text is neither a granularity's name nor an ISO period.",
     "PROJSEG_BAD_INTERVAL": "An interval is malformed, reversed, or leaves years 1 to 9999.",
+    "PROJSEG_ADVICE_STALE": "What was advised has another meaning in the table by now.",
+    "PROJSEG_BAD_BUDGET": "A budget is neither a share nor a number of bytes.",
     "PROJSEG_BAD_LOG": "A query log has no record, or there is none at its place.",
     "PROJSEG_UNKNOWN_TIME_ZONE": "A time zone is neither an offset nor a known region.",
     "PROJSEG_EVALUATION_OVERFLOW": "A computed value does not fit its type.",

@@ -27,7 +27,7 @@ LAYERS = [
     {"spark_datasource"},
     {"table"},
     {"doors"},
-    {"query_pool", "catalog"},
+    {"query_pool", "catalog", "advisor"},
     {"dbapi"},
     {"dialect"},
     {"spark_engine"},

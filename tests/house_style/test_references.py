@@ -12,7 +12,7 @@ from projseg.errors import CODES
 ROOT = Path(__file__).parents[2]
 FOLDERS = [
     "algebra", "aggregation", "evaluation", "kernels", "memory", "segment_format", "table_layer",
-    "reader", "writer", "maintenance", "views", "catalog", "query_pool",
+    "reader", "writer", "maintenance", "views", "catalog", "query_pool", "advisor",
     "spark_datasource", "spark_engine", "benchmarks", "src/projseg",
 ]  # fmt: skip
 _CODE = re.compile(r'"(PROJSEG_[A-Z_]+)"')

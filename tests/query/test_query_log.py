@@ -190,7 +190,7 @@ def test_a_record_says_what_was_read(table, folder):
     table.query("channel", "sum(added)")
     list(table.scan("added", "added >= 100", context={"useProjection": None}))
     first, second, third = logged(folder)
-    assert first["interval"] == {"aligned": "hour", "length": 3 * 3600.0}
+    assert first["interval"] == {"aligned": "hour", "length": 3 * 3600.0, "zone": "UTC"}
     assert (first["sources"], second["sources"]) == ([("base", 1)], [("by_channel", 1)])
     assert first["reasons"] == [("by_channel", "UNALIGNED_INTERVAL")]
     assert second["returned"] == 5

@@ -20,6 +20,7 @@ import typer
 
 from projseg import __version__
 from projseg.cli import (
+    advisor_verbs,
     catalog_verbs,
     declaration_verbs,
     demo,
@@ -93,6 +94,7 @@ _VERBS: Final[dict[str, Callable[..., object]]] = {
     "shell": shell.shell,
     "export": query_verbs.export,
     "explain": query_verbs.explain,
+    "advise": advisor_verbs.advise,
     "describe": query_verbs.describe,
     "schema": query_verbs.schema,
     **{name: query_verbs.metadata_verb(name) for name in offered_by("shell")},

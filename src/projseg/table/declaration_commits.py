@@ -26,7 +26,11 @@ from projseg.table_layer.metadata.change import Change, ChangeColumns, CommitNot
 from projseg.table_layer.metadata.index_declaration import find_index
 from projseg.table_layer.metadata.known_properties import declare_scope, scope_keys
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_properties import TableProperties, columns_of
+from projseg.table_layer.metadata.table_properties import (
+    ProjectionDeclaration,
+    TableProperties,
+    columns_of,
+)
 from projseg.table_layer.renamed_columns import stored_declaration
 from projseg.table_layer.storage.paths import new_write_id
 
@@ -205,8 +209,34 @@ def telling_of_declaration(what: str) -> Iterator[None]:
 
 def drop_projection(base: Snapshot, name: str, note: CommitNote) -> Snapshot:
     """Stop embedding a projection in segments written after the table version `base`."""
-    change = SetProperties(drop_projections=(name,), drop_properties=scope_keys(name))
+    gone = (*scope_keys(name), advice_key(name))
+    change = SetProperties(drop_projections=(name,), drop_properties=gone)
     return _set_projections(base, change, "drop projection", note.asking(projection=name))
+
+
+def advice_key(name: str) -> str:
+    """Return the table property that keeps the estimate by which a projection was advised."""
+    return f"advice.{name}"
+
+
+def declare_together(
+    base: Snapshot,
+    added: Mapping[str, ProjectionDeclaration],
+    estimates: Mapping[str, str],
+    dropped: Sequence[str],
+    note: CommitNote,
+) -> Snapshot:
+    """Declare projections and drop others in one commit, and keep the estimates of the first."""
+    gone = [key for name in dropped for key in (*scope_keys(name), advice_key(name))]
+    change = SetProperties(
+        add_projections=tuple(added.values()),
+        drop_projections=tuple(dropped),
+        properties={advice_key(name): text for name, text in estimates.items()},
+        drop_properties=tuple(gone),
+    )
+    names = {"added": ", ".join(added), "dropped": ", ".join(dropped)}
+    note = note.asking(**{key: text for key, text in names.items() if text})
+    return _set_projections(base, change, "apply advice", note)
 
 
 def add_index(

@@ -1,0 +1,265 @@
+"""`Advice`: what to add to a table and what to drop, each with its evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from projseg.advisor.advice_items import AdviceItem, AdvisedShape
+from projseg.advisor.apply_advice import apply_items
+from projseg.algebra.expressions.sql_words import backquoted
+from projseg.explain import html_block, html_line, html_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from projseg.advisor.candidates import Candidate
+    from projseg.table import Table
+    from projseg.table.writes import Commit
+
+_MEGABYTE: Final = 1e6
+_NAME_WIDTH: Final = 28
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a table should store for what was asked of it.
+
+    Nothing was changed: `apply` does that.
+
+    Parameters
+    ----------
+    table : str
+        Its location.
+    version : int
+        The version that was looked at.
+    log : dict
+        from, to, queries, shapes, unbound, hinted, failed, torn, doors, other_tables.
+    budget_bytes, bytes_before, bytes_after : int
+        Bytes that projections and filters of indexes may take, take, and would take.
+    base_bytes : int
+        Bytes of the rows.
+    items : tuple of AdviceItem
+        What to do, the most useful first.
+    shapes : tuple of AdvisedShape
+        What was asked, the most time first.
+    not_examined : tuple of str
+        What there was no time for.
+    candidates : mapping of str to Candidate
+        The projections to add by name, for `apply`.
+    """
+
+    table: str
+    version: int
+    log: dict[str, Any]
+    budget_bytes: int
+    bytes_before: int
+    bytes_after: int
+    base_bytes: int
+    items: tuple[AdviceItem, ...]
+    shapes: tuple[AdvisedShape, ...]
+    not_examined: tuple[str, ...] = ()
+    candidates: Mapping[str, Candidate] = field(default_factory=dict, repr=False)
+
+    def sql(self) -> str:
+        """Return the statements of Spark SQL that do it.
+
+        Returns
+        -------
+        str
+            One statement on each line; empty if there is nothing to do.
+        """
+        return "\n".join(f"{item.statement};" for item in self.items)
+
+    def to_json(self) -> str:
+        """Return all of it as JSON text.
+
+        Returns
+        -------
+        str
+            An object: table, version, log, budget_bytes, bytes_before, bytes_after, items, shapes,
+            not_examined.
+        """
+        content = {
+            "table": self.table,
+            "version": self.version,
+            "log": self.log,
+            "budget_bytes": self.budget_bytes,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "items": [vars(item) for item in self.items],
+            "shapes": [vars(shape) for shape in self.shapes],
+            "not_examined": list(self.not_examined),
+        }
+        return json.dumps(content, ensure_ascii=False)
+
+    def apply(
+        self,
+        table: Table,
+        *,
+        drop: bool = False,
+        materialize: bool = True,
+        spark: SparkSession | None = None,
+        on_progress: Callable[[int, int], object] | None = None,
+    ) -> list[Commit]:
+        """Declare what is advised in one commit, and build it for the segments that are there.
+
+        Parameters
+        ----------
+        table : Table
+            The table; it may have moved on.
+        drop : bool
+            Also drop what is advised to be dropped, in the same commit.
+        materialize : bool
+            Build the projections in all segments, in one pass; False: only segments written from
+            now on have them.
+        spark : SparkSession or None
+            Runs a job that builds; None: threads of this process.
+        on_progress : callable or None
+            Called with how many segments are done and how many there are.
+
+        Returns
+        -------
+        list of Commit
+            The versions written; empty if the table has it all already.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_ADVICE_STALE if a name or a column changed meanwhile so that it has another
+            meaning; nothing was changed. PROJSEG_PINNED_VERSION.
+        CommitError, StorageError, CorruptionError
+            As of `Table.add_projection`; what was declared stays declared.
+        """
+        wanted = [item for item in self.items if drop or item.kind != "drop"]
+        return apply_items(
+            table,
+            wanted,
+            self.candidates,
+            materialize=materialize,
+            spark=spark,
+            on_progress=on_progress,
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([self._headline(), *map(_item_line, self.items), *self._left_lines()])
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{_word(item.kind)} {item.name}" for item in self.items) or "nothing"
+        return f"<Advice for {self.table}: {names}>"
+
+    def _repr_html_(self) -> str:
+        """Return the advice as a notebook shows it."""
+        header = ("", "name", "bytes", "rows", "queries", "ms now", "ms then", "saved")
+        rows = [
+            (
+                _word(item.kind),
+                item.name,
+                size_text(item.bytes),
+                f"{item.rows:,}",
+                f"{item.queries:,}",
+                _ms(item.milliseconds_before),
+                _ms(item.milliseconds_after),
+                seconds_text(item.saved_seconds),
+            )
+            for item in self.items
+        ]
+        first, *rest = self._headline().split("\n")
+        statements = f"<pre>{escape(self.sql())}</pre>" if self.items else ""
+        lines = [html_line(line) for line in (*rest, *self._left_lines())]
+        return html_block(first, html_rows(header, rows) if rows else "", *lines, statements)
+
+    def _headline(self) -> str:
+        log = self.log
+        if not log["queries"]:
+            others = ", ".join(log["other_tables"]) or "none"
+            return f"The log has no query of {self.table}; its tables are: {others}."
+        doors = _listed(list(log["doors"]))
+        days = f" in {log['days']:.0f} days" if log["days"] >= 1 else ""
+        total = sum((shape.median_ms or 0.0) * shape.count for shape in self.shapes) / 1000
+        unbound = f"; {log['unbound']:,} of them name what the table lacks" * bool(log["unbound"])
+        return (
+            f"{log['queries']:,} queries{days} of {doors}, {log['shapes']:,} shapes{unbound}; "
+            f"all of them took {seconds_text(total)}.\n"
+            f"Base {size_text(self.base_bytes)}; {size_text(self.budget_bytes)} may be taken, "
+            f"{size_text(self.bytes_before)} are."
+        )
+
+    def _left_lines(self) -> list[str]:
+        """Return lines about what nothing was advised for."""
+        reasons: dict[str, list[float]] = {}
+        for shape in self.shapes:
+            if shape.why_not:
+                took = shape.count * (shape.median_ms or 0.0) / 1000
+                found = reasons.setdefault(shape.why_not, [0, 0.0])
+                found[0], found[1] = found[0] + 1, found[1] + took
+        lines = []
+        if reasons:
+            total = sum(took for _, took in reasons.values())
+            texts = [
+                f"{count} {'shapes' if count > 1 else 'shape'} {reason}"
+                for reason, (count, _) in sorted(reasons.items(), key=lambda one: -one[1][1])
+            ]
+            lines.append(f"left   {seconds_text(total)}: {', '.join(texts)}")
+        lines += [f"not examined: {text}" for text in self.not_examined]
+        return lines
+
+
+def statement_of(kind: str, table: str, name: str, sql: str = "") -> str:
+    """Return the Spark SQL that adds a projection to a table at a location, or drops it."""
+    target = f"ALTER TABLE projseg.{backquoted(table)}"
+    if kind == "drop":
+        return f"{target} DROP PROJECTION {backquoted(name)}"
+    return f"{target} ADD PROJECTION {backquoted(name)} ({sql})"
+
+
+def _word(kind: str) -> str:
+    return "drop" if kind == "drop" else "add"
+
+
+def _item_line(item: AdviceItem) -> str:
+    head = f"{_word(item.kind):<6} {item.name:<{_NAME_WIDTH}} {size_text(item.bytes):>9}"
+    if item.kind == "drop":
+        return f"{head}   {item.evidence['reason']}"
+    error = f" +-{item.rows_error:.0%}" if item.rows_error >= 0.005 else ""
+    before, after = _ms(item.milliseconds_before), _ms(item.milliseconds_after)
+    plural = "s" * (len(item.shapes) != 1)
+    replaces = f"   replaces {', '.join(item.replaces)}" if item.replaces else ""
+    return (
+        f"{head}   {item.rows:,} rows{error}   builds in {seconds_text(item.build_seconds)}   "
+        f"serves {item.queries:,} queries of {len(item.shapes)} shape{plural}: "
+        f"{before} -> about {after}   saves {seconds_text(item.saved_seconds)}{replaces}"
+    )
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(names) or "no door"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def size_text(byte_count: float) -> str:
+    """Return bytes as a person reads them."""
+    if byte_count >= 1000 * _MEGABYTE:
+        return f"{byte_count / 1e9:.1f} GB"
+    if byte_count >= _MEGABYTE / 10:
+        return f"{byte_count / _MEGABYTE:.1f} MB"
+    return f"{byte_count / 1000:.1f} kB"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a length of time as a person reads it."""
+    if seconds >= 5400:
+        return f"{seconds / 3600:.1f} h"
+    if seconds >= 120:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"

@@ -1,0 +1,94 @@
+"""The parts of advice: one thing to do, and one kind of queries that were asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class AdviceItem:
+    """One thing to do.
+
+    Parameters
+    ----------
+    kind : str
+        `projection`: add one; `drop`: drop one.
+    name : str
+        Of the projection.
+    sql : str
+        The SELECT of a projection to add; empty for a drop.
+    statement : str
+        What does it in Spark SQL.
+    rows, bytes : int
+        That it takes, or that the drop gives back.
+    rows_error : float
+        How far `rows` may be off, as a share of it; 0 where it was counted.
+    build_seconds : float
+        Of one processor, to build it in all segments.
+    shapes : tuple of str
+        Ids of the shapes that it serves.
+    queries : int
+        Queries of these shapes in the log.
+    milliseconds_before, milliseconds_after : float or None
+        Of one of these queries in the mean, now and about with it.
+    saved_seconds : float
+        That all these queries would have saved.
+    replaces : tuple of str
+        Projections that nothing needs beside it.
+    evidence : dict
+        Of a drop: when the projection answered last, and by which doors the log came.
+    """
+
+    kind: str
+    name: str
+    sql: str = ""
+    statement: str = ""
+    rows: int = 0
+    bytes: int = 0
+    rows_error: float = 0.0
+    build_seconds: float = 0.0
+    shapes: tuple[str, ...] = ()
+    queries: int = 0
+    milliseconds_before: float | None = None
+    milliseconds_after: float | None = None
+    saved_seconds: float = 0.0
+    replaces: tuple[str, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AdvisedShape:
+    """Queries that differ in values alone, and how they are answered now and then.
+
+    Parameters
+    ----------
+    id, query : str
+        The shape, and its question as one line.
+    count : int
+        How often it was asked.
+    median_ms : float or None
+        As the log has it.
+    planned_now, planned_then : float
+        Milliseconds by which planning compares sources.
+    source_now, source_then : str
+        What answers most segments.
+    why_not : str
+        Why nothing was advised for it; empty: something was, or nothing is needed.
+    """
+
+    id: str
+    query: str
+    count: int
+    median_ms: float | None
+    planned_now: float
+    planned_then: float
+    source_now: str
+    source_then: str
+    why_not: str = ""
+
+    @property
+    def saved_ms(self) -> float:
+        """Milliseconds that one query would save."""
+        share = 1 - self.planned_then / self.planned_now if self.planned_now else 0.0
+        return (self.median_ms or 0.0) * share

@@ -1,0 +1,121 @@
+"""A workload of statements that somebody gives; each is asked, once its files are read."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from projseg.advisor.workload import LoggedWorkload, Shape, shape_id
+from projseg.algebra.query.request import Query
+from projseg.errors import InvalidInputError, ProjsegError
+from projseg.reader.plan.query_plan import QueryPlan
+from projseg.reader.query_log.query_text import query_content
+from projseg.reader.query_log.read_log import bad_log
+from projseg.table import Table
+from projseg.table.queries import PlainSelect
+
+_RUNS: Final = 2
+_WEIGHT: Final = re.compile(r"--\s*weight\s*:\s*([0-9]{1,12})\s*$", re.IGNORECASE | re.MULTILINE)
+_COMMENT: Final = re.compile(r"^\s*--.*$", re.MULTILINE)
+_PIECE: Final = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|--[^\n]*|[^;'`-]+|-|;", re.DOTALL)
+
+
+class WeightedQuery(NamedTuple):
+    """A question, and how often it counts.
+
+    Parameters
+    ----------
+    question : str or Query
+        A SELECT over the table, or a query of it.
+    weight : int
+        As often as it is asked.
+    """
+
+    question: str | Query
+    weight: int = 1
+
+
+def read_statements(path: Path) -> list[WeightedQuery]:
+    """Return the SELECTs of a file, each ended by `;`, with `-- weight: 40` before some.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_LOG if there is none.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise bad_log(f"the statements cannot be read: {error}") from error
+    found = []
+    for part in _parts(text):
+        weight = _WEIGHT.search(part)
+        statement = _COMMENT.sub("", part).strip()
+        if statement:
+            found.append(WeightedQuery(statement, int(weight[1]) if weight else 1))
+    if not found:
+        raise bad_log(f"'{path}' has no statement; write SELECTs that end with ;")
+    return found
+
+
+def _parts(text: str) -> Iterator[str]:
+    pieces: list[str] = []
+    for piece in _PIECE.findall(text):
+        if piece == ";":
+            yield "".join(pieces)
+            pieces = []
+        else:
+            pieces.append(piece)
+    yield "".join(pieces)
+
+
+def measured_workload(table: Table, queries: Sequence[WeightedQuery]) -> LoggedWorkload:
+    """Ask each question, and return them as a workload.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_LOG for what is no SELECT over one table, and as of `Table.sql`.
+    """
+    shapes = []
+    for question, weight in queries:
+        asked = _query_of(table, question)
+        plan = table._plan(asked)
+        milliseconds = min(_milliseconds(table, plan) for _ in range(_RUNS))
+        content = query_content(plan.query, "all")
+        if plan.query.interval is not None:
+            content["interval"] = str(plan.query.interval)
+        text = msgspec.json.encode(content, order="sorted").decode()
+        zone = plan.query.context.zone
+        shapes.append(Shape(shape_id(text), content, weight, milliseconds, "", zone))
+    count = sum(shape.count for shape in shapes)
+    shapes.sort(key=lambda one: (-one.count * (one.median_ms or 0.0), one.id))
+    return LoggedWorkload(
+        shapes=shapes, query_count=count, doors={"statements": count}, is_weighted=True
+    )
+
+
+def _milliseconds(table: Table, plan: QueryPlan) -> float:
+    start = time.perf_counter()
+    table._answered(plan)
+    return (time.perf_counter() - start) * 1000
+
+
+def _query_of(table: Table, question: str | Query) -> Query:
+    if isinstance(question, Query):
+        return question
+    try:
+        selected = table._selected(question, None, None)
+    except ProjsegError as error:
+        raise type(error)(error.code, f"'{question[:200]}': {error.message}") from error
+    if not isinstance(selected, PlainSelect):
+        raise InvalidInputError(
+            "PROJSEG_BAD_LOG",
+            f"'{question[:200]}' asks more than one SELECT over one table; leave it out",
+        )
+    return selected.selected.query

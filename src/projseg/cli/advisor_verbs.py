@@ -1,0 +1,104 @@
+"""Verbs of the advisor: what a table should store for what is asked of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import projseg
+from projseg.advisor.advice import Advice
+from projseg.advisor.advise import KINDS, LogLike
+from projseg.cli.output import OutputFormat, chosen_format, print_rows, shown_progress, terminal
+from projseg.cli.shared_arguments import Location, Output, open_table
+from projseg.errors import InvalidInputError
+
+
+def advise(
+    location: Location,
+    *,
+    log: Annotated[str | None, "The folder of a query log, as PROJSEG_QUERY_LOG named it."] = None,
+    queries: Annotated[
+        str | None, "Instead: a file of SELECTs that end with ;, each of which is asked."
+    ] = None,
+    budget: Annotated[
+        str, "What projections and indexes may take: a share of the rows' bytes, or 500M."
+    ] = "10%",
+    since: Annotated[str, "How old the oldest query may be."] = "30 days",
+    kinds: Annotated[str, "What may be advised: projection, drop."] = ",".join(KINDS),
+    seconds: Annotated[float, "After which the best that was found is said."] = 60,
+    apply: Annotated[bool, "Do it, with --yes."] = False,
+    drop: Annotated[bool, "With --apply: also drop what nobody needs."] = False,
+    no_build: Annotated[bool, "With --apply: build nothing in segments that are there."] = False,
+    yes: Annotated[bool, "With --apply: do it; without, only say what it would do."] = False,
+    report: Annotated[bool, "Compare what was applied with its estimate instead."] = False,
+    output: Output = None,
+) -> None:
+    """Say what the table should store for what is asked of it, and what of it nobody uses."""
+    table = open_table(location)
+    place = _place(log, queries)
+    if report:
+        print_rows(projseg.advice_report(table, place), output)
+        return
+    wanted = [kind.strip() for kind in kinds.split(",") if kind.strip()]
+    advice = projseg.advise(table, place, budget=budget, since=since, kinds=wanted, seconds=seconds)
+    _print(advice, output)
+    if not apply:
+        return
+    if not yes:
+        sys.stderr.write("nothing was changed; add --yes to apply it\n")
+        return
+    _apply(table, advice, drop=drop, materialize=not no_build)
+
+
+def _place(log: str | None, queries: str | None) -> LogLike:
+    if (log is None) == (queries is None):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", "give --log FOLDER or --queries FILE, one of them"
+        )
+    if queries is None:
+        assert log is not None, "one of them is given"
+        return log
+    from pathlib import Path
+
+    from projseg.advisor.measured_workload import read_statements
+
+    return read_statements(Path(queries))
+
+
+def _print(advice: Advice, output: OutputFormat | None) -> None:
+    chosen = chosen_format(output)
+    if chosen is OutputFormat.JSON:
+        sys.stdout.write(advice.to_json() + "\n")
+    elif chosen is OutputFormat.TABLE:
+        terminal().print(str(advice), markup=False, soft_wrap=True)
+    else:
+        items = json.loads(advice.to_json())["items"]
+        plain = [
+            {name: value for name, value in item.items() if not isinstance(value, list | dict)}
+            for item in items
+        ]
+        print_rows(plain, output)
+
+
+def _apply(table: projseg.Table, advice: Advice, *, drop: bool, materialize: bool) -> None:
+    with shown_progress() as progress:
+        task = progress.add_task("building projections", total=None)
+        commits = advice.apply(
+            table,
+            drop=drop,
+            materialize=materialize,
+            on_progress=lambda done, count: progress.update(task, completed=done, total=count),
+        )
+    if not commits:
+        sys.stderr.write("the table has it all already\n")
+        return
+    measured = {row["projection"]: row for row in table.projection_stats().to_pylist()}
+    for item in advice.items:
+        found = measured.get(item.name)
+        if item.kind != "drop" and found is not None:
+            sys.stderr.write(
+                f"{item.name}: {found['rows']:,} rows, {found['bytes']:,} bytes; "
+                f"estimated {item.rows:,} and {item.bytes:,}\n"
+            )
+    sys.stderr.write(f"version {commits[-1].version}\n")

@@ -1,0 +1,366 @@
+"""Advice for logs and statements: what it proposes, what applying it does, what is refused."""
+
+import json
+import os
+import random
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from scale import tries
+from typer.testing import CliRunner
+
+import projseg
+from projseg.advisor import needless
+from projseg.advisor.advice_report import verdict
+from projseg.benchmarks.bench import same_answer
+from projseg.cli import app
+from projseg.errors import InvalidInputError
+from projseg.reader.query_log import log_files
+from projseg.reader.query_log.log_files import flush_query_logs
+
+START = datetime(2024, 5, 1, tzinfo=UTC)
+ROWS = 20_000
+WORK = [
+    "SELECT channel, sum(added) AS s FROM t GROUP BY channel",
+    "SELECT date_trunc('HOUR', time) AS h, count(*) AS n FROM t GROUP BY 1",
+    "SELECT channel, max(added) FROM t WHERE robot AND time >= '2024-05-02' "
+    "AND time < '2024-05-03' GROUP BY channel",
+    "SELECT avg(price) FROM t WHERE channel IN ('#1', '#2')",
+]
+
+
+def rows_of(count=ROWS, seed=1):
+    draw = random.Random(seed)
+    return pa.table(
+        {
+            "time": pa.array(
+                [START + timedelta(seconds=draw.randrange(4 * 86_400)) for _ in range(count)]
+            ),
+            "channel": [f"#{draw.randrange(6)}" for _ in range(count)],
+            "page": [f"p{draw.randrange(5000)}" for _ in range(count)],
+            "robot": [draw.random() < 0.3 for _ in range(count)],
+            "added": [draw.randrange(100) for _ in range(count)],
+            "price": pa.array([draw.randrange(1000) for _ in range(count)], pa.int64()),
+        }
+    )
+
+
+def made(folder, **options):
+    options = {"time_column": "time", "segment_granularity": "day"} | options
+    return projseg.Table.create(folder, data=rows_of(), **options)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table that tests only read."""
+    return made(tmp_path_factory.mktemp("advisor") / "t")
+
+
+def logging(folder, ask):
+    os.environ[log_files.SETTING] = str(folder)
+    try:
+        ask()
+        flush_query_logs()
+    finally:
+        del os.environ[log_files.SETTING]
+        log_files._forget()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def log(table, tmp_path_factory):
+    def ask():
+        for _ in range(15):
+            for statement in WORK:
+                table.sql(statement)
+            table.sql("SELECT page FROM t WHERE page = 'p1'")
+            table.sql("SELECT channel, sum(added * 2) FROM t GROUP BY channel")
+            table.query("page", "count(*)", context={"noProjections": True})
+        with pytest.raises(projseg.ProjsegError):
+            table.sql("SELECT missing FROM t")
+
+    return logging(tmp_path_factory.mktemp("log") / "log", ask)
+
+
+def test_advice_fits_the_budget_and_names_what_is_left(table, log):
+    advice = projseg.advise(table, log, budget="30%")
+    assert advice.log["queries"] == 15 * 6
+    assert (advice.log["hinted"], advice.log["failed"], advice.log["unbound"]) == (15, 1, 0)
+    added = [item for item in advice.items if item.kind == "projection"]
+    assert added
+    assert (
+        sum(item.bytes for item in added) <= advice.budget_bytes == round(0.3 * advice.base_bytes)
+    )
+    assert advice.bytes_after == advice.bytes_before + sum(item.bytes for item in added)
+    reasons = {shape.query[:40]: shape.why_not for shape in advice.shapes}
+    assert any("ROW_SCAN" in reason for reason in reasons.values())
+    assert any("LITERAL_HIDDEN" in reason for reason in reasons.values())
+    for item in added:
+        assert item.queries >= 10
+        assert item.milliseconds_after < item.milliseconds_before
+        assert item.saved_seconds > 0
+
+
+def test_applied_advice_is_used_gives_the_same_answers_and_is_not_given_again(tmp_path, log):
+    table = made(tmp_path / "t")
+    answers = [table.sql(statement) for statement in WORK]
+    advice = projseg.advise(table, _of(log, table), budget="40%")
+    names = {item.name for item in advice.items}
+    imagined = [one.projection for one in advice.candidates.values()]
+    planned = [table.explain(text, what_if=imagined).sources for text in WORK]
+    commits = advice.apply(table)
+    assert [commit.version for commit in commits] == [1, 2]
+    assert {one.name for one in table.properties.projections} == names
+    assert [table.explain(text).sources for text in WORK] == planned
+    assert sum("base" not in sources for sources in planned) >= 2
+    for statement, answer in zip(WORK, answers, strict=True):
+        assert same_answer(answer, table.sql(statement))
+    stored = {row["projection"]: row for row in table.projection_stats().to_pylist()}
+    for item in advice.items:
+        assert stored[item.name]["rows"] == item.rows
+        assert stored[item.name]["bytes"] == pytest.approx(item.bytes, rel=0.15)
+        kept = json.loads(table.properties.properties[f"advice.{item.name}"])
+        assert (kept["rows"], kept["shapes"]) == (item.rows, list(item.shapes))
+    assert advice.apply(table) == []
+    again = projseg.advise(table, _of(log, table), budget="60%")
+    assert [item.name for item in again.items] == []
+    name = names.pop()
+    table.drop_projection(name)
+    assert f"advice.{name}" not in table.properties.properties
+
+
+def _of(log, table):
+    """The records of a log as if they were another table's."""
+    records = projseg.read_log(log)
+    ids = pa.array([table.properties.table_id] * len(records))
+    return records.set_column(records.column_names.index("table_id"), "table_id", ids)
+
+
+def test_the_same_log_gives_the_same_advice(table, log):
+    first, second = (
+        json.loads(projseg.advise(table, one).to_json()) for one in (log, projseg.read_log(log))
+    )
+    for item in (*first["items"], *second["items"]):
+        del item["build_seconds"]  # which is measured
+    assert first == second
+
+
+QUESTIONS = [
+    ("channel", "sum(added)"), ("robot", "count(*)"), ("page", "max(added)"),
+    ("date_trunc('DAY', time)", "avg(price)"), ("channel, robot", "min(price)"),
+    ("date_trunc('HOUR', time), channel", "sum(price)"), ("added % 7", "count(*)"),
+    ("hour(time)", "sum(added)"), ("cast(time AS date)", "count(DISTINCT channel)"),
+]  # fmt: skip
+CONDITIONS = ["", " WHERE channel = '#3'", " WHERE robot", " WHERE added > 50 AND robot"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_drawn_workloads_are_answered_alike_after_applying(tmp_path, seed):
+    draw = random.Random(seed)
+    table = made(tmp_path / "t", segment_granularity=draw.choice(["day", "all"]))
+    statements = [
+        f"SELECT {keys}, {call} FROM t{draw.choice(CONDITIONS)} GROUP BY {keys}"
+        for keys, call in draw.sample(QUESTIONS, min(len(QUESTIONS), 3 + tries(4)))
+    ]
+    answers = [table.sql(text) for text in statements]
+    path = tmp_path / "questions.sql"
+    path.write_text(";\n".join(f"-- weight: {draw.randrange(1, 50)}\n{s}" for s in statements))
+    zone = projseg.advise(table, path, budget=draw.choice(["5%", "20%", "100%"]))
+    zone.apply(table)
+    for text, answer in zip(statements, answers, strict=True):
+        assert same_answer(answer, table.sql(text))
+
+
+def test_buckets_fit_the_zones_of_queries(tmp_path):
+    table = made(tmp_path / "t")
+    kolkata = {"timezone": "Asia/Kolkata"}
+
+    def ask():
+        for _ in range(12):
+            table.query("channel", "sum(added)", interval="2024-05-02/P1D", context=kolkata)
+            table.query("date_trunc('DAY', time) AS d", "count(*)", context=kolkata)
+
+    log = logging(tmp_path / "log", ask)
+    advice = projseg.advise(table, log, budget="50%")
+    assert any("PT30M" in item.sql for item in advice.items)
+    advice.apply(table)
+    for part in (
+        {"group_by": "channel", "interval": "2024-05-02/P1D"},
+        {"group_by": "date_trunc('DAY', time) AS d"},
+    ):
+        sources = table.explain(aggregators="count(*)", context=kolkata, **part).sources
+        assert "base" not in sources
+
+
+def test_a_log_without_queries_of_the_table_names_the_others(table, tmp_path, log):
+    other = made(tmp_path / "other")
+    advice = projseg.advise(other, log)
+    assert advice.items == ()
+    assert table.location in str(advice)
+
+
+def test_an_empty_table_has_nothing_to_sample(tmp_path, log):
+    empty = projseg.Table.create(tmp_path / "t", rows_of(1).schema, time_column="time")
+    advice = projseg.advise(empty, _of(log, empty))
+    assert advice.items == ()
+    assert "no rows to sample" in str(advice)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"budget": "much"}, "PROJSEG_BAD_BUDGET"),
+        ({"budget": "-3%"}, "PROJSEG_BAD_BUDGET"),
+        ({"kinds": ["everything"]}, "PROJSEG_BAD_ARGUMENT"),
+        ({"log": 7}, "PROJSEG_BAD_LOG"),
+        ({"log": pa.table({"a": [1]})}, "PROJSEG_BAD_LOG"),
+        ({"log": "/nowhere"}, "PROJSEG_BAD_LOG"),
+        ({"log": "/nowhere.sql"}, "PROJSEG_BAD_LOG"),
+    ],
+)
+def test_what_cannot_be_advised_is_refused(table, log, options, code):
+    with pytest.raises(InvalidInputError, match=code):
+        projseg.advise(table, **({"log": log} | options))
+
+
+def test_advice_is_stale_where_a_name_or_a_column_changed(tmp_path, log):
+    table = made(tmp_path / "t")
+    advice = projseg.advise(table, _of(log, table), budget="40%")
+    name = advice.items[0].name
+    other = projseg.Table(table.location)
+    other.add_projection(projseg.Projection(name, ["page"], ["count(*) AS n"]))
+    with pytest.raises(InvalidInputError, match="PROJSEG_ADVICE_STALE"):
+        advice.apply(table)
+    other.drop_projection(name)
+    other.drop_column("added")
+    with pytest.raises(InvalidInputError, match="PROJSEG_ADVICE_STALE"):
+        advice.apply(table)
+    assert [one.name for one in other.newest().properties.projections] == []
+
+
+def test_unused_and_subsumed_projections_are_dropped_and_rare_ones_kept(tmp_path, monkeypatch):
+    table = made(
+        tmp_path / "t",
+        projections=[
+            projseg.Projection("by_page", ["page"], ["sum(added) AS s"]),
+            projseg.Projection("by_channel", ["channel"], ["sum(added) AS s", "count(*) AS n"]),
+            projseg.Projection("same", ["channel"], ["count(*) AS n", "sum(added) AS s"]),
+            projseg.Projection("by_robot", ["robot"], ["max(price) AS p"]),
+        ],
+    )
+
+    def ask():
+        for _ in range(120):
+            table.query("channel", "sum(added)")
+        table.query("robot", "max(price)")
+
+    log = logging(tmp_path / "log", ask)
+    spread(log, days=32)
+    assert [item.kind for item in projseg.advise(table, log).items] == []  # the table is young
+    old = datetime.now(UTC) - timedelta(days=60)
+    monkeypatch.setattr(needless, "declared_since", lambda *_: old)
+    items = {item.name: item for item in projseg.advise(table, log, since="90 days").items}
+    assert set(items) - {"by_channel"} - {"same"} == {"by_page"}
+    assert len(set(items) & {"by_channel", "same"}) == 1
+    assert items["by_page"].evidence["reason"] == "no query in 32 days of python"
+    short = projseg.advise(table, log, since="10 days")
+    assert short.items == ()
+    advice = projseg.advise(table, log, since="90 days")
+    advice.apply(table)
+    assert len(table.properties.projections) == 4
+    advice.apply(table, drop=True)
+    assert {one.name for one in table.properties.projections} & {"by_page"} == set()
+    assert len(table.properties.projections) == 2
+
+
+def spread(log, days):
+    """Let the records of a log lie over some days before now."""
+    for path in log.iterdir():
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        for place, record in enumerate(records):
+            moment = datetime.now(UTC) - timedelta(days=days * (1 - place / len(records)))
+            record["time"] = moment.isoformat()
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def test_declared_since_is_found_in_the_log_of_versions(tmp_path):
+    table = made(tmp_path / "t")
+    for number in range(5):
+        table.append(rows_of(10, number))
+    table.add_projection(projseg.Projection("p", ["channel"], ["count(*) AS n"]))
+    declared = table.snapshot.timestamp_us
+    for number in range(3):
+        table.append(rows_of(10, number))
+    (one,) = table.properties.projections
+    found = needless.declared_since(table.snapshot, one.definition_hash)
+    assert round(found.timestamp() * 1e6) == declared
+    assert needless.declared_since(table.snapshot, "nothing") is None
+
+
+def test_a_report_sets_estimates_beside_what_was_measured(tmp_path, log):
+    table = made(tmp_path / "t")
+    advice = projseg.advise(table, _of(log, table), budget="40%")
+    advice.apply(table)
+    found = projseg.advice_report(table, _of(log, table)).to_pylist()
+    assert {row["name"] for row in found} == {item.name for item in advice.items}
+    assert {row["verdict"] for row in found} == {"TOO EARLY"}
+
+    def ask():
+        for _ in range(60):
+            for statement in WORK:
+                table.sql(statement)
+
+    later = projseg.advice_report(table, logging(tmp_path / "later", ask)).to_pylist()
+    for row in later:
+        assert row["queries"] >= 60
+        assert row["rows"] == row["rows_estimated"]
+        assert row["verdict"] in ("KEPT", "LESS", "WORSE")
+        assert row["milliseconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("queries", "measured", "is_used", "word"),
+    [
+        (49, 1.0, True, "TOO EARLY"), (50, 1.0, False, "UNUSED"), (50, 10.0, True, "WORSE"),
+        (50, 7.5, True, "LESS"), (50, 2.0, True, "KEPT"), (50, None, True, "TOO EARLY"),
+    ],
+)  # fmt: skip
+def test_verdicts(queries, measured, is_used, word):
+    assert verdict(queries, 10.0, 4.0, measured, is_used=is_used) == word
+
+
+def at_shell(*words):
+    return CliRunner().invoke(app, ["advise", *map(str, words)])
+
+
+def test_the_shell_prints_advice_and_applies_it_only_if_asked(tmp_path):
+    table = made(tmp_path / "t")
+    path = tmp_path / "questions.sql"
+    path.write_text(f"-- weight: 40\n{WORK[0]};\n{WORK[1]};")
+    shown = at_shell(table.location, "--queries", path, "--budget", "20%", "-o", "table")
+    assert shown.exit_code == 0
+    assert "add    by_" in shown.stdout
+    assert "saves" in shown.stdout
+    done = at_shell(table.location, "--queries", path, "--budget", "20%", "--apply", "-o", "json")
+    assert json.loads(done.stdout)["items"]
+    assert projseg.Table(table.location).version == 0
+    csv = at_shell(table.location, "--queries", path, "--budget", "20%", "-o", "csv")
+    assert csv.stdout.startswith("kind,name,sql")
+    done = at_shell(table.location, "--queries", path, "--budget", "20%", "--apply", "--yes")
+    assert done.exit_code == 0
+    assert len(projseg.Table(table.location).properties.projections) >= 1
+    assert at_shell(table.location).exit_code == 1
+
+
+def test_names_of_a_log_are_escaped(tmp_path):
+    schema = {"a `<b>": "string", "n": "bigint"}
+    rows = {"a `<b>": ["x", "y"] * 500, "n": list(range(1000))}
+    table = projseg.Table.create(tmp_path / "t", schema, data=rows)
+    path = tmp_path / "questions.sql"
+    path.write_text("-- weight: 9\nSELECT `a ``<b>`, sum(n) FROM t GROUP BY 1;")
+    advice = projseg.advise(table, path, budget="200%")
+    assert "<b>" not in advice._repr_html_()
+    assert "`a ``<b>`" in advice.sql()
+    advice.apply(table)
+    assert len(table.properties.projections) == 1
