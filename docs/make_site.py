@@ -13,7 +13,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # What is not at its own place: the site's first page has the list of pages, as docs/ has.
-_MOVED = {"README.md": "index.md", "benchmarks/README.md": "benchmarks.md"}
+_MOVED = {
+    "README.md": "index.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "examples/README.md": "examples.md",
+}
 _LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)")
 _FENCE = re.compile(r"^```(\w+) (?:spark|slow|alone)$", re.MULTILINE)
 
@@ -21,7 +25,8 @@ _FENCE = re.compile(r"^```(\w+) (?:spark|slow|alone)$", re.MULTILINE)
 def pages() -> list[Path]:
     """Return the pages of the site."""
     top = [path for path in sorted(ROOT.glob("*.md")) if path.name != "README.md"]
-    return [*top, ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    inner = [ROOT / "benchmarks/README.md", ROOT / "examples/README.md"]
+    return [*top, *inner, *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def place_of(path: Path) -> str:

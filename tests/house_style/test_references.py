@@ -64,3 +64,10 @@ def test_files_that_the_architecture_names_exist(page):
             found = [*ROOT.glob(name), *(ROOT / "src/projseg").glob(name)]
             found += (ROOT / folder).rglob(name.rstrip("/")) if folder else []
             assert found, f"{name} in: {line}"
+
+
+def test_a_commit_is_checked_by_what_make_lint_runs():
+    recipe = (ROOT / "Makefile").read_text().split("\nlint:")[1].split("\n\n")[0]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    tools = re.findall(r"\$\(BIN\)/([a-z ]+?)(?: --check)?(?: \.)?$", recipe, re.MULTILINE)
+    assert tools == re.findall(r"entry: \.venv/bin/([a-z]+(?: [a-z]+)?)", hooks)
