@@ -10,7 +10,7 @@ import projseg
 from projseg.advisor.advice import Advice
 from projseg.advisor.advise import KINDS, LogLike
 from projseg.cli.output import OutputFormat, chosen_format, print_rows, shown_progress, terminal
-from projseg.cli.shared_arguments import Location, Output, open_table
+from projseg.cli.shared_arguments import IsPreview, Location, Output, open_table
 from projseg.errors import InvalidInputError
 
 
@@ -30,7 +30,7 @@ def advise(
     apply: Annotated[bool, "Do it, with --yes."] = False,
     drop: Annotated[bool, "With --apply: also drop what nobody needs."] = False,
     no_build: Annotated[bool, "With --apply: build nothing in segments that are there."] = False,
-    yes: Annotated[bool, "With --apply: do it; without, only say what it would do."] = False,
+    is_preview: IsPreview,
     report: Annotated[bool, "Compare what was applied with its estimate instead."] = False,
     output: Output = None,
 ) -> None:
@@ -45,7 +45,7 @@ def advise(
     _print(advice, output)
     if not apply:
         return
-    if not yes:
+    if is_preview:
         sys.stderr.write("nothing was changed; add --yes to apply it\n")
         return
     _apply(table, advice, drop=drop, materialize=not no_build)

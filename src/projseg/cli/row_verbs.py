@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from projseg.catalog.external.input_columns import FAIL, SKIP, BadLines, check_t
 from projseg.catalog.external.input_files import Sources
 from projseg.catalog.external.readings import TextForm
 from projseg.cli.declaration_verbs import parse_declarations
+from projseg.cli.file_options import Files, GivenForm
 from projseg.cli.output import (
     Ended,
     Found,
@@ -41,21 +41,8 @@ from projseg.cli.shared_arguments import (
 )
 from projseg.declarations import check_declared
 from projseg.errors import InvalidInputError
-from projseg.evaluation.typed_columns import ValueForm
 from projseg.maintenance.row_changes.delete_and_update import Corrected
 from projseg.segment_format.logical_types import type_name
-
-Format = Literal["parquet", "csv", "tsv", "json"]
-TimeUnit = Literal["s", "ms", "us", "ns"]
-_ASCII_MAX: Final = 127
-
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        help="Parquet, CSV, JSON lines or arrays, and folders of them; text also as .gz, .bz2 or "
-        ".zst; - is standard input."
-    ),
-]
 
 EXIT_STILL_STORED: Final = 3
 
@@ -88,34 +75,7 @@ def load(
             "--projection", "-p", help="JSON, or NAME=SELECT columns, aggregates GROUP BY ALL."
         ),
     ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", help="COLUMN=TYPE, a type of Spark SQL; default: as found."),
-    ] = None,
-    format: Annotated[Format | None, "What the files hold; default: their endings."] = None,
-    delimiter: Annotated[str | None, "Between the values of a line of CSV; default: ,."] = None,
-    header: Annotated[
-        bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
-    ] = True,
-    null: Annotated[
-        list[str] | None, "A text of CSV that means null; default: empty, NULL, N/A ..."
-    ] = None,
-    quote: Annotated[str, "Around values of CSV."] = '"',
-    encoding: Annotated[
-        str | None, "Of text, as Python calls it, such as latin-1; default: UTF-8."
-    ] = None,
-    time_unit: Annotated[
-        TimeUnit | None, "Of numbers that are times since 1970; default: s, as SQL's CAST."
-    ] = None,
-    time_format: Annotated[
-        str | None, "Of times and dates that are texts, such as %d.%m.%Y; default: ISO 8601."
-    ] = None,
-    decimal_point: Annotated[str, "Of numbers in CSV."] = ".",
-    cut_times: Annotated[bool, "Cut times that are finer than microseconds."] = False,
-    exclude: Annotated[list[str] | None, "A column of the files that is left out."] = None,
-    rename: Annotated[
-        list[str] | None, "OLD=NEW, a column of the files and its name in the table."
-    ] = None,
+    file_form: GivenForm,
     sample: Annotated[
         int | None,
         typer.Option("--sample", min=1, help="Show the columns and so many rows; write nothing."),
@@ -137,27 +97,10 @@ def load(
     A new table appears with its rows or not at all. For a table that is there, an option that
     contradicts what it declares is an error, and nothing is appended.
     """
-    form = TextForm(
-        delimiter=None if delimiter is None else _one_character("--delimiter", delimiter),
-        quote=_one_character("--quote", quote) if quote else "",
-        has_header=header,
-        nulls=tuple(null) if null else None,
-        encoding=_known_encoding(encoding),
-        renames=_renames(rename or ()),
-        texts=frozenset(
-            text[: -len("=string")] for text in types or () if text.endswith("=string")
-        ),
-        excluded=frozenset(exclude or ()),
-        values=ValueForm(
-            time_unit=time_unit,
-            time_format=time_format,
-            decimal_point=_one_character("--decimal-point", decimal_point),
-            cuts_times=cut_times,
-        ),
-    )
-    sources = Sources(files, format, form)
+    types = file_form.types
+    sources = Sources(files, file_form.kind, file_form.texts)
     if sample is not None:
-        _show_sample(sources, types or [], time_column, sample, output)
+        _show_sample(sources, types, time_column, sample, output)
         return
     started = time.perf_counter()
     properties = {
@@ -174,14 +117,14 @@ def load(
             check_declared(table.properties, **given)
             if merge_schema:
                 _add_columns(table, sources, time_column)
-            check_types(types or [], table.schema)
+            check_types(types, table.schema)
             before = table.version
             with _reading(sources, table.schema, bad) as rows:
                 table.append(rows, commit_as=commit_as)
             is_repeated = table.version == before and commit_as is not None
         else:
             found = sources.all_columns if merge_schema else sources.schema
-            schema = table_schema(found, types or [], time_column)
+            schema = table_schema(found, types, time_column)
             with _reading(sources, schema, bad) as rows:
                 table = projseg.Table.create(
                     location,
@@ -222,38 +165,6 @@ def _show_sample(
     rows = sources.rows(schema, BadLines(SKIP), lambda _: None)
     found = pa.Table.from_batches(islice(rows, 1), schema)
     print_rows(found.slice(0, count), output)
-
-
-def _one_character(option: str, text: str) -> str:
-    """Return a separator; a tab may be written as in C."""
-    found = "\t" if text == "\\t" else text
-    if len(found) != 1 or ord(found) > _ASCII_MAX:
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT", f"{option} is {text!r}; give one character of ASCII"
-        )
-    return found
-
-
-def _known_encoding(name: str | None) -> str | None:
-    try:
-        return None if name is None else codecs.lookup(name).name
-    except LookupError as error:
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT",
-            f"--encoding '{name}' is none that Python knows; give utf-8, latin-1, cp1252 or utf-16",
-        ) from error
-
-
-def _renames(texts: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        old, _, new = text.partition("=")
-        if not old or not new:
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT", f"--rename '{text}' is not of the form OLD=NEW"
-            )
-        found[old] = new
-    return found
 
 
 def _add_columns(table: projseg.Table, sources: Sources, time_column: str | None) -> None:
