@@ -86,59 +86,81 @@ def _options(
     pass  # they are used by then
 
 
-_VERBS: Final[dict[str, Callable[..., object]]] = {
-    "demo": demo.demo,
-    "import": row_verbs.load,
-    "query": query_verbs.query,
-    "sql": query_verbs.sql,
-    "shell": shell.shell,
-    "export": query_verbs.export,
-    "explain": query_verbs.explain,
-    "advise": advisor_verbs.advise,
-    "describe": query_verbs.describe,
-    "schema": query_verbs.schema,
-    **{name: query_verbs.metadata_verb(name) for name in offered_by("shell")},
-    "inspect": segment_report.inspect,
-    "attach": source_verbs.attach,
-    "sync": source_verbs.sync,
-    "add-projection": declaration_verbs.add_projection,
-    "materialize-projection": declaration_verbs.materialize_projection,
-    "drop-projection": declaration_verbs.drop_projection,
-    "add-index": declaration_verbs.add_index,
-    "materialize-index": declaration_verbs.materialize_index,
-    "drop-index": declaration_verbs.drop_index,
-    "views": view_verbs.views,
-    "create-view": view_verbs.create_view,
-    "refresh-view": view_verbs.refresh_view,
-    "alter-view": view_verbs.alter_view,
-    "drop-view": view_verbs.drop_view,
-    "explain-view": view_verbs.explain_view,
-    "add-column": declaration_verbs.add_column,
-    "rename-column": declaration_verbs.rename_column,
-    "drop-column": declaration_verbs.drop_column,
-    "widen-column": declaration_verbs.widen_column,
-    "restore": maintenance_verbs.restore,
-    "compact": maintenance_verbs.compact,
-    "tag": maintenance_verbs.tag,
-    "drop-tag": maintenance_verbs.drop_tag,
-    "tags": maintenance_verbs.tags,
-    "vacuum": maintenance_verbs.vacuum,
-    "delete": row_verbs.delete,
-    "truncate": row_verbs.truncate,
-    "update": row_verbs.update,
-    "merge": row_verbs.merge,
-    "erase": row_verbs.erase,
-    "verify": maintenance_verbs.verify,
-    "doctor": doctor.doctor,
+# By the panels of `projseg --help`; the first has what is used every day.
+_VERBS: Final[dict[str, dict[str, Callable[..., object]]]] = {
+    "Every day": {
+        "import": row_verbs.load,
+        "sql": query_verbs.sql,
+        "explain": query_verbs.explain,
+        "describe": query_verbs.describe,
+        "add-projection": declaration_verbs.add_projection,
+        "compact": maintenance_verbs.compact,
+    },
+    "Ask": {
+        "query": query_verbs.query,
+        "shell": shell.shell,
+        "schema": query_verbs.schema,
+        **{name: query_verbs.metadata_verb(name) for name in offered_by("shell")},
+        "inspect": segment_report.inspect,
+        "demo": demo.demo,
+    },
+    "Load and hand out": {
+        "export": query_verbs.export,
+        "attach": source_verbs.attach,
+        "sync": source_verbs.sync,
+    },
+    "Projections": {
+        "advise": advisor_verbs.advise,
+        "materialize-projection": declaration_verbs.materialize_projection,
+        "drop-projection": declaration_verbs.drop_projection,
+    },
+    "Views": {
+        "views": view_verbs.views,
+        "create-view": view_verbs.create_view,
+        "refresh-view": view_verbs.refresh_view,
+        "alter-view": view_verbs.alter_view,
+        "drop-view": view_verbs.drop_view,
+        "explain-view": view_verbs.explain_view,
+    },
+    "Indexes": {
+        "add-index": declaration_verbs.add_index,
+        "materialize-index": declaration_verbs.materialize_index,
+        "drop-index": declaration_verbs.drop_index,
+    },
+    "Change": {
+        "delete": row_verbs.delete,
+        "truncate": row_verbs.truncate,
+        "update": row_verbs.update,
+        "merge": row_verbs.merge,
+        "erase": row_verbs.erase,
+        "add-column": declaration_verbs.add_column,
+        "rename-column": declaration_verbs.rename_column,
+        "drop-column": declaration_verbs.drop_column,
+        "widen-column": declaration_verbs.widen_column,
+    },
+    "Versions": {
+        "restore": maintenance_verbs.restore,
+        "tag": maintenance_verbs.tag,
+        "drop-tag": maintenance_verbs.drop_tag,
+        "tags": maintenance_verbs.tags,
+        "vacuum": maintenance_verbs.vacuum,
+    },
+    "Check": {
+        "verify": maintenance_verbs.verify,
+        "doctor": doctor.doctor,
+    },
 }
-for _name, _verb in _VERBS.items():
-    app.command(_name)(declared(_verb))
-app.add_typer(catalog_verbs.app, name="catalog")
-app.add_typer(doctor.extension, name="extension")
+_MACHINE: Final = "Catalog, Spark, benchmarks"
+for _panel, _verbs in _VERBS.items():
+    for _name, _verb in _verbs.items():
+        app.command(_name, rich_help_panel=_panel)(declared(_verb))
+app.add_typer(catalog_verbs.app, name="catalog", rich_help_panel=_MACHINE)
+app.add_typer(doctor.extension, name="extension", rich_help_panel=_MACHINE)
 
 
 @app.command(
     "bench",
+    rich_help_panel=_MACHINE,
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
