@@ -34,7 +34,8 @@ from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.door import Door, door_of_question, through
 from projseg.memory.forks import hold_while_forking
 from projseg.table.queries import TableVersion
-from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.commits.open_version import open_as_of
+from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.storage_contract import Storage
 
 SENT_AT_ONCE_BYTES_MAX: Final = 1 << 16
@@ -167,7 +168,7 @@ class VersionsOf:
     def named(self, wanted: VersionName) -> TableVersion:
         """Return a version."""
         if self._last is None or self._last.file.write_id != wanted.write_id:
-            found = open_snapshot(self._storage, wanted.version)
+            found = open_as_of(self._storage, wanted.version)
             if found.file.write_id != wanted.write_id:
                 raise InvalidInputError(
                     "PROJSEG_UNKNOWN_VERSION",

@@ -290,7 +290,7 @@ class QueryPool:
             near = did_you_mean(str(table), self._tables)
             raise _bad_argument(f"a query pool has tables {known}, and {found}{near}; give table=")
         snapshot = self._tables[table]._current(self._max_age).snapshot
-        return VersionName(table, snapshot.version, snapshot.file.write_id)
+        return VersionName(table, snapshot.number, snapshot.file.write_id)
 
     def _answer(
         self, question: TableQuestion, timeout: float | None, deadline: float | None

@@ -53,7 +53,7 @@ class Scan:
         if definitions.keys() - self.snapshot.definitions.keys():
             known = {**definitions, **self.snapshot.definitions}
             self.snapshot = Snapshot(self.storage, replace(self.snapshot.file, definitions=known))
-        self.request = request.pinned(self.snapshot.version)
+        self.request = request.pinned(self.snapshot.number)
 
     @cached_property
     def query(self) -> QuerySpec:

@@ -93,7 +93,7 @@ def _version(request: Mapping[str, Any]) -> Reply:
     if (instant := request.get("timestamp_us")) is not None:
         return {"version": version_at(storage_of(request), instant).version}, b""
     snapshot = snapshot_of(request)
-    found = {"version": snapshot.version, "table_id": snapshot.properties.table_id, "results": []}
+    found = {"version": snapshot.number, "table_id": snapshot.properties.table_id, "results": []}
     if snapshot.properties.has_views:
         found["results"] = nominations_of(snapshot)
     return found, b""

@@ -101,7 +101,7 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
     )
     if not reply["answered"]:
         _check_shared([one for place, one in enumerate(versions) if place != number])
-    reply |= {"fact": number, "location": fact.storage.location, "version": fact.version}
+    reply |= {"fact": number, "location": fact.storage.location, "version": fact.number}
     reply |= {"tables": [stored_types(one.snapshot) for one in versions]}
     return reply | {"star": json.loads(joins.to_json())}, content
 

@@ -27,7 +27,8 @@ from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_asked, 
 from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads
 from projseg.segment_format.logical_types import type_name
 from projseg.table import Table
-from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.commits.open_version import open_as_of
+from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.storage_contract import Storage
 
@@ -91,7 +92,7 @@ def with_rows(summary: dict[str, Any], rows: pa.Table | None, request: Mapping[s
 
 def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
     """Return the version of a table that a request names, or the newest."""
-    return open_snapshot(storage_of(request), request.get("version"))
+    return open_as_of(storage_of(request), request.get("version"))
 
 
 def storage_of(request: Mapping[str, Any]) -> Storage:

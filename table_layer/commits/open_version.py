@@ -20,6 +20,7 @@ from projseg.table_layer.metadata.versions_and_tags import (
 from projseg.table_layer.storage.storage_contract import Storage
 
 InstantLike: TypeAlias = str | date | datetime
+_STATES_FROM: Final = 1 << 40  # as of `source_state`
 INSTANT_FORM: Final = "an ISO 8601 time, such as 2015-09-12T00:00Z or 2015-09-12 02:00:00+02:00"
 
 
@@ -49,6 +50,11 @@ def open_as_of(
         return version_at(storage, instant_us(timestamp))
     if tag is not None:
         version = tagged_version(open_snapshot(storage).tags, tag, storage.location)
+    if isinstance(version, int) and version >= _STATES_FROM:
+        with late_import:
+            from projseg.table_layer.foreign.source_state import open_numbered
+
+        return open_numbered(storage, version)
     found = open_snapshot(storage, version)
     if version is None and found.properties.source is not UNSET:
         # Imported here, so that tables without a source are opened without it.

@@ -15,11 +15,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.forks import side_by_side
 from projseg.segment_format.format_limits import name_key
 from projseg.table_layer.foreign.foreign_segment import source_options
 from projseg.table_layer.foreign.parquet_file import ParquetFooter, read_footer
-from projseg.table_layer.foreign.source_files import ListedFile, is_in_store
+from projseg.table_layer.foreign.source_files import ListedFile, is_in_store, source_changed
 from projseg.table_layer.foreign.source_list import SourceList, list_source
 from projseg.table_layer.metadata.manifest import Manifest, ManifestReference, manifest_in_memory
 from projseg.table_layer.metadata.segment_entry import (
@@ -34,6 +35,11 @@ from projseg.table_layer.metadata.table_schema import stored_by_name
 from projseg.table_layer.storage.paths import segment_name
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import StorageOptions
+
+STATES_FROM: Final = 1 << 40
+"""Numbers from here on name a version with a list of its source, by a digest of the list."""
+_STATES: Final = 1 << 22
+_LISTED_BYTES: Final = 512
 
 _EVER: Final = (MIN_MICROS, MAX_MICROS - 1)
 """Times of a file that states none: it is left out for no interval."""
@@ -70,6 +76,13 @@ class SourceState(Snapshot):
         """The version as the table's log has it, which commits follow."""
         return self._stored
 
+    @property
+    def number(self) -> int:
+        """The version, and which files are listed, where these are others than it lists."""
+        if self.file.write_id == self._stored.file.write_id:
+            return self.version
+        return self.version + STATES_FROM * (1 + int(self.file.write_id, 16) % _STATES)
+
     def followed_by(self, made: Snapshot) -> Snapshot:
         """Return a later version beside the same list."""
         return beside(made, self.listed)
@@ -83,9 +96,25 @@ class SourceState(Snapshot):
         return map(self.load, self.file.manifests if references is None else references)
 
 
-def open_newest(storage: Storage) -> Snapshot:
-    """Return the newest version of a table; one over a source, beside what that lists now."""
-    return at_source(open_snapshot(storage))
+def open_numbered(storage: Storage, number: int) -> Snapshot:
+    """Return the state that a number names: one that is known here, or what the source lists.
+
+    Raises
+    ------
+    StorageError
+        PROJSEG_SOURCE_CHANGED, if the source lists other files by now.
+    """
+    known: Snapshot | None = KEPT.get(_key(storage, number))
+    if known is not None:
+        return known
+    found = at_source(open_snapshot(storage, number % STATES_FROM))
+    if found.number != number:
+        raise source_changed(storage.location, "stands over other files than a moment ago")
+    return found
+
+
+def _key(storage: Storage, number: int) -> CacheKey:
+    return ("source state", storage.location, getattr(storage, "source_options", None), number)
 
 
 def at_source(snapshot: Snapshot) -> Snapshot:
@@ -93,10 +122,14 @@ def at_source(snapshot: Snapshot) -> Snapshot:
     source = snapshot.properties.source
     if source is UNSET or isinstance(snapshot, SourceState):
         return snapshot
-    return beside(snapshot, list_source(source, source_options(snapshot.storage)))
+    found = beside(snapshot, list_source(source, source_options(snapshot.storage)))
+    if found.number >= STATES_FROM:
+        byte_count = _LISTED_BYTES * len(found.listed.files)
+        KEPT.replace(_key(found.storage, found.number), found, byte_count)
+    return found
 
 
-def beside(snapshot: Snapshot, listed: SourceList) -> Snapshot:
+def beside(snapshot: Snapshot, listed: SourceList) -> SourceState:
     """Return a version beside one list of its source."""
     wanted = {file.identity: file for file in listed.files}
     kept: list[ManifestReference] = []

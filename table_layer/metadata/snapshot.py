@@ -262,6 +262,11 @@ class Snapshot:
         return MANIFESTS.load_all(self.storage, wanted)
 
     @property
+    def number(self) -> int:
+        """What `open_as_of` finds it by in any process: its version, and what is pinned with it."""
+        return self.version
+
+    @property
     def stored(self) -> Snapshot:
         """The version as the table's log has it, which commits follow."""
         return self

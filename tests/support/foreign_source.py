@@ -215,7 +215,7 @@ def drawn_question(random, names):
     keys = ["city", "day", "flag", "date_trunc('HOUR', time)", "date_trunc('DAY', time)"]
     keys += [name for name in ("page", "extra") if name in names]
     sums = ["sum(added)", "count(*)", "count(city)", "min(added)", "max(day)", "count(flag)"]
-    sums += ["min(time)", "sum(added) FILTER (WHERE added > 0)", "max(score)", "avg(added)"]
+    sums += ["min(time)", "sum(added) FILTER (WHERE added > 0)", "min(score)", "avg(added)"]
     sums += [f"count({name})" for name in ("page", "extra") if name in names]
     hour = int(random.integers(0, 48))
     times = [_time(hour), _time(hour + 9)]
