@@ -63,7 +63,7 @@ NIGHT_4 := tests/spark/test_[t-z]*.py
 NIGHT_5 := tests/query/test_[a-i]*.py
 NIGHT_6 := tests/query/test_[j-z]*.py
 NIGHT_7 := tests/matching tests/algebra tests/aggregation tests/states
-NIGHT_8 := tests/catalog tests/views tests/doors
+NIGHT_8 := tests/catalog tests/views tests/doors tests/page
 NIGHT_9 := tests/table_layer tests/crash tests/object_stores tests/foreign
 NIGHT_10 := tests/maintenance tests/writer tests/segment_format tests/independent tests/golden \
 	tests/kernels tests/memory tests/query_pool tests/benchmarks

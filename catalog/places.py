@@ -17,7 +17,9 @@ from projseg.algebra.expressions.sql_parameters import ArgumentsLike
 from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.table import Table, is_table
+from projseg.table.queries import TableVersion
 from projseg.table.star_statements import sql
+from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.storage.paths import METADATA_PREFIX
 from projseg.table_layer.storage.store_location import StorageOptionsLike
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _CATALOG: Final = re.compile(r"(?:https?|sqlite|postgresql)(?:\+\w+)?://", re.IGNORECASE)
 _ASSIGNED: Final = re.compile(r"(?P<name>\w+)=(?P<place>.+)")
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _DEFAULT: Final = "default."
 _FOLDERS_MAX: Final = 10_000  # that are looked through, of one folder
 
@@ -95,6 +98,32 @@ class Places:
     def names(self) -> list[str]:
         """Return the names of all tables that are there now, in order."""
         return sorted(self._homes())
+
+    def version(self, name: str, version: str | None = None) -> TableVersion:
+        """Return a table at a version, to be read.
+
+        Parameters
+        ----------
+        name : str
+            The table.
+        version : str or None
+            A number, or a tag; None: the newest.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG, and as of `table`.
+        ProjsegError
+            As of `table`.
+        """
+        table = self.table(name)
+        if not version:
+            return table
+        number = int(version) if _NUMBER.fullmatch(version) else None
+        snapshot = open_as_of(table._storage, number, tag=version if number is None else None)
+        found = TableVersion(table._storage, snapshot)
+        found._columns_of = table._columns_of
+        return found
 
     def table(self, name: str) -> Table:
         """Return a table at its newest version, as an object that does not move by itself.

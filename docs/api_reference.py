@@ -43,6 +43,7 @@ _PAGES = tuple(
         "memory",
         "advisor",
         "monitoring",
+        "page",
         "catalog",
         "python-api",
         "sql-without-spark",

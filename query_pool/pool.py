@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Final, Self, TypeAlias, Unpack
 
 import pyarrow as pa
@@ -89,6 +89,9 @@ class QueryPool:
         thread_count = _count("threads", threads, max(processors // worker_count, 1))
         self._process = os.getpid()
         self._executor: ThreadPoolExecutor | None = None
+        self._requests: weakref.WeakKeyDictionary[Future[pa.Table], QueuedQuestion] = (
+            weakref.WeakKeyDictionary()
+        )
         self._lock = threading.RLock()  # a signal's handler may close the pool
         snapshots = {name: table.snapshot for name, table in self._tables.items()}
         is_copy = _is_forked(self._tables, start_method)
@@ -248,7 +251,33 @@ class QueryPool:
                 raise _closed()
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(len(self._slots), _THREAD_NAME)
-            return self._executor.submit(self._answer, question, timeout, deadline)
+            request = QueuedQuestion(question)
+            found = self._executor.submit(self._answer, question, timeout, deadline, request)
+            self._requests[found] = request
+            return found
+
+    def stop(self, future: Future[pa.Table]) -> None:
+        """End the work for a question that was submitted; its worker is ended and replaced.
+
+        Parameters
+        ----------
+        future : Future
+            Of `submit`. It is cancelled, or raises `CancelledError`, unless it has its answer.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_ARGUMENT if it is of no question of this pool.
+        """
+        request = self._requests.get(future)
+        if request is None:
+            raise _bad_argument("a future is stopped that this pool's submit did not return")
+        if future.cancel():
+            return
+        request.is_stopped = True
+        slot = request.slot
+        if slot is not None and not future.done():
+            slot.stop()
 
     def refresh(self) -> Self:
         """Move all tables to their newest versions, for questions asked from now on.
@@ -293,7 +322,11 @@ class QueryPool:
         return VersionName(table, snapshot.number, snapshot.file.write_id)
 
     def _answer(
-        self, question: TableQuestion, timeout: float | None, deadline: float | None
+        self,
+        question: TableQuestion,
+        timeout: float | None,
+        deadline: float | None,
+        request: QueuedQuestion | None = None,
     ) -> pa.Table:
         if os.getpid() != self._process:
             raise InvalidInputError(
@@ -303,7 +336,7 @@ class QueryPool:
             )
         location = self._tables[question.version.table].location
         with counted_question(question.door, location) as counted:
-            rows = self._rows(QueuedQuestion(question), timeout, deadline)
+            rows = self._rows(request or QueuedQuestion(question), timeout, deadline)
             counted.returned = rows.num_rows
             return rows
 
@@ -332,11 +365,15 @@ class QueryPool:
         try:
             while True:
                 try:
+                    if request.is_stopped:
+                        raise CancelledError
                     if not request.is_sent:
                         slot.fill()
                         slot.send(request.content, deadline)
                     return slot.receive(deadline)
                 except EOFError:
+                    if request.is_stopped:
+                        raise CancelledError from None
                     request.is_sent = False
                     endings.append(slot.clear(_SECONDS_TO_END))
                     if self._queue.is_closed:

@@ -66,6 +66,11 @@ class Slot:
         assert self._channel is not None
         return receive_reply(self._channel, deadline)
 
+    def stop(self) -> None:
+        """End the worker while another thread waits for its reply, which then sees the end."""
+        if self.pid is not None:
+            self._server.end(self.pid)
+
     def clear(self, patience_seconds: float = 0) -> str:
         """End the worker, which may take so long to end by itself, and say how it ended."""
         channel, self._channel = self._channel, None
@@ -90,6 +95,7 @@ class QueuedQuestion:
         self.content = question.to_bytes()
         self.slot: Slot | None = None
         self.is_sent = False
+        self.is_stopped = False
         self.woken = threading.Lock()
         self.woken.acquire()
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
     from projseg.memory.metrics import metrics
+    from projseg.page.serving import serve_page
     from projseg.query_pool.pool import QueryPool
     from projseg.reader.query_log.read_log import read_log
     from projseg.spark_datasource.extension import configure, query_log
@@ -61,6 +62,7 @@ __all__ = [
     "read",
     "read_log",
     "register",
+    "serve_page",
     "sql",
     "write",
 ]
@@ -91,6 +93,7 @@ _HOMES: Final = {
     "read": "projseg.spark_datasource.read_write",
     "read_log": "projseg.reader.query_log.read_log",
     "register": "projseg.spark_datasource.read_write",
+    "serve_page": "projseg.page.serving",
     "sql": "projseg.table.star_statements",
     "write": "projseg.spark_datasource.read_write",
 }
@@ -109,6 +112,9 @@ def __getattr__(name: str) -> Any:
         elif name == "Catalog":
             require("sqlalchemy", "projseg.Catalog")
             require("alembic", "projseg.Catalog")
+        elif name == "serve_page":
+            for package in ("starlette", "jinja2", "uvicorn"):
+                require(package, "the page")
         return getattr(import_module(_HOMES[name]), name)
     except MissingPackageError as missing:
         return refusal(name, missing)

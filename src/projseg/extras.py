@@ -28,6 +28,7 @@ REQUIREMENTS: Final = {
     "urllib3": "urllib3>=2.2",
     "prompt_toolkit": "prompt_toolkit>=3.0.43",
     "psycopg": "psycopg[binary]>=3.2",
+    "jinja2": "jinja2>=3.1.5",
     "obstore": "obstore>=0.12",
     "polars": "polars>=2",
     "pyspark": "pyspark>=4.0,<4.4",

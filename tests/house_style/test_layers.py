@@ -31,7 +31,7 @@ LAYERS = [
     {"dbapi"},
     {"dialect"},
     {"spark_engine"},
-    {"benchmarks"},
+    {"benchmarks", "page"},
     {"cli"},
 ]
 ROOMS = ["time", "expressions", "aggregates", "projection", "proofs", "query", "planning"]
@@ -40,8 +40,9 @@ FOLDERS = [*sorted(p.name for p in (ROOT / "src/projseg").iterdir() if p.is_syml
 HOMES = {
     "sqlalchemy": ("catalog/store/", "src/projseg/dialect.py"),
     "alembic": ("catalog/store/",),
-    "starlette": ("catalog/rest_server.py",),
-    "uvicorn": ("catalog/rest_server.py",),
+    "starlette": ("catalog/rest_server.py", "page/"),
+    "uvicorn": ("catalog/rest_server.py", "page/serving.py"),
+    "jinja2": ("page/application.py",),
     "urllib3": ("catalog/external/", "catalog/store/", "benchmarks/scenarios/"),
     "numba": ("kernels/",),
     "pyspark": (

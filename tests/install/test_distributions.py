@@ -14,7 +14,7 @@ from distributions import FOLDERS, ROOT, build, checkout, documents
 
 import projseg
 
-RESOURCES = (".py", ".json", ".scala", ".sql", ".toml", ".typed")
+RESOURCES = (".py", ".json", ".scala", ".sql", ".toml", ".typed", ".html", ".css", ".js", ".svg")
 
 
 _USE = """

@@ -99,6 +99,7 @@ _VERBS: Final[dict[str, dict[str, Callable[..., object]]]] = {
     "Ask": {
         "query": query_verbs.query,
         "shell": shell.shell,
+        "ui": query_verbs.ui,
         "schema": query_verbs.schema,
         **{name: query_verbs.metadata_verb(name) for name in offered_by("shell")},
         "inspect": segment_report.inspect,

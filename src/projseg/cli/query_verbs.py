@@ -1,4 +1,4 @@
-"""Verbs that read a table, or what it says of itself."""
+"""Verbs that read a table, or what it says of itself; and the page, where a browser shows that."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+import projseg
 from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.algebra.query.request import Query
-from projseg.cli.exported_files import STANDARD_OUTPUT, FileFormat, format_of, write_rows
 from projseg.cli.output import (
     Found,
     OutputFormat,
@@ -32,11 +32,14 @@ from projseg.cli.shared_arguments import (
     Location,
     OtherTables,
     Output,
+    TablePlaces,
     content_of,
+    given_options,
     open_table,
     sql_list,
     tables_named,
 )
+from projseg.doors.exported_files import STANDARD_OUTPUT, FileFormat, format_of, write_rows
 from projseg.errors import InvalidInputError
 from projseg.explain import Explain
 from projseg.segment_format.logical_types import type_name
@@ -188,3 +191,32 @@ def metadata_verb(name: str) -> Callable[..., Found]:
     verb = of_newest if table.is_of_versions else of_version
     verb.__name__, verb.__doc__ = name, f"List {table.meaning}"
     return verb
+
+
+def ui(
+    places: TablePlaces,
+    *,
+    port: Annotated[int, "The first of ten ports that are tried; 0: any."] = 8642,
+    host: Annotated[str, "Where it listens."] = "127.0.0.1",
+    allow_remote: Annotated[bool, "Other machines may reach --host; nothing is encrypted."] = False,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open the address in this machine's browser.")
+    ] = False,
+    timeout: Annotated[float, "Most seconds of a query."] = 30,
+    max_rows: Annotated[int, "Most rows of an answer that can be downloaded."] = 100_000,
+    token_file: Annotated[
+        str | None, "A file of mode 0600 with the token; default: a new token at each start."
+    ] = None,
+) -> None:
+    """Serve tables to a browser of this machine until interrupted, and print the address."""
+    projseg.serve_page(
+        places,
+        host=host,
+        port=port,
+        allow_remote=allow_remote,
+        token_file=token_file,
+        open_browser=open_browser,
+        timeout=timeout,
+        max_rows=max_rows,
+        storage_options=given_options(),
+    )

@@ -75,14 +75,19 @@ def write_rows(rows: pa.RecordBatchReader, file: str, kind: FileFormat) -> int:
     StorageError
         PROJSEG_STORAGE_FAILED if the file cannot be written; no file appears.
     """
-    _check_types(rows.schema, kind)
-    write = _WRITERS[kind]
     if file == STANDARD_OUTPUT:
-        count = write(rows, sys.stdout.buffer)
+        count = write_stream(rows, sys.stdout.buffer, kind)
         sys.stdout.buffer.flush()
         return count
+    _check_types(rows.schema, kind)
     with _whole(Path(file)) as sink:
-        return write(rows, sink)
+        return write_stream(rows, sink, kind)
+
+
+def write_stream(rows: pa.RecordBatchReader, sink: IO[bytes], kind: FileFormat) -> int:
+    """Write rows into an open file, as `write_rows` does."""
+    _check_types(rows.schema, kind)
+    return _WRITERS[kind](rows, sink)
 
 
 @contextmanager

@@ -1,0 +1,247 @@
+"""Queries of the page: they run in processes of their own, and answers are kept for a while."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+
+from projseg.errors import ProjsegError, QueryTimeoutError, place_in
+from projseg.memory.deadline import Deadline, under
+from projseg.memory.door import through
+from projseg.query_pool.pool import QueryPool
+from projseg.table import Table
+
+QUERIES_RUNNING_MAX: Final = 2
+QUERIES_WAITING_MAX: Final = 16
+SQL_BYTES_MAX: Final = 64 << 10
+_KEPT_BYTES: Final = 64 << 20
+_KEPT_MAX: Final = 200
+_POOLS_MAX: Final = 3
+
+State: TypeAlias = Literal["running", "done", "failed", "cancelled", "timeout"]
+
+
+class TooManyQueriesError(Exception):
+    """So many run and wait that no other is taken."""
+
+
+class Answer:
+    """A statement, and what became of it.
+
+    Parameters
+    ----------
+    table : str
+        The name of the table.
+    sql : str
+        The statement.
+    seconds : float
+        How long it may take.
+    max_rows : int
+        Rows that are kept.
+    """
+
+    def __init__(self, table: str, sql: str, seconds: float, max_rows: int) -> None:
+        self.id = secrets.token_hex(16)
+        self.table, self.sql, self.seconds, self.max_rows = table, sql, seconds, max_rows
+        self.state: State = "running"
+        self.rows: pa.Table | None = None
+        self.row_count = 0
+        self.version: str | None = None
+        self.milliseconds: float | None = None
+        self.error: ProjsegError | None = None
+        self.future: Future[pa.Table] | None = None
+        self.stop: Callable[[], None] = lambda: None
+        self._start = time.monotonic()
+        self.over = threading.Event()
+
+    @property
+    def byte_count(self) -> int:
+        """The bytes of the rows that are kept."""
+        return 0 if self.rows is None else int(self.rows.nbytes)
+
+    @property
+    def place(self) -> int | None:
+        """The place in the statement that the error names."""
+        return None if self.error is None else place_in(self.sql, self.error)
+
+    def finish(self, future: Future[pa.Table]) -> None:
+        """Take over what a future has."""
+        self.milliseconds = (time.monotonic() - self._start) * 1000
+        try:
+            rows = future.result()
+            metadata = rows.schema.metadata or {}
+            self.version = metadata.get(b"projseg.version", b"").decode() or None
+            self.row_count, self.rows = rows.num_rows, _copied(rows.slice(0, self.max_rows))
+            self.state = "done"
+        except CancelledError:
+            self.state = "cancelled"
+        except QueryTimeoutError as error:
+            self.state, self.error = "timeout", error
+        except ProjsegError as error:
+            self.state, self.error = "failed", error
+        except Exception as error:  # noqa: BLE001 - whatever it is, the page shows it
+            self.state = "failed"
+            self.error = ProjsegError("PROJSEG_INTERNAL", f"{type(error).__name__}: {error}")
+        self.over.set()
+
+
+def _copied(rows: pa.Table) -> pa.Table:
+    """Return rows without the memory of others that they were a slice of."""
+    return (
+        rows
+        if rows.nbytes * 2 >= rows.get_total_buffer_size()
+        else rows.take(pa.array(range(rows.num_rows)))
+    )
+
+
+class Answers:
+    """Runs statements, few at a time, and keeps the latest answers.
+
+    Parameters
+    ----------
+    seconds : float
+        Most that a statement may take.
+    max_rows : int
+        Most rows of an answer that are kept.
+    """
+
+    def __init__(self, seconds: float, max_rows: int) -> None:
+        self._seconds, self._max_rows = seconds, max_rows
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._pools: OrderedDict[str, QueryPool] = OrderedDict()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def ask(self, name: str, table: Table, sql: str, seconds: float | None) -> Answer:
+        """Begin to answer a statement over a table.
+
+        Raises
+        ------
+        TooManyQueriesError
+            If too many wait already.
+        """
+        limit = min(seconds, self._seconds) if seconds else self._seconds
+        answer = Answer(name, sql, limit, self._max_rows)
+        with self._lock:
+            running = [one for one in self._answers.values() if one.state == "running"]
+            if len(running) >= QUERIES_RUNNING_MAX + QUERIES_WAITING_MAX:
+                raise TooManyQueriesError
+            self._answers[answer.id] = answer
+            self._evict()
+            self._start(answer, table)
+        return answer
+
+    def _start(self, answer: Answer, table: Table) -> None:
+        # What a definition hides is known in this process alone.
+        is_own = table._columns_of is None and answer.sql.lstrip()[:6].upper() in ("SELECT", "WITH")
+        if is_own:
+            pool = self._pool(answer.table, table)
+            with through("page"):
+                future = pool.submit(answer.sql, timeout=answer.seconds)
+            answer.stop = lambda: pool.stop(future)
+        else:
+            stopped = threading.Event()
+            self._threads = self._threads or ThreadPoolExecutor(QUERIES_RUNNING_MAX, "projseg-page")
+            future = self._threads.submit(_answered, table, answer, stopped)
+
+            def stop() -> None:
+                stopped.set()
+                future.cancel()
+
+            answer.stop = stop
+        answer.future = future
+        future.add_done_callback(answer.finish)
+
+    def _pool(self, name: str, table: Table) -> QueryPool:
+        """Return the processes that answer statements over a table, at its newest version."""
+        pool = self._pools.pop(name, None)
+        if pool is None:
+            while len(self._pools) >= _POOLS_MAX:
+                _, oldest = self._pools.popitem(last=False)
+                threading.Thread(target=oldest.close, daemon=True).start()
+            pool = QueryPool({name: table}, QUERIES_RUNNING_MAX, start_method="spawn", max_age=0)
+        self._pools[name] = pool
+        return pool
+
+    def get(self, id_: str, table: str) -> Answer | None:
+        """Return an answer that is kept; None: there is none of a table."""
+        with self._lock:
+            found = self._answers.get(id_)
+            return found if found is not None and found.table == table else None
+
+    def cancel(self, answer: Answer) -> None:
+        """End the work for an answer."""
+        if answer.state == "running":
+            with suppress(ProjsegError):
+                answer.stop()
+            answer.over.wait(5)
+
+    def _evict(self) -> None:
+        """Forget the oldest answers that are over, where they are too many or too large."""
+        total = sum(one.byte_count for one in self._answers.values())
+        for key, one in list(self._answers.items()):
+            if total <= _KEPT_BYTES and len(self._answers) <= _KEPT_MAX:
+                return
+            if one.state != "running":
+                total -= one.byte_count
+                del self._answers[key]
+
+    def close(self) -> None:
+        """End all work; what is asked afterwards begins anew."""
+        with self._lock:
+            answers, pools = list(self._answers.values()), list(self._pools.values())
+            threads, self._threads = self._threads, None
+            self._pools.clear()
+        for one in answers:
+            if one.state == "running":
+                with suppress(ProjsegError):
+                    one.stop()
+        for pool in pools:
+            pool.close()
+        if threads is not None:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _answered(table: Table, answer: Answer, stopped: threading.Event) -> pa.Table:
+    """Answer a statement in this process, until it is stopped or late."""
+    end = time.monotonic() + answer.seconds
+
+    def late() -> Exception:
+        if stopped.is_set():
+            return CancelledError()
+        return QueryTimeoutError(
+            "PROJSEG_QUERY_TIMEOUT",
+            f"a question had no answer after {answer.seconds:g} seconds; ask for less",
+        )
+
+    def clock() -> float:
+        return math.inf if stopped.is_set() or time.monotonic() > end else 0.0
+
+    with through("page"), under(Deadline(1, late, clock=clock)):
+        return table.sql(answer.sql)
+
+
+def waited(answer: Answer, seconds: float) -> None:
+    """Wait for an answer, at most so long."""
+    if answer.future is not None:
+        wait([answer.future], timeout=seconds)
+        if answer.future.done():
+            answer.over.wait(1)
+
+
+def plain_rows(rows: pa.Table, count: int) -> list[list[Any]]:
+    """Return the first rows as lists of values."""
+    if not rows.num_columns:
+        return []
+    part = rows.slice(0, count)
+    columns = [column.to_pylist() for column in part.columns]
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,304 @@
+"""The views of a table's parts: projections, columns, segments, and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from projseg.algebra.query.request import IntervalLike
+from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.errors import InvalidInputError
+from projseg.segment_format.file.description import describe
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.table.queries import TableVersion
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+
+_PAGE: Final = 100
+_SORTS: Final[Mapping[str, Callable[[SegmentEntry], Any]]] = {
+    "time": lambda one: (one.min_time_us is None, one.min_time_us or 0, one.file),
+    "rows": lambda one: (-one.live_row_count, one.file),
+    "bytes": lambda one: (-one.byte_count, one.file),
+    "deleted": lambda one: (-one.deleted_row_count, one.file),
+}
+
+
+class ProjectionsRecord(msgspec.Struct):
+    """What is stored beside the base rows, with the names of `Table`'s facts.
+
+    Parameters
+    ----------
+    projections, indexes, views : list of mappings
+        Of `projection_stats` with each definition, and of `indexes` and `views`.
+    """
+
+    name: str
+    version: int
+    rows: int
+    bytes: int
+    projections: list[dict[str, Any]]
+    indexes: list[dict[str, Any]]
+    views: list[dict[str, Any]]
+
+
+class ColumnsRecord(msgspec.Struct):
+    """The columns of a table."""
+
+    name: str
+    version: int
+    rows: int
+    columns: list[dict[str, Any]]
+
+
+class SegmentsRecord(msgspec.Struct, rename={"from_": "from"}):
+    """The segments of a window, one part of them, and the sums of all.
+
+    Parameters
+    ----------
+    from_, to : str or None
+        The window, as it was asked for.
+    sort : str
+        time, rows, bytes or deleted.
+    page, pages : int
+        Which part, and of how many; the first is 1.
+    count, rows, bytes, deleted_rows : int
+        Of all segments of the window.
+    segments : list of mappings
+        As of `Table.segments`.
+    """
+
+    name: str
+    version: int
+    from_: str | None
+    to: str | None
+    sort: str
+    page: int
+    pages: int
+    count: int
+    rows: int
+    bytes: int
+    deleted_rows: int
+    segments: list[dict[str, Any]]
+
+
+class SegmentRecord(msgspec.Struct):
+    """One segment, as `projseg inspect` shows it."""
+
+    name: str
+    version: int
+    segment: dict[str, Any]
+    tables: list[dict[str, Any]]
+    columns: list[dict[str, Any]]
+
+
+class HistoryRecord(msgspec.Struct):
+    """The versions that are kept, newest first, and the tags."""
+
+    name: str
+    version: int
+    versions: list[dict[str, Any]]
+    tags: dict[str, int]
+
+
+def projections_record(name: str, version: TableVersion) -> ProjectionsRecord:
+    """Return a version's projections, indexes and views."""
+    snapshot = version.snapshot
+    definitions = {row["name"]: row for row in version.projections().to_pylist()}
+    projections = []
+    for row in version.projection_stats().to_pylist():
+        said = definitions[row["projection"]]
+        projections.append(
+            {
+                **_plain(row),
+                "definition": definition_text(said),
+                "share_of_rows": row["rows"] / row["base_rows"] if row["base_rows"] else None,
+                "share_of_bytes": row["bytes"] / snapshot.data_bytes if snapshot.data_bytes else 0,
+            }
+        )
+    return ProjectionsRecord(
+        name,
+        version.version,
+        snapshot.row_count,
+        snapshot.data_bytes,
+        projections,
+        [_plain(row) for row in version._metadata("indexes").to_pylist()],
+        [_plain(row) for row in version.views().to_pylist(maps_as_pydicts="lossy")],
+    )
+
+
+def definition_text(row: Mapping[str, Any]) -> str:
+    """Return a projection's definition as a SELECT."""
+    keys = [key for key in row["group_by"] or () if key]
+    parts = [*keys, *(row["aggregators"] or ()), *(row["columns"] or ())]
+    text = f"SELECT {', '.join(parts)}"
+    if row["filter"]:
+        text += f" WHERE {row['filter']}"
+    if keys:
+        text += " GROUP BY ALL"
+    if row["order_by"]:
+        text += f" ORDER BY {', '.join(map(str, row['order_by']))}"
+    return text
+
+
+def columns_record(name: str, version: TableVersion) -> ColumnsRecord:
+    """Return a version's columns, and what reads each."""
+    visible = set(version.schema.names)
+    readers: dict[str, list[str]] = {column: [] for column in visible}
+    for row in version.projections().to_pylist():
+        text = definition_text(row)
+        for column in visible:
+            if _names(text, column):
+                readers[column].append(row["name"])
+    for row in version._metadata("indexes").to_pylist():
+        if row["column"] in readers:
+            readers[row["column"]].append(f"index {row['name']}")
+    found = [
+        {**row, "read_by": readers[row["column"]]}
+        for row in version.columns().to_pylist()
+        if row["column"] in visible
+    ]
+    return ColumnsRecord(name, version.version, version.snapshot.row_count, found)
+
+
+def _names(text: str, column: str) -> bool:
+    folded = text.casefold()
+    place = folded.find(column.casefold())
+    while place >= 0:
+        before = folded[place - 1] if place else " "
+        after = folded[place + len(column)] if place + len(column) < len(folded) else " "
+        if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
+            return True
+        place = folded.find(column.casefold(), place + 1)
+    return False
+
+
+def segments_record(
+    name: str,
+    version: TableVersion,
+    window: IntervalLike | None,
+    sort: str,
+    page: int,
+    asked: tuple[str | None, str | None],
+) -> SegmentsRecord:
+    """Return the segments with rows in a window."""
+    if sort not in _SORTS:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"sort is {sort!r}; give one of {', '.join(_SORTS)}"
+        )
+    snapshot = version.snapshot
+    if window is None:
+        entries = list(snapshot.segments)
+    else:
+        interval = Interval.parse(window)  # type: ignore[arg-type]  # a text
+        entries = snapshot.segments_between(interval.start_us, interval.end_us)
+    entries.sort(key=_SORTS[sort])
+    pages = max(-(-len(entries) // _PAGE), 1)
+    page = min(max(page, 1), pages)
+    return SegmentsRecord(
+        name,
+        version.version,
+        *asked,
+        sort,
+        page,
+        pages,
+        len(entries),
+        sum(one.live_row_count for one in entries),
+        sum(one.byte_count for one in entries),
+        sum(one.deleted_row_count for one in entries),
+        [segment_row(one) for one in entries[(page - 1) * _PAGE : page * _PAGE]],
+    )
+
+
+def segment_row(entry: SegmentEntry) -> dict[str, Any]:
+    """Return a segment as a row of `Table.segments`, times as texts."""
+    start, end = entry.interval or (None, None)
+    return {
+        "segment": entry.file,
+        "interval_start": _iso(start),
+        "interval_end": _iso(end),
+        "min_time": _iso(entry.min_time_us),
+        "max_time": _iso(entry.max_time_us),
+        "rows": entry.live_row_count,
+        "bytes": entry.byte_count,
+        "projections": [one.name for one in entry.projections],
+        "not_built": {one: reason for one, _, reason in entry.not_built},
+        "deleted_rows": entry.deleted_row_count,
+    }
+
+
+def segment_record(name: str, version: TableVersion, file: str) -> SegmentRecord:
+    """Return what is in a segment of a version.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_VERSION if the version lists no such segment.
+    """
+    entry = next((one for one in version.snapshot.segments if one.file == file), None)
+    if entry is None:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_VERSION",
+            f"version {version.version} lists no segment {file!r}; look it up among its segments",
+        )
+    storage = version._storage
+
+    def read_range(offset: int, size: int) -> bytes:
+        return storage.read_sized(entry.file, offset, size).content
+
+    described = describe(SegmentFile.open(read_range, entry.byte_count, path=file))
+    visible = set(version.schema.names)
+    columns = [
+        {
+            "table": "base rows" if table is described.tables[0] else table.name,
+            "role": one.role,
+            "column": one.name,
+            "type": one.type,
+            "dictionary": one.dictionary,
+            "encodings": one.pages.encodings,
+            "pages": one.pages.page_count,
+            "nulls": one.null_count,
+            "bytes": one.pages.stored_bytes,
+            "bitmap_bytes": one.bitmap_bytes,
+        }
+        for table in described.tables
+        for one in table.columns
+        if table is not described.tables[0] or one.name in visible
+    ]
+    tables = [
+        {
+            "table": "base rows" if table is described.tables[0] else table.name,
+            "rows": table.row_count,
+            "bytes": table.byte_count,
+        }
+        for table in described.tables
+    ]
+    return SegmentRecord(name, version.version, segment_row(entry), tables, columns)
+
+
+def history_record(name: str, version: TableVersion) -> HistoryRecord:
+    """Return the versions that are kept, with what each did to rows and bytes."""
+    rows = version.history().to_pylist(maps_as_pydicts="lossy")
+    for row, before in zip(rows, [*rows[1:], None], strict=True):
+        row["rows_change"] = None if before is None else row["rows"] - before["rows"]
+        row["bytes_change"] = None if before is None else row["bytes"] - before["bytes"]
+    return HistoryRecord(
+        name, version.version, [_plain(row) for row in rows], dict(version.snapshot.tags)
+    )
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with texts for times."""
+    return {name: _plain_value(value) for name, value in row.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat()).replace("+00:00", "Z")
+    if isinstance(value, list):
+        return [_plain_value(one) for one in value]
+    return _plain(value) if isinstance(value, dict) else value
+
+
+def _iso(micros: int | None) -> str | None:
+    return None if micros is None else micros_to_iso(micros)

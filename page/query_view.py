@@ -1,0 +1,155 @@
+"""The query box, and an answer with how it was made."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from projseg.catalog.places import Places
+from projseg.errors import ProjsegError
+from projseg.memory.deadline import answered_within
+from projseg.page.answers import Answer, plain_rows
+from projseg.segment_format.logical_types import type_name
+from projseg.table.queries import TableVersion
+
+ROWS_SHOWN: Final = 1000
+_PLAN_SECONDS: Final = 5
+_CELL_CHARACTERS: Final = 400
+
+
+class QueryRecord(msgspec.Struct):
+    """What may be asked, and of which columns."""
+
+    name: str
+    version: int
+    sql: str
+    timeout: float
+    columns: list[dict[str, str]]
+
+
+class Refused(msgspec.Struct):
+    """A source that did not serve: why, and in how many segments."""
+
+    source: str
+    reason: str
+    segments: int
+
+
+class PlanRecord(msgspec.Struct):
+    """How a statement is answered, with the names of `Explain`."""
+
+    version: int
+    sources: dict[str, int]
+    pruned_segments: int
+    index_pruned_segments: int
+    rows: int
+    bytes: int
+    rejections: list[Refused]
+
+
+class AnswerRecord(msgspec.Struct):
+    """A statement and its answer, as far as there is one.
+
+    Parameters
+    ----------
+    state : str
+        running, done, failed, cancelled or timeout.
+    rows, kept : int
+        Of the answer, and of those that can be downloaded.
+    columns : list of (name, type)
+        Of the answer.
+    values : list of rows
+        The first `ROWS_SHOWN`.
+    plan : PlanRecord or None
+        None: it is no SELECT, or cannot be planned.
+    text : str or None
+        What EXPLAIN says.
+    error : mapping or None
+        code, message, and the place in the statement or None.
+    """
+
+    name: str
+    sql: str
+    state: str
+    milliseconds: float | None
+    version: str | None
+    rows: int
+    kept: int
+    columns: list[tuple[str, str]]
+    values: list[list[Any]]
+    plan: PlanRecord | None
+    text: str | None
+    error: dict[str, Any] | None
+
+
+def query_record(name: str, version: TableVersion, sql: str, timeout: float) -> QueryRecord:
+    """Return what the box has before anything is asked."""
+    columns = [{"column": one.name, "type": type_name(one.type)} for one in version.schema]
+    return QueryRecord(name, version.version, sql, timeout, columns)
+
+
+def answer_record(answer: Answer, places: Places) -> AnswerRecord:
+    """Return an answer, and the plan of its statement at the table's newest version."""
+    rows, error = answer.rows, answer.error
+    text = None
+    if rows is not None and rows.column_names == ["plan"] and answer.sql[:7].upper() == "EXPLAIN":
+        text = str(rows.column(0)[0].as_py())
+    shown = pa.table({}) if rows is None or text is not None else rows
+    return AnswerRecord(
+        answer.table,
+        answer.sql,
+        answer.state,
+        answer.milliseconds,
+        answer.version,
+        answer.row_count,
+        0 if rows is None else rows.num_rows,
+        [(one.name, type_name(one.type)) for one in shown.schema],
+        plain_rows(shown, ROWS_SHOWN),
+        _plan(answer, places) if answer.state == "done" and text is None else None,
+        text,
+        None
+        if error is None
+        else {"code": error.code, "message": error.message, "place": answer.place},
+    )
+
+
+def _plan(answer: Answer, places: Places) -> PlanRecord | None:
+    if answer.sql.lstrip()[:6].upper() not in ("SELECT", "WITH"):
+        return None
+    try:
+        version = places.version(answer.table, answer.version)
+        with answered_within(_PLAN_SECONDS):
+            found = version.sql(answer.sql, explain=True)
+    except ProjsegError:
+        return None
+    refused: dict[tuple[str, str], int] = {}
+    for segment in found.named_segments():
+        for source, reason in segment["rejected"].items():
+            refused[source, reason] = refused.get((source, reason), 0) + 1
+    views = [
+        Refused(f"view {one['name']}", str(one["reason"]), found.figures.segments)
+        for one in found.views
+        if one["reason"]
+    ]
+    return PlanRecord(
+        version.version,
+        found.sources,
+        found.pruned_segments,
+        found.figures.index_pruned_segments,
+        found.figures.rows,
+        found.figures.bytes,
+        [Refused(*key, count) for key, count in sorted(refused.items())] + views,
+    )
+
+
+def cell_text(value: Any) -> str:
+    """Return a value as a cell shows it."""
+    if isinstance(value, bytes):
+        value = value.hex()
+    elif isinstance(value, date | datetime):
+        value = value.isoformat().replace("+00:00", "Z")
+    text = "true" if value is True else "false" if value is False else str(value)
+    return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"

@@ -1,0 +1,147 @@
+"""Start the page: an address is printed, and the process serves until it is interrupted."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import stat
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+from projseg.catalog.places import Places
+from projseg.errors import InvalidInputError, StorageError
+from projseg.page.application import PageSettings, application
+from projseg.table_layer.storage.store_location import StorageOptionsLike
+
+if TYPE_CHECKING:
+    from projseg.catalog.catalog import Catalog
+
+LOGGER: Final = logging.getLogger("projseg.page")
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_PORTS_TRIED: Final = 10
+_CONNECTIONS_MAX: Final = 64
+_SECONDS_TO_END: Final = 1
+_TOKEN_CHARACTERS_MIN: Final = 16
+
+
+def serve_page(
+    places: Sequence[str | os.PathLike[str] | Catalog],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8642,
+    allow_remote: bool = False,
+    token_file: str | os.PathLike[str] | None = None,
+    open_browser: bool = False,
+    timeout: float = 30,
+    max_rows: int = 100_000,
+    storage_options: StorageOptionsLike | None = None,
+) -> None:
+    """Serve tables to a browser until the process is interrupted.
+
+    The address with its token is printed on standard output. Whoever has it reads the tables; the
+    page changes nothing.
+
+    Parameters
+    ----------
+    places : sequence of str, path or Catalog
+        Tables, or NAME=TABLE; folders of tables; files or addresses of catalogs.
+    host : str
+        Where it listens.
+    port : int
+        The first of ten ports that are tried; 0: any that is free.
+    allow_remote : bool
+        Whether `host` may be reached by other machines. Traffic is not encrypted.
+    token_file : str, path or None
+        A file of mode 0600 that holds the token; None: a new one at each start.
+    open_browser : bool
+        Whether to open the address in this machine's browser.
+    timeout : float
+        Most seconds of a query.
+    max_rows : int
+        Most rows of an answer that are kept for downloads.
+    storage_options : mapping or None
+        As of `Table`.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT; and as of `Table` for what is no table.
+    StorageError
+        PROJSEG_STORAGE_FAILED if no port is free, or the token cannot be read.
+    MissingPackageError
+        PROJSEG_MISSING_PACKAGE if the packages of the extra `ui` are not installed.
+    """
+    if host not in LOOPBACK and not allow_remote:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"host {host} is reached by other machines, and traffic is not encrypted; say "
+            "--allow-remote (allow_remote=True) where a proxy does that",
+        )
+    found = Places(places, storage_options)
+    token = secrets.token_urlsafe(32) if token_file is None else _token_of(Path(token_file))
+    with _listening(host, port) as listener:
+        port = listener.getsockname()[1]
+        settings = PageSettings(token, port, host, timeout, max_rows)
+        config = uvicorn.Config(
+            application(found, settings),
+            log_level="warning",
+            access_log=False,
+            ws="none",
+            limit_concurrency=_CONNECTIONS_MAX,
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+            server_header=False,
+        )
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{port}/?token={token}"
+        sys.stdout.write(f"{address}\n")
+        sys.stdout.flush()
+        if host not in LOOPBACK:
+            sys.stderr.write("traffic to other machines is not encrypted: put a TLS proxy before\n")
+        if open_browser:
+            webbrowser.open(address)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at the first free port of some."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for tried in range(port, port + _PORTS_TRIED):
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, tried))
+        except OSError as error:
+            listener.close()
+            failure = error
+            continue
+        return listener
+    raise StorageError(
+        "PROJSEG_STORAGE_FAILED",
+        f"none of the ports {port} to {port + _PORTS_TRIED - 1} of {host} is free: "
+        f"{failure.strerror}; give another --port",
+        failure.errno,
+    )
+
+
+def _token_of(file: Path) -> str:
+    try:
+        is_open = stat.S_IMODE(file.stat().st_mode) & 0o077
+        token = file.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(
+            "PROJSEG_STORAGE_FAILED", f"the token cannot be read: {file}: {error}"
+        ) from error
+    if is_open or len(token) < _TOKEN_CHARACTERS_MIN:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"{file} must have mode 0600, and at least {_TOKEN_CHARACTERS_MIN} characters; make it "
+            "so",
+        )
+    return token

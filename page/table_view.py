@@ -1,0 +1,352 @@
+"""The view of a table: its facts, what is wrong with it and how to mend that, and the timeline."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.errors import ProjsegError, without_secrets
+from projseg.page.timeline import SegmentTime, State, Timeline, snapped, timeline
+from projseg.segment_format.indexes.bloom_file import BUILT
+from projseg.table.queries import TableVersion
+from projseg.table_layer.coverage import coverage
+from projseg.table_layer.metadata.change import now_us
+from projseg.table_layer.metadata.known_properties import SKIPPED, scope_of
+from projseg.table_layer.metadata.manifest import NO_TIME_MIN, ManifestReference
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from projseg.views.view_store import StoreVersion
+
+DECODED_MAX: Final = 5000
+"""So many segments are looked at one by one; of more, manifests are."""
+_SMALL_SHARE: Final = 0.25  # of the rows of a full segment
+_SMALL_SEGMENTS: Final = 8
+_DEAD_SHARE: Final = 0.1
+_OLD_VERSIONS: Final = 1000
+
+LaneKind = Literal["projection", "index", "view"]
+
+
+class TableWarning(msgspec.Struct):
+    """Something to mend, and the command that does."""
+
+    text: str
+    command: str
+
+
+class PartSize(msgspec.Struct):
+    """The bytes of a part of the table, and their share of the largest part's."""
+
+    name: str
+    kind: str
+    bytes: int
+    share: float
+
+
+class TableRecord(msgspec.Struct):
+    """What a table is, at one version."""
+
+    name: str
+    location: str
+    version: int
+    newest: int
+    committed: str
+    operation: str
+    columns: int
+    time_column: str | None
+    segment_granularity: str
+    cluster_by: list[str]
+    rows: int
+    segments: int
+    bytes: int
+    deleted_rows: int | None
+    tags: dict[str, int]
+    warnings: list[TableWarning]
+    sizes: list[PartSize]
+    timeline: Timeline
+
+
+def table_record(
+    name: str, version: TableVersion, newest: int, start: str | None, end: str | None
+) -> TableRecord:
+    """Return the facts of a table at a version.
+
+    Parameters
+    ----------
+    name : str
+        What the table is called here.
+    version : TableVersion
+        What is shown.
+    newest : int
+        The number of the newest version.
+    start, end : str or None
+        The window of the timeline; None: all times.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INTERVAL.
+    """
+    snapshot, properties = version.snapshot, version.properties
+    is_small = len(snapshot.segments) <= DECODED_MAX
+    entries = list(snapshot.segments) if is_small else []
+    return TableRecord(
+        name=name,
+        location=without_secrets(version.location),
+        version=version.version,
+        newest=newest,
+        committed=micros_to_iso(snapshot.timestamp_us),
+        operation=snapshot.operation,
+        columns=len(version.schema),
+        time_column=version._time_column,
+        segment_granularity=properties.segment_granularity,
+        cluster_by=list(properties.cluster_by),
+        rows=snapshot.row_count,
+        segments=len(snapshot.segments),
+        bytes=snapshot.data_bytes,
+        deleted_rows=sum(one.deleted_row_count for one in entries) if is_small else None,
+        tags=dict(snapshot.tags),
+        warnings=list(_warnings(version, entries)),
+        sizes=_sizes(version, entries),
+        timeline=table_timeline(version, start, end),
+    )
+
+
+def table_timeline(version: TableVersion, start: str | None, end: str | None) -> Timeline:
+    """Return the timeline of a version, exact where its window has few enough segments."""
+    snapshot, window = version.snapshot, None
+    if start and end:
+        interval = Interval.parse(f"{start}/{end}")
+        window = snapped(interval.start_us, interval.end_us)
+    references = [one for one in snapshot.file.manifests if _overlaps(one, window)]
+    lanes = list(_lanes(version))
+    if sum(one.segment_count for one in references) > DECODED_MAX:
+        return timeline(
+            [_of_manifest(version, one) for one in references], lanes, window, is_exact=False
+        )
+    manifests = map(snapshot.load, references)
+    entries = [
+        manifest.entry(place)
+        for manifest in manifests
+        for place in range(len(manifest))
+        if _is_within(manifest.entry(place), window)
+    ]
+    return timeline(list(_of_entries(version, entries)), lanes, window)
+
+
+def all_times(snapshot: Snapshot) -> tuple[int, int] | None:
+    """Return the first and the last time of a version, the end excluded; None: there is none."""
+    timed = [one for one in snapshot.file.manifests if one.min_time_us <= one.max_time_us]
+    if not timed:
+        return None
+    return min(one.min_time_us for one in timed), max(one.max_time_us for one in timed) + 1
+
+
+def _overlaps(one: ManifestReference, window: tuple[int, int] | None) -> bool:
+    return (
+        window is None
+        or one.min_time_us == NO_TIME_MIN
+        or (one.min_time_us < window[1] and one.max_time_us >= window[0])
+    )
+
+
+def _is_within(entry: SegmentEntry, window: tuple[int, int] | None) -> bool:
+    if window is None or entry.min_time_us is None or entry.max_time_us is None:
+        return True
+    return entry.min_time_us < window[1] and entry.max_time_us >= window[0]
+
+
+def _lanes(version: TableVersion) -> Iterator[tuple[str, LaneKind]]:
+    properties = version.properties
+    for projection in properties.projections:
+        yield projection.name, "projection"
+    for index in properties.declared_indexes:
+        yield index.name, "index"
+    store = _store(version)
+    for view in () if store is None else store.views.values():
+        yield view.name, "view"
+
+
+def _store(version: TableVersion) -> StoreVersion | None:
+    """Return the store of views; None where there is none that can be read."""
+    try:
+        return version._view_store()
+    except (ProjsegError, OSError):
+        return None
+
+
+def _of_manifest(version: TableVersion, one: ManifestReference) -> SegmentTime:
+    has_time = one.min_time_us <= one.max_time_us
+    known = set(one.definition_hashes)
+    return SegmentTime(
+        None,
+        one.min_time_us if has_time else None,
+        one.max_time_us + 1 if has_time else None,
+        one.row_count,
+        0,
+        one.segment_count,
+        {
+            f"projection:{declared.name}": "built"
+            for declared in version.properties.projections
+            if declared.definition_hash in known
+        },
+    )
+
+
+def _of_entries(version: TableVersion, entries: Iterable[SegmentEntry]) -> Iterator[SegmentTime]:
+    """Yield what the timeline needs of segments."""
+    properties, now = version.properties, now_us()
+    scopes = {one.name: scope_of(properties.properties, one.name) for one in properties.projections}
+    by_index = _index_states(version)
+    uncovered = _uncovered_by_view(version)
+    for entry in entries:
+        stored = {one.definition_hash for one in entry.projections}
+        recorded = {digest: why for _, digest, why in entry.not_built}
+        states: dict[str, State] = {}
+        for one in properties.projections:
+            reason = recorded.get(one.definition_hash) or scopes[one.name].reason_against(
+                entry.min_time_us, entry.max_time_us, now
+            )
+            states[f"projection:{one.name}"] = (
+                "built" if one.definition_hash in stored else _state_of(reason)
+            )
+        for index, statuses in by_index.items():
+            found = [_state_of_filter(status.get(entry.file)) for status in statuses]
+            states[f"index:{index}"] = next((s for s in found if s != "built"), "built")
+        for view, missing in uncovered.items():
+            states[f"view:{view}"] = "missing" if entry.file in missing else "built"
+        time = (entry.min_time_us, entry.max_time_us)
+        yield SegmentTime(
+            entry.file,
+            time[0],
+            None if time[1] is None else time[1] + 1,
+            entry.live_row_count,
+            entry.deleted_row_count,
+            1,
+            states,
+        )
+
+
+def _state_of(reason: str | None) -> State:
+    if reason is None:
+        return "missing"
+    return "skipped" if reason.startswith(SKIPPED) else "failed"
+
+
+def _state_of_filter(status: str | None) -> State:
+    return "built" if status == BUILT else _state_of(status)
+
+
+def _index_states(version: TableVersion) -> Mapping[str, list[dict[str, str]]]:
+    """Return what is listed of each index's columns, by segment."""
+    snapshot = version.snapshot
+    return {
+        index.name: [coverage(snapshot, definition).statuses for definition in index.columns]
+        for index in snapshot.properties.declared_indexes
+    }
+
+
+def _uncovered_by_view(version: TableVersion) -> Mapping[str, set[str]]:
+    """Return the segments that no valid part of a view stands for."""
+    store = _store(version)
+    if store is None:
+        return {}
+    # Imported here: most tables have no views.
+    from projseg.views.cover_test import coverage as coverage_of_view
+
+    found = {}
+    for view in store.views.values():
+        try:
+            lacking = {
+                one.file for one in coverage_of_view(version.snapshot, store, view).uncovered
+            }
+        except (ProjsegError, OSError):
+            lacking = {one.file for one in version.snapshot.segments}
+        found[view.name] = lacking
+    return found
+
+
+def _sizes(version: TableVersion, entries: Iterable[SegmentEntry]) -> list[PartSize]:
+    """Return the bytes of the base table and of each projection, index and view."""
+    found: dict[tuple[str, str], int] = {("base rows", "base"): version.snapshot.data_bytes}
+    for declared in version.properties.projections:
+        found[declared.name, "projection"] = 0
+    names = {one.definition_hash: one.name for one in version.properties.projections}
+    for entry in entries:
+        for stored in entry.projections:
+            name = names.get(stored.definition_hash, f"{stored.name} (dropped)")
+            key = (name, "projection")
+            found[key] = found.get(key, 0) + stored.byte_count
+            found["base rows", "base"] -= stored.byte_count
+        if entry.deletion_vector is not None:
+            key = ("deletion vectors", "deleted")
+            found[key] = found.get(key, 0) + entry.deletion_vector.byte_count
+    for reference in version.snapshot.bloom_files:
+        key = ("indexes", "index")
+        found[key] = found.get(key, 0) + reference.byte_count
+    store = _store(version)
+    for view in () if store is None else store.views.values():
+        found[view.name, "view"] = view.byte_count
+    most = max([1, *found.values()])
+    return [PartSize(name, kind, size, size / most) for (name, kind), size in found.items()]
+
+
+def _warnings(version: TableVersion, entries: list[SegmentEntry]) -> Iterator[TableWarning]:
+    """Yield what somebody should mend, and how."""
+    place = shlex.quote(without_secrets(version.location))
+    kept = version.version - version.snapshot.kept_from
+    if kept >= _OLD_VERSIONS:
+        yield TableWarning(f"{kept:,} versions are kept", f"projseg vacuum {place}")
+    if entries:
+        yield from _of_segments(version, entries, place)
+        yield from _of_projections(version, place)
+        yield from _of_indexes_and_views(version, len(entries), place)
+
+
+def _of_segments(
+    version: TableVersion, entries: list[SegmentEntry], place: str
+) -> Iterator[TableWarning]:
+    most = version.properties.target_segment_rows * _SMALL_SHARE
+    chunks = Counter(entry.interval for entry in entries if entry.row_count < most)
+    small = sum(count for count in chunks.values() if count >= _SMALL_SEGMENTS)
+    if small:
+        text = f"{small:,} small segments share time chunks with others"
+        yield TableWarning(text, f"projseg compact {place}")
+    deleted = sum(entry.deleted_row_count for entry in entries)
+    if deleted > _DEAD_SHARE * sum(entry.row_count for entry in entries):
+        text = f"{deleted:,} deleted rows are stored"
+        yield TableWarning(text, f"projseg compact {place} --purge")
+
+
+def _of_projections(version: TableVersion, place: str) -> Iterator[TableWarning]:
+    for row in version.projection_stats().to_pylist():
+        name = row["projection"]
+        command = f"projseg materialize-projection {place} {shlex.quote(name)}"
+        if row["missing"] and row["build"] == "immediate":
+            text = f"projection {name} is not built in {row['missing']:,} segments"
+            yield TableWarning(text, command)
+        if row["failed"]:
+            reasons = "; ".join(row["reasons"][:3])
+            text = f"projection {name} failed in {row['failed']:,} segments: {reasons}"
+            yield TableWarning(text, command)
+
+
+def _of_indexes_and_views(
+    version: TableVersion, segment_count: int, place: str
+) -> Iterator[TableWarning]:
+    for index, statuses in _index_states(version).items():
+        covered = min(sum(one == BUILT for one in status.values()) for status in statuses)
+        if covered < segment_count:
+            text = f"index {index} covers {covered:,} of {segment_count:,} segments"
+            yield TableWarning(text, f"projseg materialize-index {place} {shlex.quote(index)}")
+    for view, lacking in _uncovered_by_view(version).items():
+        if lacking:
+            text = f"view {view} is behind by {len(lacking):,} segments"
+            yield TableWarning(text, f"projseg refresh-view {place} {shlex.quote(view)}")

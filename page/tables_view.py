@@ -1,0 +1,94 @@
+"""The first view: all tables, fifty at a time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from projseg.algebra.time.interval import micros_to_iso
+from projseg.catalog.places import Places
+from projseg.errors import ProjsegError
+from projseg.table_layer.metadata.snapshot import Snapshot
+
+_PAGE: Final = 50
+_DECODED_MAX: Final = 1000  # segments of a table whose projections are added up
+
+
+class TableLine(msgspec.Struct, omit_defaults=True):
+    """A table, or why it cannot be opened."""
+
+    name: str
+    rows: int | None = None
+    segments: int | None = None
+    bytes: int | None = None
+    newest_time: str | None = None
+    committed: str | None = None
+    operation: str | None = None
+    version: int | None = None
+    projection_share: float | None = None
+    code: str | None = None
+    message: str | None = None
+
+
+class TablesRecord(msgspec.Struct):
+    """The tables that a search leaves, one part of them.
+
+    Parameters
+    ----------
+    search : str
+        A part of names, in any case.
+    count : int
+        Tables that it leaves.
+    page, pages : int
+        Which part, and of how many; the first is 1.
+    tables : list of TableLine
+        In the order of their names.
+    """
+
+    search: str
+    count: int
+    page: int
+    pages: int
+    tables: list[TableLine]
+
+
+def tables_record(places: Places, search: str, page: int) -> TablesRecord:
+    """Return the tables; those of other parts are not opened."""
+    folded = search.casefold()
+    names = [name for name in places.names() if folded in name.casefold()]
+    pages = max(-(-len(names) // _PAGE), 1)
+    page = min(max(page, 1), pages)
+    shown = names[(page - 1) * _PAGE : page * _PAGE]
+    lines = [_line(places, name) for name in shown]
+    return TablesRecord(search, len(names), page, pages, lines)
+
+
+def _line(places: Places, name: str) -> TableLine:
+    try:
+        return _line_of(name, places.table(name).snapshot)
+    except ProjsegError as error:
+        return TableLine(name, code=error.code, message=error.message)
+    except OSError as error:
+        return TableLine(name, code="PROJSEG_STORAGE_FAILED", message=str(error.strerror))
+
+
+def _line_of(name: str, snapshot: Snapshot) -> TableLine:
+    times = [
+        one.max_time_us for one in snapshot.file.manifests if one.min_time_us <= one.max_time_us
+    ]
+    share = None
+    if 0 < len(snapshot.segments) <= _DECODED_MAX and snapshot.data_bytes:
+        stored = sum(p.byte_count for entry in snapshot.segments for p in entry.projections)
+        share = stored / snapshot.data_bytes
+    return TableLine(
+        name=name,
+        rows=snapshot.row_count,
+        segments=len(snapshot.segments),
+        bytes=snapshot.data_bytes,
+        newest_time=micros_to_iso(max(times)) if times else None,
+        committed=micros_to_iso(snapshot.timestamp_us),
+        operation=snapshot.operation,
+        version=snapshot.version,
+        projection_share=share,
+    )

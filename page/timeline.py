@@ -1,0 +1,221 @@
+"""The timeline: how far each projection, index and view covers the rows of each time; pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+import msgspec
+
+from projseg.algebra.time.interval import micros_to_iso
+from projseg.algebra.time.time_zones import MAX_MICROS
+
+BINS_MAX: Final = 200
+SINGLE_MAX: Final = 500
+"""So many segments are drawn one by one."""
+State = Literal["built", "missing", "skipped", "failed"]
+_SECOND: Final = 1_000_000
+_STEPS: Final = tuple(
+    seconds * _SECOND
+    for seconds in (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400)
+)
+_MONTHS: Final = (1, 3, 12, 60, 120, 600, 1200)
+_LAST_YEAR: Final = 9999
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MONDAY_US: Final = -3 * 86400 * _SECOND  # of the week in which 1970 began
+
+
+class SegmentTime(msgspec.Struct, frozen=True):
+    """What a timeline needs of a segment, or of a manifest's segments together.
+
+    Parameters
+    ----------
+    file : str or None
+        The segment; None: of several.
+    start_us, end_us : int or None
+        Its times, the end excluded; None: its rows have none.
+    rows, deleted : int
+        Rows that are not deleted, and that are.
+    segments : int
+        How many.
+    states : mapping of str to State
+        What became of each lane in it, by the lane's name.
+    """
+
+    file: str | None
+    start_us: int | None
+    end_us: int | None
+    rows: int
+    deleted: int
+    segments: int
+    states: Mapping[str, State]
+
+
+class Bin(msgspec.Struct, rename={"from_": "from"}):
+    """Rows of a time, and how many of them a lane covers.
+
+    Parameters
+    ----------
+    from_, to : str or None
+        Times in ISO 8601, the end excluded; None: rows without a time.
+    rows, covered : int
+        Rows, and those of segments where the lane is built.
+    segments, built, failed, skipped, missing : int
+        Segments, and what became of the lane in them.
+    deleted : int
+        Deleted rows.
+    file : str or None
+        The segment, if the bin is one.
+    """
+
+    from_: str | None
+    to: str | None
+    rows: int = 0
+    covered: int = 0
+    segments: int = 0
+    built: int = 0
+    failed: int = 0
+    skipped: int = 0
+    missing: int = 0
+    deleted: int = 0
+    file: str | None = None
+
+
+class Lane(msgspec.Struct):
+    """The bins of the base table, or of a projection, an index or a view."""
+
+    name: str
+    kind: Literal["base", "projection", "index", "view"]
+    bins: list[Bin]
+
+
+class Timeline(msgspec.Struct, rename={"from_": "from"}):
+    """All lanes over one window.
+
+    Parameters
+    ----------
+    from_, to : str or None
+        The window; None: no row has a time.
+    unit : str
+        What a bin is: `segment`, `manifest` (segments together, of which a lane covers some at
+        least), or how long it is.
+    is_exact : bool
+        Whether each segment was counted, not each manifest.
+    lanes : list of Lane
+        The base table's first.
+    """
+
+    from_: str | None
+    to: str | None
+    unit: str
+    is_exact: bool
+    lanes: list[Lane]
+
+
+def timeline(
+    segments: Sequence[SegmentTime],
+    lanes: Sequence[tuple[str, Literal["projection", "index", "view"]]],
+    window: tuple[int, int] | None,
+    *,
+    is_exact: bool = True,
+) -> Timeline:
+    """Return the timeline of segments; each of them is counted in one bin.
+
+    Parameters
+    ----------
+    segments : sequence of SegmentTime
+        Those of the window, and those without times.
+    lanes : sequence of (name, kind)
+        The lanes beside the base table.
+    window : (int, int) or None
+        In microseconds, the end excluded; None: all times of the segments.
+    is_exact : bool
+        As of `Timeline`.
+    """
+    timed = [one for one in segments if one.start_us is not None and one.end_us is not None]
+    without = [one for one in segments if one.start_us is None]
+    if window is None and timed:
+        ends = min(one.start_us or 0 for one in timed), max(one.end_us or 0 for one in timed)
+        window = snapped(*ends)
+    timed.sort(key=lambda one: (one.start_us, one.end_us, one.file))
+    if not is_exact or len(timed) <= SINGLE_MAX or window is None:
+        groups = [(one.start_us, one.end_us, [one]) for one in timed]
+        unit = "segment" if is_exact else "manifest"
+    else:
+        edges, unit = bin_edges(*window)
+        held: list[list[SegmentTime]] = [[] for _ in edges[1:]]
+        for one in timed:
+            place = bisect_right(edges, one.start_us or 0) - 1
+            held[min(max(place, 0), len(held) - 1)].append(one)
+        groups = [
+            (edges[place], edges[place + 1], found) for place, found in enumerate(held) if found
+        ]
+    groups += [(None, None, without)] if without else []
+    named = [("base", "base"), *lanes]
+    return Timeline(
+        from_=_iso(window[0] if window else None),
+        to=_iso(window[1] if window else None),
+        unit=unit,
+        is_exact=is_exact,
+        lanes=[
+            Lane(name, kind, [_bin(start, end, found, name, kind) for start, end, found in groups])  # type: ignore[arg-type]
+            for name, kind in named
+        ],
+    )
+
+
+def _bin(
+    start: int | None, end: int | None, segments: Sequence[SegmentTime], name: str, kind: str
+) -> Bin:
+    found = Bin(_iso(start), _iso(end), file=segments[0].file if len(segments) == 1 else None)
+    for one in segments:
+        state: State = "built" if kind == "base" else one.states.get(f"{kind}:{name}", "missing")
+        found.rows += one.rows
+        found.deleted += one.deleted
+        found.segments += one.segments
+        found.covered += one.rows if state == "built" else 0
+        setattr(found, state, getattr(found, state) + one.segments)
+    return found
+
+
+def bin_edges(start_us: int, end_us: int) -> tuple[list[int], str]:
+    """Return the edges of at most `BINS_MAX` bins around a window, and what each is long."""
+    for step in _STEPS:
+        origin = _MONDAY_US if step == _STEPS[-1] else 0
+        first = (start_us - origin) // step * step + origin
+        count = -((first - end_us) // step)
+        if count <= BINS_MAX:
+            return [first + step * n for n in range(max(count, 1) + 1)], str(
+                timedelta(microseconds=step)
+            )
+    begin, last = _datetime(start_us), _datetime(end_us - 1)
+    for months in _MONTHS:
+        low = (begin.year * 12 + begin.month - 1) // months
+        high = (last.year * 12 + last.month - 1) // months + 1
+        if high - low <= BINS_MAX:
+            return [_month_us(n * months) for n in range(low, high + 1)], f"{months} months"
+    return [start_us, end_us], "all"
+
+
+def snapped(start_us: int, end_us: int) -> tuple[int, int]:
+    """Return a window whose ends lie on whole bins."""
+    edges, _ = bin_edges(start_us, max(end_us, start_us + 1))
+    return edges[0], edges[-1]
+
+
+def _datetime(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def _month_us(months: int) -> int:
+    year, month = divmod(months, 12)
+    if year > _LAST_YEAR:
+        return MAX_MICROS
+    first = datetime(max(year, 1), month + 1 if year else 1, 1, tzinfo=UTC)
+    return (first - _EPOCH) // timedelta(microseconds=1)
+
+
+def _iso(micros: int | None) -> str | None:
+    return None if micros is None else micros_to_iso(micros)

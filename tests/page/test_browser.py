@@ -1,0 +1,147 @@
+"""The page in a browser: no error, no foreign request, axe's rules; and without scripts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+IS_REQUIRED = os.environ.get("PROJSEG_BROWSER") == "required"
+try:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    sync_playwright = None
+_LACKING = "Chromium" if CHROMIUM is None else "" if sync_playwright else "playwright"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(_LACKING) and not IS_REQUIRED, reason=f"there is no {_LACKING}"),
+]
+VIEWS = ["/", "/t/edits", "/t/edits/projections", "/t/edits/columns", "/t/edits/segments",
+         "/t/edits/history", "/t/edits/query", "/t/geo.places", "/t/empty", "/t/none"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    """The address that `projseg ui` prints; ctrl-C ends it and its workers."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "projseg", "ui", str(folder), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    yield process.stdout.readline().strip()
+    process.send_signal(2)
+    assert process.wait(20) == 130
+    process.stdout.close()
+    members = subprocess.run(
+        ["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, text=True, check=False
+    )
+    assert members.stdout.strip() == ""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+def opened(browser, address, **options):
+    """A page of a new browser that came in, and what went wrong in it."""
+    page, problems = browser.new_context(**options).new_page(), []
+    base = address.split("/?")[0]
+    page.on("console", lambda one: problems.append(one.text) if one.type == "error" else None)
+    page.on("pageerror", lambda one: problems.append(str(one)))
+    page.on("request", lambda one: None if one.url.startswith(base) else problems.append(one.url))
+    page.goto(address)
+    assert page.url == f"{base}/"
+    return base, page, problems
+
+
+def until(found, seconds=30):
+    end = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 320])
+def test_views_keep_axes_rules_and_fit(browser, address, scheme, width):
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+    base, page, problems = opened(browser, address, **options)
+    for view in VIEWS:
+        page.goto(base + view)
+        found = [one["id"] for one in Axe().run(page).response["violations"]]
+        assert found == [], view
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, view
+    assert [one for one in problems if "404" not in one] == []
+    page.context.close()
+
+
+def test_a_statement_is_asked_by_keys_and_its_answer_comes_by_itself(browser, address):
+    base, page, problems = opened(browser, address)
+    page.goto(f"{base}/t/edits/query")
+    page.fill("#sql", "SELECT country, sum(added) AS s FROM t GROUP BY ALL")
+    page.keyboard.press("Control+Enter")
+    until(lambda: page.query_selector("text=Sources that answered"))
+    assert [one["id"] for one in Axe().run(page).response["violations"]] == []
+    assert page.query_selector("td.null").inner_text() == "NULL"
+    assert problems == []
+    page.goto(f"{base}/t/edits")
+    page.keyboard.press("ArrowRight")
+    until(lambda: "from=" in page.url)
+    page.context.close()
+
+
+def test_all_of_it_works_without_scripts(browser, address):
+    base, page, _ = opened(browser, address, java_script_enabled=False)
+    page.goto(f"{base}/t/edits/query?sql=SELECT+count(*)+AS+n+FROM+t")
+    assert "/answers/" not in page.url
+    page.click("button[value=run]")
+    until(lambda: page.query_selector("text=Sources that answered"))
+    page.context.close()
+
+
+def test_a_page_of_another_origin_gets_nothing(browser, address):
+    base, page, _ = opened(browser, address)
+    other = page.context.new_page()
+    port = int(base.rpartition(":")[2])
+    script = """async ([base]) => {
+      const found = [];
+      for (const init of [{}, {credentials: "include"}, {method: "POST", credentials: "include",
+           mode: "no-cors", body: new URLSearchParams({sql: "SELECT 1 FROM t"})}]) {
+        try { found.push((await fetch(base + "/t/edits/query", init)).status); }
+        catch { found.push("refused"); }
+      }
+      return found;
+    }"""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "http.server", str(port + 37), "--bind", "127.0.0.1"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.path.dirname(__file__),
+    )  # fmt: skip
+    try:
+        for _ in range(50):
+            try:
+                other.goto(f"http://127.0.0.1:{port + 37}/")
+                break
+            except Exception:  # noqa: BLE001 - it is not there yet
+                time.sleep(0.1)
+        answers = other.evaluate(script, [base])
+        assert answers[:2] == ["refused", "refused"]
+        assert answers[2] in (0, "refused")  # nothing can be read of it
+        other.goto(f"{base}/t/edits")  # a link is followed with no more than it may
+        other.goto(base)
+    finally:
+        server.kill()
+        server.wait()
+    page.context.close()

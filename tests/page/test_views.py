@@ -1,0 +1,194 @@
+"""What the page shows is what the table says, as HTML and as JSON."""
+
+from __future__ import annotations
+
+import random
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+from conftest import HOST, HOSTILE, TOKEN, hours
+from scale import tries
+from starlette.testclient import TestClient
+
+import projseg
+from projseg.catalog.places import Places
+from projseg.page.application import PageSettings, application
+
+
+def test_tables_are_listed_with_those_that_cannot_be_opened(client, folder):
+    found = client.get("/index.json").json()
+    by_name = {one["name"]: one for one in found["tables"]}
+    assert {*by_name} == {"edits", "empty", "geo.places", "broken", HOSTILE}
+    assert by_name["broken"]["code"].startswith("PROJSEG_CORRUPT")
+    table = projseg.Table(folder / "edits")
+    edits = by_name["edits"]
+    assert (edits["rows"], edits["segments"]) == (table.snapshot.row_count, len(table.segments()))
+    stored = sum(table.projection_stats()["bytes"].to_pylist())
+    assert edits["projection_share"] == pytest.approx(stored / edits["bytes"])
+    assert "PROJSEG_CORRUPT" in client.get("/").text
+    searched = client.get("/index.json?search=PLAC").json()
+    assert [one["name"] for one in searched["tables"]] == ["geo.places"]
+    assert "no table" in client.get("/?search=nothing").text
+
+
+def test_a_table_that_is_not_there_is_404_and_a_damaged_one_has_its_code(client):
+    assert client.get("/t/none").status_code == 404
+    assert client.get("/t/none.json").json()["error"]["code"] == "PROJSEG_UNKNOWN_TABLE"
+    assert client.get("/t/edits?version=99").status_code == 404
+    assert "PROJSEG_CORRUPT" in client.get("/t/broken").text
+    assert client.get("/t/edits/nothing").status_code == 404
+
+
+def test_warnings_name_what_is_half_right_and_the_command(client):
+    found = client.get("/t/edits.json").json()["warnings"]
+    commands = {one["command"].split()[1]: one["text"] for one in found}
+    assert {"materialize-projection", "materialize-index", "refresh-view"} <= {*commands}
+    assert any("failed" in one["text"] for one in found)
+    assert client.get("/t/empty.json").json()["warnings"] == []
+    assert "import" in client.get("/t/empty").text
+
+
+def test_projections_are_those_of_the_table(client, folder):
+    table = projseg.Table(folder / "edits")
+    found = client.get("/t/edits/projections.json").json()
+    for shown, row in zip(found["projections"], table.projection_stats().to_pylist(), strict=True):
+        for name in ("projection", "built", "missing", "skipped", "failed", "rows", "bytes"):
+            assert shown[name] == row[name]
+        assert shown["reasons"] == row["reasons"]
+    assert [one["covered"] for one in found["indexes"]] == table.indexes()["covered"].to_pylist()
+    assert found["views"][0]["segments_covered"] == table.views()["segments_covered"][0].as_py()
+    text = client.get("/t/edits/projections").text
+    assert "DIVIDE_BY_ZERO" in text
+    assert "sum(added)" in text
+
+
+def test_columns_segments_and_history_are_those_of_the_table(client, folder):
+    table = projseg.Table(folder / "edits")
+    columns = client.get("/t/edits/columns.json").json()["columns"]
+    assert [one["bytes"] for one in columns] == table.columns()["bytes"].to_pylist()
+    assert columns[1]["read_by"] == ["hourly", "late", "risky", "index by_country"]
+    found = client.get("/t/edits/segments.json").json()
+    rows = table.segments().to_pylist()
+    assert [one["min_time"] for one in found["segments"]] == sorted(
+        row["min_time"].isoformat().replace("+00:00", "Z") for row in rows
+    )
+    assert {one["segment"] for one in found["segments"]} == {row["segment"] for row in rows}
+    assert found["rows"] == sum(row["rows"] for row in rows)
+    assert found["deleted_rows"] == sum(row["deleted_rows"] for row in rows) > 0
+    part = client.get("/t/edits/segments.json?from=1970-01-03&to=1970-01-05&sort=rows").json()
+    assert part["count"] == 2
+    assert client.get("/t/edits/segments?sort=size").status_code == 400
+    versions = client.get("/t/edits/history.json").json()["versions"]
+    assert [one["version"] for one in versions] == table.history()["version"].to_pylist()
+    assert versions[0]["rows_change"] < 0
+    assert client.get("/t/edits/history.json").json()["tags"] == table.snapshot.tags
+
+
+def test_a_segment_is_as_inspect_shows_it(client, folder):
+    row = projseg.Table(folder / "edits").segments().to_pylist()[25]
+    found = client.get(f"/t/edits/segments/{row['segment']}.json").json()
+    assert found["segment"]["rows"] == row["rows"]
+    assert found["tables"][0]["rows"] == row["rows"] + row["deleted_rows"]
+    assert {one["table"] for one in found["tables"]} == {"base rows", *row["projections"]}
+    assert client.get(f"/t/edits/segments/{row['segment']}").status_code == 200
+    assert client.get("/t/edits/segments/data/none.pseg").status_code == 404
+
+
+def test_every_view_takes_a_version_or_a_tag(client, folder):
+    tagged = projseg.Table(folder / "edits", tag="before")
+    for view in ("", "/projections", "/columns", "/segments", "/history", "/query"):
+        for version in (str(tagged.version), "before"):
+            found = client.get(f"/t/edits{view}.json?version={version}").json()
+            assert found["version"] == tagged.version
+            assert "not the newest" in client.get(f"/t/edits{view}?version={version}").text
+    assert client.get("/t/edits.json?version=before").json()["rows"] == tagged.snapshot.row_count
+
+
+def lanes(client, address):
+    found = client.get(address).json()["timeline"]
+    return found, {(lane["kind"], lane["name"]): lane["bins"] for lane in found["lanes"]}
+
+
+def total(bins, name):
+    return sum(one[name] for one in bins)
+
+
+@pytest.mark.parametrize("seed", range(tries(12)))
+def test_the_timeline_counts_what_the_table_does(tmp_path, seed):
+    drawn = random.Random(seed)
+    days = drawn.choice([3, 30, 700])
+    first = pa.table({"time": hours(0, days * 24), "k": [n % 3 for n in range(days * 24)]})
+    table = projseg.Table.create(
+        tmp_path / "t", first.schema, time_column="time", segment_granularity="day"
+    )
+    table.append(first)
+    for name in ("a", "b", "c")[: drawn.randrange(1, 4)]:
+        projection = projseg.Projection(name, ["k"], ["count(*)"])
+        table.add_projection(projection, interval=f"1970-01-0{drawn.randrange(2, 5)}/P2D")
+        if drawn.random() < 0.6:
+            table.materialize_projection(name)
+        table.append(first.slice(0, drawn.randrange(1, 100)))
+    table.create_view("v", "SELECT k, count(*) AS c FROM t GROUP BY k", refresh="deferred")
+    table.view("v").refresh()
+    table.append(first.slice(24, 30))
+    table.delete(f"k = 1 AND time < '1970-01-0{drawn.randrange(2, 4)}'")
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        found, by_lane = lanes(client, "/t/t.json")
+        text = client.get("/t/t").text
+        whole = f"from={quote(found['from'])}&to={quote(found['to'])}"
+        assert lanes(client, f"/t/t.json?{whole}")[1] == by_lane
+    segments = table.segments().to_pylist()
+    base = by_lane["base", "base"]
+    assert total(base, "rows") == total(base, "covered") == table.snapshot.row_count
+    assert total(base, "segments") == len(segments)
+    assert total(base, "deleted") == sum(row["deleted_rows"] for row in segments)
+    for row in table.projection_stats().to_pylist():
+        bins = by_lane["projection", row["projection"]]
+        for name in ("built", "missing", "skipped", "failed"):
+            assert total(bins, name) == row[name]
+        assert total(bins, "covered") == row["base_rows"]
+    view = table.views().to_pylist()[0]
+    assert total(by_lane["view", "v"], "built") == view["segments_covered"]
+    assert (found["unit"] == "segment") == (len(segments) <= 500)
+    assert all(len(bins) <= 500 for bins in by_lane.values())
+    assert text.count("<rect class=") >= sum(map(len, by_lane.values()))
+
+
+def test_rows_without_a_time_have_a_bin_of_their_own(tmp_path):
+    projseg.Table.create(tmp_path / "t", data={"n": [1, 2, 3]})
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        _, by_lane = lanes(client, "/t/t.json")
+        (one,) = by_lane["base", "base"]
+        assert (one["from"], one["rows"]) == (None, 3)
+        assert "without a time" in client.get("/t/t").text
+
+
+def test_a_catalogs_tables_have_their_names_and_declared_columns(tmp_path, folder):
+    with projseg.Catalog(tmp_path / "house.db") as catalog:
+        catalog.register("edits", str(folder / "edits"))
+        catalog.hide_columns("edits", ["country"])
+    page = application(Places([tmp_path / "house.db"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        assert [one["name"] for one in client.get("/index.json").json()["tables"]] == ["edits"]
+        columns = client.get("/t/edits/columns.json").json()["columns"]
+        assert "country" not in {one["column"] for one in columns}
+        asked = client.post("/t/edits/query", data={"sql": "SELECT country FROM t"})
+        while asked.status_code == 202:
+            asked = client.get(str(asked.url))
+        assert (asked.status_code, "PROJSEG_UNKNOWN_COLUMN" in asked.text) == (400, True)
+        asked = client.post("/t/edits/query", data={"sql": "SELECT count(*) AS n FROM t"})
+        while asked.status_code == 202:
+            asked = client.get(str(asked.url))
+        assert asked.status_code == 200
+
+
+def test_views_are_small(client):
+    assert len(client.get("/t/edits").content) < 150_000
+    assets = [client.get(f"/assets/{name}").content for name in ("page.css", "page.js", "icon.svg")]
+    assert sum(map(len, assets)) < 40_000
