@@ -60,6 +60,17 @@ class Sources:
         self._is_unread = True
 
     @property
+    def paths(self) -> Sequence[str]:
+        """The files, also of folders."""
+        return tuple(self._paths)
+
+    def reads(self, form: TextForm) -> None:
+        """Read the files of text in another form from now on."""
+        self._form = form
+        self.__dict__.pop("_first", None)
+        self._is_unread = True
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the first file that is not empty, as they are guessed."""
         return self._schema(self._first[0], self._first[1])

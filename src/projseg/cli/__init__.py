@@ -31,6 +31,7 @@ from projseg.cli import (
     segment_report,
     shell,
     source_verbs,
+    try_files,
     view_verbs,
 )
 from projseg.cli.shared_arguments import declared
@@ -104,6 +105,7 @@ _VERBS: Final[dict[str, dict[str, Callable[..., object]]]] = {
         **{name: query_verbs.metadata_verb(name) for name in offered_by("shell")},
         "inspect": segment_report.inspect,
         "demo": demo.demo,
+        "try": try_files.try_files,
     },
     "Load and hand out": {
         "export": query_verbs.export,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import projseg
-from projseg.advisor.advice import Advice
-from projseg.advisor.advise import KINDS, LogLike
 from projseg.cli.output import OutputFormat, chosen_format, print_rows, shown_progress, terminal
 from projseg.cli.shared_arguments import IsPreview, Location, Output, open_table
 from projseg.errors import InvalidInputError
+
+# Other verbs start without the advisor.
+if TYPE_CHECKING:
+    from projseg.advisor.advice import Advice
+    from projseg.advisor.advise import LogLike
 
 
 def advise(
@@ -25,7 +29,7 @@ def advise(
         str, "What projections and indexes may take: a share of the rows' bytes, or 500M."
     ] = "10%",
     since: Annotated[str, "How old the oldest query may be."] = "30 days",
-    kinds: Annotated[str, "What may be advised: projection, drop."] = ",".join(KINDS),
+    kinds: Annotated[str, "What may be advised: projection, drop."] = "projection,drop",
     seconds: Annotated[float, "After which the best that was found is said."] = 60,
     apply: Annotated[bool, "Do it, with --yes."] = False,
     drop: Annotated[bool, "With --apply: also drop what nobody needs."] = False,
@@ -59,8 +63,6 @@ def _place(log: str | None, queries: str | None) -> LogLike:
     if queries is None:
         assert log is not None, "one of them is given"
         return log
-    from pathlib import Path
-
     from projseg.advisor.measured_workload import read_statements
 
     return read_statements(Path(queries))

@@ -106,7 +106,7 @@ def demo(
     made = _made_by_spark if with_spark else _steps
     where = location or FOLDER
     if location is None:
-        _remove_earlier(Path(FOLDER))
+        remove_earlier(Path(FOLDER), _MARKED)
     with made(where, rows) as ask:
         results = [_result(ask, where, title, query) for title, query in QUERIES.items()]
     if chosen_format(output) is OutputFormat.TABLE:
@@ -114,13 +114,13 @@ def demo(
     else:
         print_rows(results, output)
     if not all(result["same answer"] for result in results):
-        _tell("an answer from projections differs from the base rows' answer: this is a bug")
+        tell("an answer from projections differs from the base rows' answer: this is a bug")
         raise typer.Exit(1)
-    _tell(f"the table is kept in {where}; ask it yourself, such as:\n\n  {_next_command(where)}\n")
+    tell(f"the table is kept in {where}; ask it yourself, such as:\n\n  {_next_command(where)}\n")
 
 
-def _remove_earlier(folder: Path) -> None:
-    """Remove the table of an earlier demo, and nothing else.
+def remove_earlier(folder: Path, made_by: str) -> None:
+    """Remove the table that an earlier run of a verb made, and nothing else.
 
     Raises
     ------
@@ -130,10 +130,10 @@ def _remove_earlier(folder: Path) -> None:
     if not folder.exists() and not folder.is_symlink():
         return
     is_own = not folder.is_symlink() and projseg.is_table(folder)
-    if not is_own or projseg.Table(folder).properties.properties.get(_MARK) != _MARKED:
+    if not is_own or projseg.Table(folder).properties.properties.get(_MARK) != made_by:
         raise InvalidInputError(
             "PROJSEG_TABLE_EXISTS",
-            f"'{folder}' is here and no table of an earlier demo; give --location",
+            f"'{folder}' is here and no table of an earlier {made_by}; give --location",
         )
     shutil.rmtree(folder)
 
@@ -193,7 +193,7 @@ def _steps(location: str, row_count: int) -> Iterator[Ask]:
 
         table.append(batches())
     # Without the time: the first run on a machine compiles kernels.
-    _tell(f"wrote {row_count:,} rows in {table.segments().num_rows} segments")
+    tell(f"wrote {row_count:,} rows in {table.segments().num_rows} segments")
     yield table.query
 
 
@@ -210,7 +210,7 @@ def _made_by_spark(location: str, row_count: int) -> Iterator[Ask]:
             write_parquet(EditStream(row_count).reader(), Path(folder) / "rows.parquet")
             rows = spark.read.parquet(folder)
             write(rows, _new_table(location).location, "append")
-        _tell(f"Spark wrote {row_count:,} rows")
+        tell(f"Spark wrote {row_count:,} rows")
         yield lambda query: read(spark, location, group_by=query).toArrow()
     finally:
         spark.stop()
@@ -264,5 +264,6 @@ def _timed(ask: Ask, query: Query) -> tuple[pa.Table, float]:
     return answer, round(min(times) * 1000, 1)
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
+    """Print a line for a person, on standard error."""
     Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)

@@ -325,3 +325,11 @@ def segments_shown() -> Iterator[Callable[[int, int], None]]:
             progress.update(task, completed=done, total=count)
 
         yield show
+
+
+def size_text(byte_count: float) -> str:
+    """Return bytes as a person reads them."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if byte_count >= size / 10:
+            return f"{byte_count / size:.1f} {unit}"
+    return f"{byte_count / 1000:.1f} kB"
