@@ -27,8 +27,7 @@ from projseg.errors import CatalogError, InvalidInputError, LimitExceededError
 if TYPE_CHECKING:
     import asyncio
 
-    from starlette.applications import Starlette
-    from starlette.types import Send
+    from starlette.types import ASGIApp, Send
 
 CONNECTIONS_MAX: Final = 500
 HEADER_SECONDS: Final = 10.0
@@ -170,6 +169,6 @@ class LimitedConnection(H11Protocol):
         return found
 
 
-def limited(application: Starlette, host: str, port: int, **more: Any) -> Config:
+def limited(application: ASGIApp, host: str, port: int, **more: Any) -> Config:
     """Return how an application is served within these bounds."""
     return Config(application, host=host, port=port, http=LimitedConnection, ws="none", **more)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from projseg.catalog.places import Places
+from projseg.catalog.rest_limits import limited
 from projseg.errors import InvalidInputError, StorageError
 from projseg.page.application import PageSettings, application
 from projseg.table_layer.storage.store_location import StorageOptionsLike
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 LOGGER: Final = logging.getLogger("projseg.page")
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _PORTS_TRIED: Final = 10
-_CONNECTIONS_MAX: Final = 64
 _SECONDS_TO_END: Final = 1
 _TOKEN_CHARACTERS_MIN: Final = 16
 
@@ -89,12 +89,12 @@ def serve_page(
     with _listening(host, port) as listener:
         port = listener.getsockname()[1]
         settings = PageSettings(token, port, host, timeout, max_rows)
-        config = uvicorn.Config(
+        config = limited(
             application(found, settings),
+            host,
+            port,
             log_level="warning",
             access_log=False,
-            ws="none",
-            limit_concurrency=_CONNECTIONS_MAX,
             timeout_graceful_shutdown=_SECONDS_TO_END,
             server_header=False,
         )
@@ -117,6 +117,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, tried))
+            listener.listen()
         except OSError as error:
             listener.close()
             failure = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -67,13 +68,6 @@ def opened(browser, address, **options):
     return base, page, problems
 
 
-def until(found, seconds=30):
-    end = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 320])
 def test_views_keep_axes_rules_and_fit(browser, address, scheme, width):
@@ -93,13 +87,13 @@ def test_a_statement_is_asked_by_keys_and_its_answer_comes_by_itself(browser, ad
     page.goto(f"{base}/t/edits/query")
     page.fill("#sql", "SELECT country, sum(added) AS s FROM t GROUP BY ALL")
     page.keyboard.press("Control+Enter")
-    until(lambda: page.query_selector("text=Sources that answered"))
+    page.wait_for_selector("text=Sources that answered")
     assert [one["id"] for one in Axe().run(page).response["violations"]] == []
     assert page.query_selector("td.null").inner_text() == "NULL"
     assert problems == []
     page.goto(f"{base}/t/edits")
     page.keyboard.press("ArrowRight")
-    until(lambda: "from=" in page.url)
+    page.wait_for_url(re.compile("from="))
     page.context.close()
 
 
@@ -108,7 +102,7 @@ def test_all_of_it_works_without_scripts(browser, address):
     page.goto(f"{base}/t/edits/query?sql=SELECT+count(*)+AS+n+FROM+t")
     assert "/answers/" not in page.url
     page.click("button[value=run]")
-    until(lambda: page.query_selector("text=Sources that answered"))
+    page.wait_for_selector("text=Sources that answered")
     page.context.close()
 
 
