@@ -76,8 +76,12 @@ class BuildCompiledParts(build_py):
 
 
 def python(words: list[str], *path: Path) -> subprocess.CompletedProcess[bytes]:
-    """Run this very Python with folders from which it imports."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))}
+    """Run this very Python with folders from which it imports.
+
+    Pip names the packages of its build environment in PYTHONPATH, too.
+    """
+    folders = [*map(str, path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
     return subprocess.run([sys.executable, *words], env=environment)  # noqa: S603
 
 

@@ -71,7 +71,8 @@ def use(python: str, distribution: Path, version: str) -> None:
 
 def run(words: list[str], folder: str) -> None:
     """Run a command in a folder, with a home of its own, and stop at its failure."""
-    environment = {name: os.environ[name] for name in os.environ if not name.startswith("PYTHON")}
+    others = ("PYTHON", "PROJSEG_")
+    environment = {name: os.environ[name] for name in os.environ if not name.startswith(others)}
     environment |= {"HOME": folder, "NUMBA_CACHE_DIR": folder, "PROJSEG_WITHOUT_KERNELS": "1"}
     done = subprocess.run(  # noqa: S603 - commands of this file
         words, cwd=folder, env=environment, capture_output=True, text=True, check=False
