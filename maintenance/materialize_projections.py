@@ -105,7 +105,7 @@ def materialize(
         The version written, or the newest if there was nothing to do; the new segments.
     """
     name, interval = materialization.name, materialization.interval
-    _check_name(base, name)
+    require_declared(base, name)
     return Replacement(
         base,
         materialization,
@@ -118,7 +118,8 @@ def materialize(
     ).run()
 
 
-def _check_name(snapshot: Snapshot, name: str | None) -> None:
+def require_declared(snapshot: Snapshot, name: str | None) -> None:
+    """Refuse the name of a projection that is not declared; None is none."""
     known = [declared.name for declared in snapshot.properties.projections]
     if name is not None and name not in known:
         raise InvalidInputError(

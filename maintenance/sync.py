@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +48,7 @@ from projseg.writer.companion_writer import ForeignRows, write_companion
 from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import SegmentLayout
 
+IsLacking: TypeAlias = Callable[[SegmentEntry], bool]
 ReadFile: TypeAlias = tuple[ListedFile, ParquetFooter]
 """A file that a source lists, and its footer."""
 
@@ -93,8 +94,8 @@ class _Work:
         The list.
     verify : bool or str
         Whether footers of files that seem the same are read; `rows`: all files are taken anew.
-    lacking : frozenset of str
-        Definition hashes of projections that companions are made anew for if they lack one.
+    is_lacking : callable or None
+        Of which companions others are to be made; None: of none.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class _Work:
         snapshot: Snapshot,
         listed: SourceList,
         verify: bool | str,
-        lacking: frozenset[str] = frozenset(),
+        is_lacking: IsLacking | None = None,
     ) -> None:
         self.snapshot, self.listed = snapshot, listed
         options = source_options(snapshot.storage)
@@ -112,8 +113,8 @@ class _Work:
         for entry in snapshot.segments:
             foreign = entry.foreign
             file = None if foreign is None else wanted.get(foreign.identity)
-            is_same = file is not None and not lacking - entry.definition_hashes
-            is_same = is_same and verify != "rows"
+            is_same = file is not None and verify != "rows"
+            is_same = is_same and not (is_lacking is not None and is_lacking(entry))
             if is_same and verify and file is not None and foreign is not None:
                 is_same = read_footer(file, options, anew=True).digest == foreign.footer_digest
             (stay if is_same else gone).append(entry)
@@ -151,9 +152,12 @@ def sync(
     *,
     dry_run: bool = False,
     verify: bool | str = False,
-    lacking: frozenset[str] = frozenset(),
+    is_lacking: IsLacking | None = None,
 ) -> tuple[Snapshot, Synced, tuple[ForeignEntry, ...]]:
-    """Make the newest version list what its source lists now; see `Table.sync`."""
+    """Make the newest version list what its source lists now; see `Table.sync`.
+
+    Where companions lack something, others are made with all that is declared, deferred or not.
+    """
     started = time.perf_counter()
     for tries_left in reversed(range(_TRIES_MAX)):
         snapshot = open_snapshot(storage)
@@ -164,12 +168,12 @@ def sync(
                 f"{storage.location} stands over no source: its rows are its own; nothing is to be "
                 "synchronised",
             )
-        work = _Work(snapshot, list_source(source, source_options(storage)), verify, lacking)
+        work = _Work(snapshot, list_source(source, source_options(storage)), verify, is_lacking)
         if dry_run or work.is_done:
             state = beside(snapshot, work.listed)
             return state, work.synced(snapshot.version, 0, started), ()
         try:
-            made, entries = _committed(work, note)
+            made, entries = _committed(work, note, makes_all=is_lacking is not None)
         except CommitConflictError:
             if not tries_left:
                 raise
@@ -179,11 +183,15 @@ def sync(
     raise AssertionError("the last try returns or raises")
 
 
-def _committed(work: _Work, note: CommitNote) -> tuple[Snapshot, tuple[ForeignEntry, ...]]:
+def _committed(
+    work: _Work, note: CommitNote, *, makes_all: bool
+) -> tuple[Snapshot, tuple[ForeignEntry, ...]]:
     snapshot, write_id = work.snapshot, new_write_id()
     storage = snapshot.storage
     with removed_on_failure(storage, write_id, snapshot.version) as files:
-        entries = companions(storage, work.properties, work.new, write_id, files)
+        entries = companions(
+            storage, work.properties, work.new, write_id, files, makes_all=makes_all
+        )
         made = commit(
             storage,
             snapshot,
@@ -230,6 +238,8 @@ def companions(
     read: Iterable[ReadFile],
     write_id: str,
     files: list[str],
+    *,
+    makes_all: bool = False,
 ) -> tuple[ForeignEntry, ...]:
     """Write the companions of files, one for each run of row groups.
 
@@ -237,9 +247,12 @@ def companions(
     ----------
     files : list of str
         Takes the names of the files that are written.
+    makes_all : bool
+        Whether what is deferred is made, too.
     """
     layout = SegmentLayout.of(properties)
-    filters = FilterWriter(storage, write_id, layout.filters_at_once)
+    wanted_filters = layout.filters if makes_all else layout.filters_at_once
+    filters = FilterWriter(storage, write_id, wanted_filters)
     options = source_options(storage)
 
     def write(numbered: tuple[int, ForeignRows], pool: Executor) -> ForeignEntry:
@@ -252,6 +265,7 @@ def companions(
             write_id=write_id,
             pool=pool,
             filters=filters,
+            makes_all=makes_all,
         )
 
     runs = list(enumerate(_runs(properties, read, options)))

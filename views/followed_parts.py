@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from projseg.aggregation.partial import merge_partials
@@ -91,8 +92,8 @@ def followed_parts(
         Parts of which not all segments are listed any more.
     """
     refreshed = view.refreshed.get(snapshot.properties.table_id)
-    if not parts or refreshed is None:
-        return ()
+    if not parts or refreshed is None or snapshot.properties.source is not UNSET:
+        return ()  # rows of a file that a source no longer lists can be read no more
     before = read_version(snapshot.storage, refreshed.version)
     if before is None or before.file.write_id != refreshed.write_id:
         return ()

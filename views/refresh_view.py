@@ -17,9 +17,10 @@ from projseg.errors import (
     ProjsegError,
     StorageError,
 )
+from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.classify_parts import PartFates, RewrittenParts, fates_of_parts
@@ -68,7 +69,7 @@ def refresh_view(
             return (store, refresher.planned()) if dry_run else refresher.run(note)
         except CommitConflictError as error:
             lost = error
-            snapshot = open_snapshot(snapshot.storage)
+            snapshot = open_as_of(snapshot.storage)
     raise lost
 
 
@@ -99,6 +100,8 @@ class Refresher:
         self, snapshot: Snapshot, store: StoreVersion, view: ViewEntry, work: Work
     ) -> None:
         self._start = time.perf_counter()
+        # Of files without a companion too little is known to plan from a part of theirs.
+        snapshot = snapshot.with_files_only()
         self._snapshot, self._store, self._view, self._work = snapshot, store, view, work
         properties = snapshot.properties
         if properties.table_id != view.fact.table_id:

@@ -19,7 +19,8 @@ from projseg.reader.dimensions import TableDimension
 from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import type_name
 from projseg.table_layer.change_feed import effect_of
-from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version
+from projseg.table_layer.commits.open_version import open_as_of
+from projseg.table_layer.metadata.snapshot import Snapshot, read_version
 from projseg.table_layer.metadata.table_properties import TableProperties, schema_of_columns
 from projseg.table_layer.storage.paths import VIEWS
 from projseg.views.linked_tables import linked_storage, location_from, seen_from
@@ -107,7 +108,7 @@ def newest_dimension(fact: Snapshot, view_name: str, one: ViewDimension) -> Tabl
         there = location_from(one.location, f"{fact.storage.location}/{VIEWS}")
         storage = linked_storage(fact.storage, there, who)
         try:
-            found = open_snapshot(storage)
+            found = open_as_of(storage)
         except InvalidInputError as error:
             raise InvalidInputError(error.code, f"{who}: {error.message}") from error
     if found.properties.table_id != one.table_id:
@@ -160,6 +161,8 @@ def _same_rows(snapshot: Snapshot, state: PathState) -> bool:
         return False
     if _listed(other) == _listed(snapshot):
         return True
+    if snapshot.number != snapshot.version:
+        return False  # what a source lists follows from no commit
     earlier, later = sorted((other, snapshot), key=lambda one: one.version)
     if later.version - earlier.version > _VERSIONS_COMPARED_MAX:
         return False

@@ -60,6 +60,7 @@ def write_companion(
     write_id: str,
     pool: Executor,
     filters: FilterWriter,
+    makes_all: bool = False,
 ) -> ForeignEntry:
     """Write the projections of some row groups, durably, and return how a manifest lists them.
 
@@ -69,6 +70,8 @@ def write_companion(
         Projections and indexes, under stored names.
     file : str
         The name of the companion.
+    makes_all : bool
+        Whether projections whose building is deferred are built, too.
     """
     rows, foreign, names = wanted
     found = pool.map(lambda name: _column(wanted, layout, name), names)
@@ -81,7 +84,8 @@ def write_companion(
     now = now_us()
     source = MemorySource(rows.row_count, vectors)
     results = []
-    for spec in each_once(s for s in layout.specs if not layout.scopes[s.name].is_deferred):
+    specs = (s for s in layout.specs if makes_all or not layout.scopes[s.name].is_deferred)
+    for spec in each_once(specs):
         reason = layout.scopes[spec.name].reason_against(low, high, now)
         built = build_projection(source, spec) if reason is None else NotBuilt(spec, reason)
         results.append(built)

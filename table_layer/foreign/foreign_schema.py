@@ -125,13 +125,7 @@ def _only(merged: MergedSchema, names: dict[str, str], wanted: Forms) -> MergedS
                 f"which is not held by {column.type}, as columns= says; name a wider type"
             )
         types[column.name] = declared
-    wanted_keys = {name_key(column.name) for column in wanted}
-    left_out = dict.fromkeys(
-        (name for name in merged.types if name_key(name) not in wanted_keys),
-        "columns= does not name it",
-    )
-    left_out |= {n: why for n, why in merged.left_out.items() if name_key(n) not in wanted_keys}
-    return MergedSchema(types, left_out, merged.example)
+    return MergedSchema(types, {}, merged.example)
 
 
 def too_fine(

@@ -83,6 +83,19 @@ class SourceState(Snapshot):
             return self.version
         return self.version + STATES_FROM * (1 + int(self.file.write_id, 16) % _STATES)
 
+    def with_files_only(self) -> Snapshot:
+        """Return this state without files that have no companion."""
+        held = {
+            name: manifest
+            for name, manifest in self._held.items()
+            if not any(not manifest.entry(n).has_file for n in range(len(manifest)))
+        }
+        gone = self._held.keys() - held.keys()
+        kept = [one for one in self.file.manifests if one.name not in gone]
+        if kept == list(self._stored.file.manifests):
+            return self._stored
+        return SourceState(self._stored, _file_of(self._stored, kept), held, self.listed)
+
     def followed_by(self, made: Snapshot) -> Snapshot:
         """Return a later version beside the same list."""
         return beside(made, self.listed)
@@ -148,16 +161,20 @@ def beside(snapshot: Snapshot, listed: SourceList) -> SourceState:
     if len(kept) == len(snapshot.file.manifests) and not missing:
         return SourceState(snapshot, snapshot.file, {}, listed)
     options = source_options(snapshot.storage)
-    entries = [*survivors, *uncovered(snapshot.properties, missing, options)]
     held: dict[str, Manifest] = {}
-    if entries:
-        reference, manifest = manifest_in_memory(entries)
-        held[reference.name] = manifest
-        kept.append(reference)
-    names = "\n".join([snapshot.file.write_id, *(one.name for one in kept)])
+    for entries in (survivors, list(uncovered(snapshot.properties, missing, options))):
+        if entries:
+            reference, manifest = manifest_in_memory(entries)
+            held[reference.name] = manifest
+            kept.append(reference)
+    return SourceState(snapshot, _file_of(snapshot, kept), held, listed)
+
+
+def _file_of(stored: Snapshot, manifests: Sequence[ManifestReference]) -> SnapshotFile:
+    """Return a version's file with other manifests, under an id that follows from them."""
+    names = "\n".join([stored.file.write_id, *(one.name for one in manifests)])
     state = xxhash.xxh3_128_hexdigest(names.encode())
-    file = replace(snapshot.file, write_id=state, manifests=tuple(kept))
-    return SourceState(snapshot, file, held, listed)
+    return replace(stored.file, write_id=state, manifests=tuple(manifests))
 
 
 def uncovered(

@@ -271,6 +271,10 @@ class Snapshot:
         """The version as the table's log has it, which commits follow."""
         return self
 
+    def with_files_only(self) -> Snapshot:
+        """Return this version without entries that have no file of their own."""
+        return self
+
     def followed_by(self, made: Snapshot) -> Snapshot:
         """Return a later version as whoever pinned this one sees it."""
         return made

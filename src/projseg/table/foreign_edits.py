@@ -16,6 +16,7 @@ from projseg.table_layer.storage.source_options import with_source_options
 if TYPE_CHECKING:
     from projseg.declarations import IndexLike, ProjectionLike
     from projseg.maintenance.sync import Synced
+    from projseg.table.writes import Commit
     from projseg.table_layer.metadata.segment_entry import SegmentEntry
     from projseg.table_layer.metadata.snapshot import Snapshot
     from projseg.table_layer.storage.storage_contract import Storage
@@ -115,6 +116,32 @@ class TableSource(WritableTable):
             self._snapshot, self._store = snapshot, UNSET
             self._refresh_views()
         return done
+
+
+def companions_with(
+    table: WritableTable, hashes: frozenset[str] | None, bounds: tuple[int, int] | None
+) -> Commit:
+    """Make companions anew that lack a projection; see `Table.materialize_projection`.
+
+    Parameters
+    ----------
+    hashes : frozenset of str or None
+        Of the definitions of the projections; None: all companions are made anew.
+    bounds : (int, int) or None
+        Only those with rows in `[start, end)`, microseconds UTC; None: all.
+    """
+    from projseg.maintenance.sync import sync
+    from projseg.table.writes import commit_of
+
+    def is_lacking(entry: SegmentEntry) -> bool:
+        low, high = entry.min_time_us, entry.max_time_us
+        is_outside = bounds is not None and (
+            low is None or high is None or high < bounds[0] or low >= bounds[1]
+        )
+        return not is_outside and (hashes is None or bool(hashes - entry.definition_hashes))
+
+    table._snapshot, _, entries = sync(table._storage, table._note, is_lacking=is_lacking)
+    return commit_of(table._snapshot.version, entries)
 
 
 def _paths(entries: Iterable[SegmentEntry]) -> tuple[set[str], set[str]]:

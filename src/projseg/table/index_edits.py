@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import UNSET
 
 from projseg.table.projection_edits import OnProgress, bounds_of, interval_of, runner_of
 from projseg.table.writable_table import WritableTable
@@ -155,6 +156,10 @@ class TableIndexes(WritableTable):
         self._check_newest()
         self.refresh()
         bounds = None if interval is None else bounds_of(interval)
+        if self.properties.source is not UNSET:
+            from projseg.table.foreign_edits import companions_with
+
+            return companions_with(self, None, bounds)
         self._snapshot, _ = materialize_index(
             self._snapshot, name, bounds, self._note, on_progress, runner_of(spark)
         )

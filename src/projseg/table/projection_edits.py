@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import UNSET
+
 from projseg.algebra.time.interval import Interval
 from projseg.table.writable_table import WritableTable
 
@@ -162,13 +164,24 @@ class TableProjections(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.maintenance.materialize_projections import Materialization, materialize
+        from projseg.maintenance.materialize_projections import (
+            Materialization,
+            materialize,
+            require_declared,
+        )
         from projseg.maintenance.replace_segments import Watchers
         from projseg.table.writes import commit_of
 
         self._check_newest()
         self.refresh()
         bounds = None if interval is None else bounds_of(interval)
+        if self.properties.source is not UNSET:
+            from projseg.table.foreign_edits import companions_with
+
+            require_declared(self._snapshot, name)
+            declared = self.properties.projections
+            wanted = {p.definition_hash for p in declared if name in (None, p.name)}
+            return companions_with(self, frozenset(wanted), bounds)
         self._snapshot, entries = materialize(
             self._snapshot,
             Materialization(name, bounds),
