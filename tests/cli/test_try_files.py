@@ -5,6 +5,7 @@ import random
 import shlex
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
@@ -215,6 +216,21 @@ def test_numbers_since_1970_are_times_where_their_name_says_so():
     assert table.query(aggregators="min(event_ts) AS t").to_pylist()[0]["t"].year == 2024
 
 
+def test_texts_of_times_in_json_are_times_where_their_name_says_so():
+    rows = [
+        {"time": f"2015-09-12T00:{n % 60:02}:58.771Z", "page": f"p{n % 9}", "metroCode": 7}
+        | {"added": n, "delta": None if n % 3 else n}
+        for n in range(600)
+    ]
+    Path("edits.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("edits.json", "-o", "json")
+    assert results(done)[0]["sql"].startswith(
+        "SELECT date_trunc('MINUTE', time), count(*), sum(added)"
+    )
+    assert all(row["duckdb_agrees"] for row in results(done))
+    assert projseg.Table("projseg-try").properties.time_column == "time"
+
+
 def test_a_time_that_is_empty_later_is_no_time_column(monkeypatch):
     monkeypatch.setattr(try_files, "_PEEKED_ROWS", 10)
     write(orders(70_000), "a.csv")
@@ -253,6 +269,7 @@ def test_the_column_of_times_is_guessed():
     assert time_of(pa.table({"created": pa.array([None, START])})).column is None
     assert time_of(pa.table({"ts": [1_700_000_000_000]})) == ("ts", "ms")
     assert time_of(pa.table({"ts": [17]})).column is None
+    assert time_of(pa.table({"time": ["2024-05-01T10:00:00.123Z", "noon"]})).column is None
     assert time_of(pa.table({"n": [1_700_000_000]})).column is None
 
 

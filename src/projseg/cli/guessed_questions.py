@@ -23,9 +23,10 @@ _TIME_NAMES: Final = re.compile(
 )
 _NO_NUMBER: Final = re.compile(
     r"(^|_)(id|key|code|zip|plz|postcode|year|month|day|hour|lat|lon|latitude|longitude|phone|"
-    r"version|index|row|no|nr|num|number)(_|$)|[a-z]I[dD]$",
+    r"version|index|row|no|nr|num|number)(_|$)|[a-z](I[dD]|Code)$",
     re.IGNORECASE,
 )
+_ISO_TIME: Final = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 _SECONDS: Final = (946_684_800, 4_102_444_800)  # of the years 2000 and 2100
 _UNITS: Final = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
 _DAY_US: Final = 86_400_000_000
@@ -124,9 +125,16 @@ def time_of(rows: pa.Table) -> TimeGuess:
             found.append((0 if is_named else 1, place, TimeGuess(field.name)))
         elif pa.types.is_date(field.type):
             found.append((2 if is_named else 3, place, TimeGuess(field.name)))
+        elif pa.types.is_string(field.type) and is_named and _are_times(column):
+            found.append((4, place, TimeGuess(field.name)))
         elif pa.types.is_integer(field.type) and is_named and (unit := _unit_of(column)):
             found.append((4, place, TimeGuess(field.name, unit)))
     return min(found, default=(0, 0, TimeGuess(None)))[2]
+
+
+def _are_times(column: pa.ChunkedArray) -> bool:
+    """Whether texts are times: JSON has no others."""
+    return pc.all(pc.match_substring_regex(column, _ISO_TIME)).as_py() or False
 
 
 def _unit_of(column: pa.ChunkedArray) -> str:
@@ -165,16 +173,21 @@ def group_columns(rows: pa.Table, time_column: str | None) -> dict[str, int]:
     return {name: found[name] for name in sorted(found, key=rank)}
 
 
-def number_columns(schema: pa.Schema, others: Sequence[str]) -> list[str]:
-    """Return the columns that can be added up, the likeliest first."""
+def number_columns(rows: pa.Table, others: Sequence[str]) -> list[str]:
+    """Return the columns that can be added up, the likeliest first: few have no value there."""
 
     def is_number(kind: pa.DataType) -> bool:
         return bool(
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         )
 
-    found = [field.name for field in schema if is_number(field.type) and field.name not in others]
-    return sorted(found, key=lambda name: bool(_NO_NUMBER.search(name)))[:3]
+    fields = (field for field in rows.schema if field.name not in others)
+    found = [field.name for field in fields if is_number(field.type)]
+
+    def rank(name: str) -> tuple[bool, bool]:
+        return bool(_NO_NUMBER.search(name)), rows.column(name).null_count > len(rows) // 2
+
+    return sorted(found, key=rank)[:3]
 
 
 def unit_of_span(span_us: int | None) -> str:
@@ -192,7 +205,7 @@ def guessed_questions(
 ) -> list[GuessedQuestion]:
     """Return questions about a table of which some rows are known, at least one."""
     groups = list(group_columns(rows, time_column))
-    numbers = number_columns(rows.schema, [*groups, *([time_column] if time_column else [])])
+    numbers = number_columns(rows, [*groups, *([time_column] if time_column else [])])
     unit = unit_of_span(span_us)
     times = [(unit, time_column)] if time_column else []
     common = {name: _most_common(rows.column(name)) for name in groups[:3]}

@@ -190,6 +190,9 @@ def _peeked(
     if guess.column is not None and schema.field(guess.column).type == TIMESTAMP_NTZ:
         # Times without a zone are taken for those of UTC: buckets are then plain ones.
         schema = table_schema(sources.schema, [*form.types, f"{guess.column}=timestamp"], None)
+    elif guess.column is not None and pa.types.is_string(schema.field(guess.column).type):
+        schema = table_schema(sources.schema, form.types, guess.column)
+        peeked = _rows(sources, schema)
     if guess.unit:
         values = replace(form.texts.values, time_unit=guess.unit)
         form = form._replace(
