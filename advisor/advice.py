@@ -200,7 +200,7 @@ class Advice:
         if reasons:
             total = sum(took for _, took in reasons.values())
             texts = [
-                f"{count} {'shapes' if count > 1 else 'shape'} {reason}"
+                f"{count} shape{'s' * (count > 1)} {_explained(reason)}"
                 for reason, (count, _) in sorted(reasons.items(), key=lambda one: -one[1][1])
             ]
             lines.append(f"left   {seconds_text(total)}: {', '.join(texts)}")
@@ -214,6 +214,19 @@ def statement_of(kind: str, table: str, name: str, sql: str = "") -> str:
     if kind == "drop":
         return f"{target} DROP PROJECTION {backquoted(name)}"
     return f"{target} ADD PROJECTION {backquoted(name)} ({sql})"
+
+
+def _explained(reason: str) -> str:
+    """Return why nothing was advised, with the remedy if the reader has one."""
+    return f"{reason} ({_REASONS[reason]})" if reason in _REASONS else reason
+
+
+_REASONS: Final = {
+    "ROW_SCAN": "rows are asked for, not groups",
+    "LITERAL_HIDDEN": "a constant is hidden; log with PROJSEG_QUERY_LOG_LITERALS=expressions",
+    "TOO_LITTLE": "what could be won is not worth its bytes",
+    "JOINED": "other tables are read",
+}
 
 
 def _word(kind: str) -> str:

@@ -74,7 +74,7 @@ class AdvisedShape:
     source_now, source_then : str
         What answers most segments.
     why_not : str
-        Why nothing was advised for it; empty: something was, or nothing is needed.
+        The code of why nothing was advised for it; empty: something was, or nothing is needed.
     """
 
     id: str

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +24,7 @@ from projseg.advisor.candidates import (
     candidate_of,
     need_of,
     union_needs,
+    why_no_need,
 )
 from projseg.advisor.filled_queries import HiddenValues, hides_literals
 from projseg.advisor.measured_workload import (
@@ -45,6 +47,7 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry
 LogLike: TypeAlias = str | os.PathLike[str] | pa.Table | LoggedWorkload | Sequence[WeightedQuery]
 KINDS: Final = ("projection", "drop")
 _PERCENT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*%\s*")
+_FILLS_MAX: Final = 8  # of a shape
 _NEEDS_MAX: Final = 60  # of which unions are made
 _QUERIES_MIN: Final = 10
 _SHARE_MIN: Final = 0.01
@@ -247,21 +250,34 @@ class _Advising:
         if len(self._work.shapes) > SHAPES_MAX:
             self._not_examined.append(f"{len(self._work.shapes) - SHAPES_MAX:,} rarer shapes")
         for shape in shapes:
-            query = values.bound(shape)
-            now = None if query is None else self._planning.cost(query)
-            if query is None or now is None:
+            planned = self._planned(values.bound(shape))
+            if planned is None:
                 self._unbound += 1
                 continue
-            need = need_of(query)
-            why = ""
+            query, now = planned
+            need, why = need_of(query), ""
             if query.is_row_scan:
-                why = "reads rows (ROW_SCAN)"
+                why = "ROW_SCAN"
             elif hides_literals(shape.query):
-                need, why = None, "has a constant that the log hides (LITERAL_HIDDEN)"
+                need, why = None, "LITERAL_HIDDEN"
             elif need is None:
-                why = "cannot be answered by groups (" + _first(now.reasons, "NO_GROUPS") + ")"
+                why = why_no_need(query)
             found.append(_Known(shape, query, now, need, why))
         return found
+
+    def _planned(self, queries: Iterable[QuerySpec]) -> tuple[QuerySpec, ShapeCost] | None:
+        """Return the first query whose values let segments be read, and what it costs.
+
+        With others it would look as if it cost nothing. The first, if none does.
+        """
+        first: tuple[QuerySpec, ShapeCost] | None = None
+        for query in islice(queries, _FILLS_MAX):
+            now = self._planning.cost(query)
+            if now is not None and now.cost:
+                return query, now
+            if now is not None and first is None:
+                first = query, now
+        return first
 
     # ---- candidates
 
@@ -505,7 +521,7 @@ def _advised(known: _Known, then: ShapeCost, served: set[str]) -> AdvisedShape:
     why = known.why_not
     is_helped = known.shape.id in served or then.source not in ("base",)
     if not why and not is_helped:
-        why = "gains too little for what it takes (" + _first(known.now.reasons, "BUDGET") + ")"
+        why = "TOO_LITTLE"
     return AdvisedShape(
         id=known.shape.id,
         query=_line(known.shape.query),
@@ -532,10 +548,6 @@ def _line(query: dict[str, Any]) -> str:
         "LIMIT": query.get("limit"),
     }
     return " ".join(f"{word} {text}" for word, text in clauses.items() if text not in (None, ""))
-
-
-def _first(reasons: dict[str, str], otherwise: str) -> str:
-    return next(iter(reasons.values()), otherwise)
 
 
 def _error(sizes: ProjectionSizes, entries: Iterable[SegmentEntry]) -> float:

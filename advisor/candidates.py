@@ -125,6 +125,16 @@ def need_of(query: QuerySpec) -> Need | None:
     return Need(frozenset(keys), _within_all(buckets), _each_once(calls))
 
 
+def why_no_need(query: QuerySpec) -> str:
+    """Return the code of why no groups serve a query of which `need_of` is None."""
+    if query.joins:
+        return "JOINED"
+    for call in query.aggregates:
+        if any(one.kind.not_stored for one in decompose(call)):
+            return f"AGGREGATOR_NOT_STORED {call_text(call)}"
+    return "UNALIGNED_INTERVAL" if query.interval is not None else "MISSING_GROUPING_COLUMN"
+
+
 def union_needs(needs: Sequence[Need]) -> list[Need]:
     """Return the needs, unions of two, and each with its bucket a step finer or coarser."""
     found = dict.fromkeys(needs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -54,25 +55,26 @@ class HiddenValues:
         self._facts = VersionFacts(snapshot).of(entry)
         low, high = entry.min_time_us, entry.max_time_us
         self._middle_us = 0 if low is None or high is None else (low + high) // 2
-        self._start_us = low or 0
+        self._start_us = 0 if low is None or high is None else low + (high - low) // 3
 
-    def bound(self, shape: Shape) -> QuerySpec | None:
-        """Return a shape's query with values, bound; None: the table has not what it names."""
+    def bound(self, shape: Shape) -> Iterator[QuerySpec]:
+        """Yield a shape's query with values, bound, the likeliest first.
+
+        Nothing is yielded if the table has not what it names.
+        """
         try:
             numbered, hidden = _numbered(shape.query)
             numbered.setdefault("interval", self._interval(shape))
-            for values in self._tries(hidden):
+            tries = self._tries(hidden)
+            for values in tries:
                 query = Query(**numbered, args=values or None)
-                try:
-                    return bind_query(self._schema, self._time_column, query.in_zone(shape.zone))
-                except ProjsegError:
-                    continue
+                with suppress(ProjsegError):
+                    yield bind_query(self._schema, self._time_column, query.in_zone(shape.zone))
         except (ProjsegError, TypeError, ValueError, ArithmeticError, RecursionError):
-            return None
-        return None
+            return
 
     def _interval(self, shape: Shape) -> tuple[datetime, datetime] | None:
-        """Return an interval of the shape's length that begins where the segment does."""
+        """Return an interval of the shape's length that begins within the segment."""
         if not shape.aligned or self._time_column is None:
             return None
         granularity = (
@@ -117,11 +119,10 @@ class HiddenValues:
             node, parent = parent, parent.parent
         found: list[Any] = []
         if isinstance(parent, exp.Like | exp.ILike | exp.RegexpLike):
-            found.append("a%")
+            values = self._like(parent.this if parent.this is not node else parent.expression)
+            found += [f"{str(value)[:2]}%" for value in values]
         elif isinstance(parent, exp.In):
-            values = self._like(parent.this)
-            found += [[*values, *values[:1]] if values else []]
-            found = [one for one in found if one]
+            found += [[value] for value in self._like(parent.this)]
         elif isinstance(parent, exp.Binary):
             other = parent.expression if parent.this is node else parent.this
             found += self._like(other)
@@ -129,7 +130,7 @@ class HiddenValues:
         return [*found, 1, "a", moment, moment.date(), 1.0, Decimal(1), True, _DAY]
 
     def _like(self, tree: exp.Expression) -> list[Any]:
-        """Return a value that an expression may have."""
+        """Return values that an expression may have, one between its bounds first."""
         try:
             text = sql_of(tree)
             expression = bind(text, self._schema)
@@ -139,7 +140,9 @@ class HiddenValues:
         bounds = columns.get(text.strip("`"))
         low = None if bounds is None else bounds.minimum
         high = None if bounds is None else bounds.maximum
-        return [_value(expression.type, low, high, self._middle_us)]
+        between = _value(expression.type, low, high, self._middle_us)
+        ends = [end for end in (low, high) if type(end) is type(between) and end != between]
+        return [between, *ends]
 
 
 def _value(type_: pa.DataType, low: Any, high: Any, middle_us: int) -> Any:

@@ -18,7 +18,7 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 
 _ENTRIES_MAX: Final = 32
-_OPENING: Final = 50_000
+_OPENING: Final = 15_000
 """Nanoseconds for each segment that is read, whatever is read of it."""
 
 

@@ -67,6 +67,7 @@ class HypotheticalSnapshot(Snapshot):
         stored = [one for one in entry.projections if one.definition_hash not in self._gone]
         there = {one.definition_hash for one in stored}
         names = {one.name for one in stored}
+        is_written = False
         for one in self._added:
             declaration = one.declaration
             if declaration.definition_hash in there or declaration.name in names:
@@ -74,4 +75,13 @@ class HypotheticalSnapshot(Snapshot):
             listed = one.of(entry)
             if listed is not None:
                 stored.append(listed)
-        return msgspec.structs.replace(entry, projections=tuple(stored))
+                is_written = True
+        if not is_written:
+            return msgspec.structs.replace(entry, projections=tuple(stored))
+        # Building writes the segment again, without its deleted rows.
+        return msgspec.structs.replace(
+            entry,
+            projections=tuple(stored),
+            row_count=entry.live_row_count,
+            deletion_vector=None,
+        )
