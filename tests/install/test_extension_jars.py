@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,15 @@ SPARKS = {
     "4.0": ROOT / ".venvs/pyspark-4.0",
     INSTALLED: Path(pyspark.__file__).parents[1],
 }
+COMMANDS = """
+import json, sys
+from typer.testing import CliRunner
+from projseg.cli import app
+for words in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, ["extension", *words])
+    error = str(done.exception) if done.exit_code else ""
+    print(json.dumps([done.exit_code, done.stdout, error]))
+"""
 SESSION = """
 import datetime, sys, pyarrow, projseg, pyspark
 from pyspark.sql import SparkSession
@@ -51,32 +61,36 @@ def installed(tmp_path):
     return package
 
 
-def extension(package, *words):
-    """Run `projseg extension` of a package, which finds no Java to compile with."""
-    return subprocess.run(
-        [sys.executable, "-m", "projseg", "extension", *words],
+def asked(package, *commands):
+    """Return exit code, output and error of each `projseg extension` of a package without Java."""
+    ran = subprocess.run(
+        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
         env=os.environ | {"PYTHONPATH": str(package.parent), "JAVA_HOME": "/nowhere"},
     )
+    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
 def test_a_jar_that_an_install_brought_is_found_and_put_elsewhere(installed, tmp_path):
+    named, own, built, lacking, unknown = asked(
+        installed,
+        ["jar", "--spark", "4.0.1"],
+        ["jar"],
+        ["build", "--folder", str(tmp_path / "image")],
+        ["jar", "--spark", "4.1"],
+        ["jar", "--spark", "3.5"],
+    )
     jars = installed / "spark_jars"
-    printed = extension(installed, "jar", "--spark", "4.0.1").stdout
-    assert printed == f"{jars}/projseg-spark-4.0.jar\n"
-    assert extension(installed, "jar").stdout == f"{jars}/projseg-spark-{INSTALLED}.jar\n"
-    ran = extension(installed, "build", "--folder", tmp_path / "image")
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert named == [0, f"{jars}/projseg-spark-4.0.jar\n", ""]
+    assert own == [0, f"{jars}/projseg-spark-{INSTALLED}.jar\n", ""]
     [copy] = (tmp_path / "image").iterdir()
-    assert str(copy) in ran.stdout
+    assert built[0] == 0
+    assert str(copy) in built[1]
     assert copy.read_text() == INSTALLED
-    lacking = extension(installed, "jar", "--spark", "4.1")
-    assert lacking.returncode == 1
-    assert "[PROJSEG_EXTENSION_NOT_BUILT] this install" in lacking.stderr
-    unknown = extension(installed, "jar", "--spark", "3.5")
-    assert "[PROJSEG_BAD_ARGUMENT] projseg has no extension for Spark 3.5" in unknown.stderr
+    assert lacking[2].startswith("[PROJSEG_EXTENSION_NOT_BUILT] this install")
+    assert unknown[2].startswith("[PROJSEG_BAD_ARGUMENT] projseg has no extension for Spark 3.5")
 
 
 @pytest.fixture(scope="module")
