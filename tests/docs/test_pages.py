@@ -70,6 +70,13 @@ def test_the_index_links_every_page_and_the_readme_links_the_index():
     assert DOCS / "index.md" in linked_pages(ROOT / "README.md")
 
 
+def test_every_extra_is_on_the_page_of_what_to_install():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (DOCS / "deployment.md").read_text()
+    for name in project["optional-dependencies"].keys() - {"dev", "browser"}:
+        assert f"`{name}`" in page
+
+
 def test_the_site_has_every_page_once():
     nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
     named = re.findall(r"'([\w/.-]+\.md)'", str(nav))
