@@ -26,6 +26,9 @@ SQL_BYTES_MAX: Final = 64 << 10
 _KEPT_BYTES: Final = 64 << 20
 _KEPT_MAX: Final = 200
 _POOLS_MAX: Final = 3
+_SELECTS: Final = ("SELECT", "WITH")
+TEXT_COLUMN: Final = "plan"
+"""The only column of an answer that is a text, as EXPLAIN names it."""
 
 State: TypeAlias = Literal["running", "done", "failed", "cancelled", "timeout"]
 
@@ -129,37 +132,43 @@ class Answers:
         TooManyQueriesError
             If too many wait already.
         """
-        limit = min(seconds, self._seconds) if seconds else self._seconds
-        answer = Answer(name, sql, limit, self._max_rows)
-        with self._lock:
-            running = [one for one in self._answers.values() if one.state == "running"]
-            if len(running) >= QUERIES_RUNNING_MAX + QUERIES_WAITING_MAX:
-                raise TooManyQueriesError
-            self._answers[answer.id] = answer
-            self._evict()
-            self._start(answer, table)
-        return answer
-
-    def _start(self, answer: Answer, table: Table) -> None:
         # What a definition hides is known in this process alone.
-        is_own = table._columns_of is None and answer.sql.lstrip()[:6].upper() in ("SELECT", "WITH")
-        if is_own:
-            pool = self._pool(answer.table, table)
+        if table._columns_of is not None or not sql.lstrip()[:6].upper().startswith(_SELECTS):
+            return self.begin(name, sql, lambda: table.sql(sql), seconds)
+        with self._lock:
+            answer = self._new(name, sql, seconds)
+            pool = self._pool(name, table)
             with through("page"):
-                future = pool.submit(answer.sql, timeout=answer.seconds)
+                future = pool.submit(sql, timeout=answer.seconds)
             answer.stop = lambda: pool.stop(future)
-        else:
-            stopped = threading.Event()
+        return _followed(answer, future)
+
+    def begin(
+        self, name: str, sql: str, work: Callable[[], pa.Table], seconds: float | None
+    ) -> Answer:
+        """Begin to answer by a function, in a thread of this process; errors as of `ask`."""
+        stopped = threading.Event()
+        with self._lock:
+            answer = self._new(name, sql, seconds)
             self._threads = self._threads or ThreadPoolExecutor(QUERIES_RUNNING_MAX, "projseg-page")
-            future = self._threads.submit(_answered, table, answer, stopped)
+            future = self._threads.submit(_answered, work, answer, stopped)
 
-            def stop() -> None:
-                stopped.set()
-                future.cancel()
+        def stop() -> None:
+            stopped.set()
+            future.cancel()
 
-            answer.stop = stop
-        answer.future = future
-        future.add_done_callback(answer.finish)
+        answer.stop = stop
+        return _followed(answer, future)
+
+    def _new(self, name: str, sql: str, seconds: float | None) -> Answer:
+        running = [one for one in self._answers.values() if one.state == "running"]
+        if len(running) >= QUERIES_RUNNING_MAX + QUERIES_WAITING_MAX:
+            raise TooManyQueriesError
+        answer = Answer(name, sql, seconds or self._seconds, self._max_rows)
+        answer.seconds = min(answer.seconds, self._seconds) if sql else answer.seconds
+        self._answers[answer.id] = answer
+        self._evict()
+        return answer
 
     def _pool(self, name: str, table: Table) -> QueryPool:
         """Return the processes that answer statements over a table, at its newest version."""
@@ -211,8 +220,14 @@ class Answers:
             threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _answered(table: Table, answer: Answer, stopped: threading.Event) -> pa.Table:
-    """Answer a statement in this process, until it is stopped or late."""
+def _followed(answer: Answer, future: Future[pa.Table]) -> Answer:
+    answer.future = future
+    future.add_done_callback(answer.finish)
+    return answer
+
+
+def _answered(work: Callable[[], pa.Table], answer: Answer, stopped: threading.Event) -> pa.Table:
+    """Do some work in this process, until it is stopped or late."""
     end = time.monotonic() + answer.seconds
 
     def late() -> Exception:
@@ -227,7 +242,7 @@ def _answered(table: Table, answer: Answer, stopped: threading.Event) -> pa.Tabl
         return math.inf if stopped.is_set() or time.monotonic() > end else 0.0
 
     with through("page"), under(Deadline(1, late, clock=clock)):
-        return table.sql(answer.sql)
+        return work()
 
 
 def waited(answer: Answer, seconds: float) -> None:

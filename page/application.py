@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, quote, urlencode
 import anyio
 import jinja2
 import msgspec
+import pyarrow as pa
 from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,8 +27,16 @@ from projseg.doors.exported_files import FileFormat, write_stream
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.door import through
 from projseg.page import details
-from projseg.page.answers import SQL_BYTES_MAX, Answer, Answers, TooManyQueriesError, waited
+from projseg.page.answers import (
+    SQL_BYTES_MAX,
+    TEXT_COLUMN,
+    Answer,
+    Answers,
+    TooManyQueriesError,
+    waited,
+)
 from projseg.page.drawing import drawing, zoom_links
+from projseg.page.queries_view import QueriesRecord, queries_record
 from projseg.page.query_view import answer_record, cell_text, query_record
 from projseg.page.security import BODY_BYTES_MAX, Guard, shown_text
 from projseg.page.table_view import all_times, table_record
@@ -53,7 +62,8 @@ _ASSETS: Final = {
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-_VIEWS: Final = ("projections", "columns", "segments", "history", "query")
+_VIEWS: Final = ("projections", "columns", "segments", "history", "queries", "query")
+_SINCE: Final = "30 days"
 _WAIT_SECONDS: Final = 1.0
 _NONE: Final = "\N{EN DASH}"
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -73,6 +83,8 @@ class PageSettings(NamedTuple):
         Most seconds of a query.
     max_rows : int
         Most rows of an answer that are kept.
+    log : str or None
+        A query log whose queries are shown.
     """
 
     token: str
@@ -80,6 +92,7 @@ class PageSettings(NamedTuple):
     host: str = "127.0.0.1"
     timeout: float = 30
     max_rows: int = 100_000
+    log: str | None = None
 
 
 def application(places: Places, settings: PageSettings) -> ASGIApp:
@@ -97,10 +110,13 @@ def application(places: Places, settings: PageSettings) -> ASGIApp:
         routes=[
             Route("/", page.tables),
             Route("/index.json", page.tables),
+            Route("/queries", page.queries),
+            Route("/queries.json", page.queries),
             Route("/assets/{file}", page.asset),
             Route("/favicon.ico", page.icon),
             Route("/t/{name}", page.table),
             Route("/t/{name}/query", page.ask, methods=["POST"]),
+            Route("/t/{name}/advice", page.advise, methods=["POST"]),
             Route("/t/{name}/answers/{id}/cancel", page.cancel, methods=["POST"]),
             Route("/t/{name}/answers/{id}", page.answer),
             Route("/t/{name}/segments/{file:path}", page.segment),
@@ -166,6 +182,10 @@ class _Page:
                     name, version, window, query.get("sort", "time"), _number(query.get("page")),
                     asked,
                 )  # fmt: skip
+            elif view == "queries":
+                found = self._queries(request, name, version.properties.table_id)
+            elif view == "projections":
+                found = details.projections_record(name, version, self._settings.log)
             elif view == "query":
                 found = query_record(name, version, query.get("sql", ""), self._settings.timeout)
             else:
@@ -173,6 +193,26 @@ class _Page:
             return self._printed(request, f"{view}.html", found, title=title, newest=newest)
 
         return self._safely(request, view_shown)
+
+    def queries(self, request: Request) -> Response:
+        """Show the queries of all tables."""
+
+        def view_shown() -> Response:
+            found = self._queries(request, None, None)
+            return self._printed(request, "queries.html", found, title="Queries")
+
+        return self._safely(request, view_shown)
+
+    def _queries(self, request: Request, name: str | None, table_id: str | None) -> QueriesRecord:
+        if self._settings.log is None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_LOG",
+                "the page was started without a query log; start it with --log FOLDER, and what "
+                "asks with PROJSEG_QUERY_LOG=FOLDER",
+            )
+        query = request.query_params
+        since, sort = query.get("since") or _SINCE, query.get("sort", "time")
+        return queries_record(name, table_id, self._settings.log, since, sort)
 
     def segment(self, request: Request) -> Response:
         """Show what is in a segment."""
@@ -189,6 +229,15 @@ class _Page:
 
     async def ask(self, request: Request) -> Response:
         """Begin to answer a statement, and lead to where its answer will be."""
+        return await self._with_form(request, self._statement)
+
+    async def advise(self, request: Request) -> Response:
+        """Begin to find out what a table should store, and lead to where that will be."""
+        return await self._with_form(request, self._advice)
+
+    async def _with_form(
+        self, request: Request, begin: Callable[[str, Mapping[str, str]], Answer]
+    ) -> Response:
         try:
             body = await request.body()
         except ClientDisconnect:  # also where it is longer than a body may be
@@ -197,27 +246,18 @@ class _Page:
             )
         form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
         given = {name: values[-1] for name, values in form.items()}
-        return await anyio.to_thread.run_sync(self._begin, request, given)
+        return await anyio.to_thread.run_sync(self._begin, request, given, begin)
 
-    def _begin(self, request: Request, given: Mapping[str, str]) -> Response:
+    def _begin(
+        self,
+        request: Request,
+        given: Mapping[str, str],
+        begin: Callable[[str, Mapping[str, str]], Answer],
+    ) -> Response:
         def led() -> Response:
             name = request.path_params["name"]
-            table = self._places.table(name)
-            sql = given.get("sql", "").replace("\r\n", "\n").strip().rstrip(";").rstrip()
-            if not sql or len(sql.encode()) > SQL_BYTES_MAX:
-                raise InvalidInputError(
-                    "PROJSEG_BAD_ARGUMENT", f"a statement has 1 to {SQL_BYTES_MAX:,} bytes"
-                )
-            action = given.get("action", "run")
-            prefix = {"run": "", "explain": "EXPLAIN ", "analyze": "EXPLAIN ANALYZE "}.get(action)
-            if prefix is None:
-                raise InvalidInputError(
-                    "PROJSEG_BAD_ARGUMENT",
-                    f"action is {action!r}; give run, explain or analyze",
-                )
-            seconds = _seconds(given.get("timeout"))
             try:
-                answer = self.answers.ask(name, table, prefix + sql, seconds)
+                answer = begin(name, given)
             except TooManyQueriesError:
                 return self._error(
                     request, 429, "PROJSEG_BAD_ARGUMENT",
@@ -226,6 +266,46 @@ class _Page:
             return RedirectResponse(f"/t/{_quoted(name)}/answers/{answer.id}", 303)
 
         return self._safely(request, led)
+
+    def _advice(self, name: str, given: Mapping[str, str]) -> Answer:
+        table, log = self._places.table(name), self._settings.log
+        if log is None:
+            raise InvalidInputError("PROJSEG_BAD_LOG", "there is no query log to advise from")
+        # Imported here: it is not what most visits need.
+        from projseg.advisor.advise import advise
+
+        seconds = self._settings.timeout
+        budget = given.get("budget", "10%")
+
+        def work() -> pa.Table:
+            found = advise(table, log, budget=budget, seconds=seconds)
+            text = "\n".join([str(found), "", found.sql()]).rstrip()
+            return pa.table({TEXT_COLUMN: [text]})
+
+        return self.answers.begin(name, "", work, seconds * 2)
+
+    def _statement(self, name: str, given: Mapping[str, str]) -> Answer:
+        table = self._places.table(name)
+        sql = given.get("sql", "").replace("\r\n", "\n").strip().rstrip(";").rstrip()
+        if not sql or len(sql.encode()) > SQL_BYTES_MAX:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"a statement has 1 to {SQL_BYTES_MAX:,} bytes"
+            )
+        action, seconds = given.get("action", "run"), _seconds(given.get("timeout"))
+        prefix = {"run": "", "explain": "EXPLAIN ", "analyze": "EXPLAIN ANALYZE "}.get(action)
+        if prefix is None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"action is {action!r}; give run, explain or analyze"
+            )
+        what_if = given.get("what_if", "").strip()
+        if action != "explain" or not what_if:
+            return self.answers.ask(name, table, prefix + sql, seconds)
+
+        def work() -> pa.Table:
+            found = table.explain(sql, what_if=[{"name": "what_if", "sql": what_if}])
+            return pa.table({TEXT_COLUMN: [str(found)]})
+
+        return self.answers.begin(name, sql, work, seconds)
 
     def answer(self, request: Request) -> Response:
         """Show an answer, or how far it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -10,12 +11,15 @@ import msgspec
 from projseg.algebra.query.request import IntervalLike
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.errors import InvalidInputError
+from projseg.page.queries_view import use_of_sources
 from projseg.segment_format.file.description import describe
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
 _PAGE: Final = 100
+_PLAIN: Final = re.compile(r"\w+")
+_SINCE: Final = "30 days"  # of the log, for the use of projections
 _SORTS: Final[Mapping[str, Callable[[SegmentEntry], Any]]] = {
     "time": lambda one: (one.min_time_us is None, one.min_time_us or 0, one.file),
     "rows": lambda one: (-one.live_row_count, one.file),
@@ -101,9 +105,21 @@ class HistoryRecord(msgspec.Struct):
     tags: dict[str, int]
 
 
-def projections_record(name: str, version: TableVersion) -> ProjectionsRecord:
-    """Return a version's projections, indexes and views."""
+def projections_record(
+    name: str, version: TableVersion, log: str | None = None
+) -> ProjectionsRecord:
+    """Return a version's projections, indexes and views, and their use by the queries of a log."""
     snapshot = version.snapshot
+    uses = {} if log is None else use_of_sources(version.properties.table_id, log, _SINCE)
+
+    def use(source: str) -> dict[str, Any]:
+        found = uses.get(source)
+        none = None if log is None else 0
+        return {
+            "queries": none if found is None else found.queries,
+            "last_used": None if found is None else found.last,
+        }
+
     definitions = {row["name"]: row for row in version.projections().to_pylist()}
     projections = []
     for row in version.projection_stats().to_pylist():
@@ -111,6 +127,7 @@ def projections_record(name: str, version: TableVersion) -> ProjectionsRecord:
         projections.append(
             {
                 **_plain(row),
+                **use(row["projection"]),
                 "definition": definition_text(said),
                 "share_of_rows": row["rows"] / row["base_rows"] if row["base_rows"] else None,
                 "share_of_bytes": row["bytes"] / snapshot.data_bytes if snapshot.data_bytes else 0,
@@ -122,15 +139,22 @@ def projections_record(name: str, version: TableVersion) -> ProjectionsRecord:
         snapshot.row_count,
         snapshot.data_bytes,
         projections,
-        [_plain(row) for row in version._metadata("indexes").to_pylist()],
-        [_plain(row) for row in version.views().to_pylist(maps_as_pydicts="lossy")],
+        [
+            _plain(row) | use(f"index:{row['name']}")
+            for row in version._metadata("indexes").to_pylist()
+        ],
+        [
+            _plain(row) | use(f"view:{row['name']}")
+            for row in version.views().to_pylist(maps_as_pydicts="lossy")
+        ],
     )
 
 
 def definition_text(row: Mapping[str, Any]) -> str:
     """Return a projection's definition as a SELECT."""
-    keys = [key for key in row["group_by"] or () if key]
-    parts = [*keys, *(row["aggregators"] or ()), *(row["columns"] or ())]
+    keys = row["group_by"] or ()
+    outputs = [*keys, *(row["aggregators"] or ()), *(row["columns"] or ())]
+    parts = [_output_text(*one.rpartition(" AS ")[::2]) for one in outputs]
     text = f"SELECT {', '.join(parts)}"
     if row["filter"]:
         text += f" WHERE {row['filter']}"
@@ -139,6 +163,12 @@ def definition_text(row: Mapping[str, Any]) -> str:
     if row["order_by"]:
         text += f" ORDER BY {', '.join(map(str, row['order_by']))}"
     return text
+
+
+def _output_text(expression: str, name: str) -> str:
+    """Return an output of a SELECT; a name that its expression gives it is left out."""
+    is_plain = _PLAIN.fullmatch(name) is not None
+    return f"{expression} AS {name}" if is_plain and name != expression else expression
 
 
 def columns_record(name: str, version: TableVersion) -> ColumnsRecord:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from projseg.catalog.places import Places
 from projseg.errors import ProjsegError
 from projseg.memory.deadline import answered_within
-from projseg.page.answers import Answer, plain_rows
+from projseg.page.answers import TEXT_COLUMN, Answer, plain_rows
 from projseg.segment_format.logical_types import type_name
 from projseg.table.queries import TableVersion
 
@@ -95,7 +95,7 @@ def answer_record(answer: Answer, places: Places) -> AnswerRecord:
     """Return an answer, and the plan of its statement at the table's newest version."""
     rows, error = answer.rows, answer.error
     text = None
-    if rows is not None and rows.column_names == ["plan"] and answer.sql[:7].upper() == "EXPLAIN":
+    if rows is not None and rows.column_names == [TEXT_COLUMN]:
         text = str(rows.column(0)[0].as_py())
     shown = pa.table({}) if rows is None or text is not None else rows
     return AnswerRecord(

@@ -19,6 +19,7 @@ from projseg.catalog.places import Places
 from projseg.catalog.rest_limits import limited
 from projseg.errors import InvalidInputError, StorageError
 from projseg.page.application import PageSettings, application
+from projseg.reader.query_log.log_files import SETTING
 from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def serve_page(
     open_browser: bool = False,
     timeout: float = 30,
     max_rows: int = 100_000,
+    log: str | os.PathLike[str] | None = None,
     storage_options: StorageOptionsLike | None = None,
 ) -> None:
     """Serve tables to a browser until the process is interrupted.
@@ -66,6 +68,8 @@ def serve_page(
         Most seconds of a query.
     max_rows : int
         Most rows of an answer that are kept for downloads.
+    log : str, path or None
+        A folder of a query log, whose queries are shown; None: what `PROJSEG_QUERY_LOG` names.
     storage_options : mapping or None
         As of `Table`.
 
@@ -88,7 +92,8 @@ def serve_page(
     token = secrets.token_urlsafe(32) if token_file is None else _token_of(Path(token_file))
     with _listening(host, port) as listener:
         port = listener.getsockname()[1]
-        settings = PageSettings(token, port, host, timeout, max_rows)
+        place = os.environ.get(SETTING) if log is None else os.fspath(log)
+        settings = PageSettings(token, port, host, timeout, max_rows, place)
         config = limited(
             application(found, settings),
             host,

@@ -204,6 +204,9 @@ def ui(
     ] = False,
     timeout: Annotated[float, "Most seconds of a query."] = 30,
     max_rows: Annotated[int, "Most rows of an answer that can be downloaded."] = 100_000,
+    log: Annotated[
+        str | None, "A query log whose queries are shown; default: PROJSEG_QUERY_LOG."
+    ] = None,
     token_file: Annotated[
         str | None, "A file of mode 0600 with the token; default: a new token at each start."
     ] = None,
@@ -218,5 +221,6 @@ def ui(
         open_browser=open_browser,
         timeout=timeout,
         max_rows=max_rows,
+        log=log,
         storage_options=given_options(),
     )
