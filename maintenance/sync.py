@@ -29,7 +29,11 @@ from projseg.table_layer.column_changes import (
 )
 from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
 from projseg.table_layer.commits.publish import removed_on_failure
-from projseg.table_layer.foreign.foreign_schema import merged_schema, schema_of_file
+from projseg.table_layer.foreign.foreign_schema import (
+    merged_schema,
+    schema_of_file,
+    stated_schema,
+)
 from projseg.table_layer.foreign.foreign_segment import source_options
 from projseg.table_layer.foreign.parquet_file import ParquetFooter, ParquetRows, read_footer
 from projseg.table_layer.foreign.source_files import ListedFile, bad_source
@@ -130,7 +134,8 @@ class _Work:
     @property
     def is_done(self) -> bool:
         """Whether there is nothing to do."""
-        return not self.new and not self.gone
+        columns = self.snapshot.properties.columns
+        return not self.new and not self.gone and self.properties.columns == columns
 
     def synced(self, version: int, rows_read: int, started: float) -> Synced:
         """Return what was done."""
@@ -319,9 +324,12 @@ def _followed(
     assert source is not UNSET
     source = replace(source, version=listed.version)
     properties = replace(properties, source=source)
-    if not new and kept:
+    if listed.types is not None:
+        merged, kept = stated_schema(listed.types, source.columns), ()
+    elif new or not kept:
+        merged = merged_schema([schema_of_file(*one) for one in new], source.columns)
+    else:
         return _without_gone(properties, kept, {})
-    merged = merged_schema([schema_of_file(*one) for one in new], source.columns)
     properties = _without_gone(properties, kept, merged.types)
     held = {name_key(column.name): column for column in properties.columns}
     add = []

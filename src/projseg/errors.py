@@ -195,6 +195,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_SOURCE": "A source of files is not there, or not one that a table can stand over.",
     "PROJSEG_SOURCE_CHANGED": "A file of a source is not what was listed, or a list is not whole.",
     "PROJSEG_SOURCE_GONE": "A file of a source that base rows are needed of is not there.",
+    "PROJSEG_SOURCE_DELETES": "A source hides rows in a way that is not read.",
     "PROJSEG_FOREIGN_ROWS": "Rows or columns of a table over files of others were to be changed.",
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
 }

@@ -21,6 +21,7 @@ SPARK_RELEASES: Final = (
 )  # CI runs the last; `make test-spark-matrix` all
 REQUIREMENTS: Final = {
     "alembic": "alembic>=1.16",
+    "deltalake": "deltalake>=1.0",
     "duckdb": "duckdb>=1.4",
     "sqlalchemy": "sqlalchemy>=2.0.40",
     "starlette": "starlette>=0.46",

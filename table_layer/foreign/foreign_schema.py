@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -99,6 +99,19 @@ def merged_schema(several: Sequence[FileColumns], wanted: Forms | None) -> Merge
             f"{merged.left_out[name]}"
         )
     return merged if wanted is None else _only(merged, names, wanted)
+
+
+def stated_schema(stated: Mapping[str, pa.DataType], wanted: Forms | None) -> MergedSchema:
+    """Return the columns that a source states, or those that are wanted, in their types."""
+    types: dict[str, pa.DataType] = {}
+    left_out: dict[str, str] = {}
+    for name, arrow_type in stated.items():
+        try:
+            types[name] = normal_type(arrow_type)
+        except ProjsegError as error:
+            left_out[name] = error.message
+    merged = MergedSchema(types, left_out, dict.fromkeys(types, "the source"))
+    return merged if wanted is None else _only(merged, {name_key(n): n for n in types}, wanted)
 
 
 def _merge(merged: MergedSchema, name: str, arrow_type: pa.DataType, path: str) -> None:

@@ -139,7 +139,7 @@ def open_foreign(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> 
         raise source_changed(
             foreign.path, f"has {rows.row_count} rows, and {entry.row_count} were listed"
         )
-    path = f"{foreign.listed_as} {foreign.footer_digest}"
+    path = foreign.listed_as
     key = ("foreign rows", path)
     owner: Owner | None = KEPT.get(key)
     if owner is None:

@@ -112,14 +112,18 @@ def is_in_store(path: str) -> bool:
     return is_uri(path) and path.partition(":")[0].lower() in STORE_SCHEMES
 
 
-def absolute_pattern(text: str) -> str:
-    """Return a pattern of files as it is stored: absolute, with what is meant by a folder."""
+def absolute_folder(text: str) -> str:
+    """Return a place as it is stored: an absolute path, or a location in a store."""
     if not text.strip() or "\0" in text:
-        raise bad_source(f"parquet:{text} names no files; write parquet:/folder/**/*.parquet")
+        raise bad_source(f"{text!r} names no files; write parquet:/folder/**/*.parquet")
     if is_uri(text) and not is_in_store(text):
         text = path_of_uri(text)
-    if not is_in_store(text):
-        text = os.path.abspath(text)
+    return text.rstrip("/") if is_in_store(text) else os.path.abspath(text)
+
+
+def absolute_pattern(text: str) -> str:
+    """Return a pattern of files as it is stored: absolute, with what is meant by a folder."""
+    text = absolute_folder(text)
     if _WILD.search(text) is None and not text.lower().endswith(".parquet"):
         text = f"{text.rstrip('/')}/**/*.parquet"
     return text

@@ -7,11 +7,13 @@ from typing import Final
 from urllib.parse import unquote
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.segment_format.format_limits import name_key
 from projseg.table_layer.foreign.source_files import (
     ListedFile,
+    absolute_folder,
     absolute_pattern,
     bad_source,
     find_files,
@@ -20,7 +22,7 @@ from projseg.table_layer.metadata.table_properties import StoredSource
 from projseg.table_layer.storage.store_location import StorageOptions
 
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-KINDS: Final = ("parquet",)
+KINDS: Final = ("parquet", "delta")
 
 
 class SourceList(msgspec.Struct, frozen=True):
@@ -34,11 +36,14 @@ class SourceList(msgspec.Struct, frozen=True):
         The source's version, where it has versions.
     table_id : str or None
         What the source calls itself.
+    types : mapping of str to pa.DataType, or None
+        Its columns, where it states them; None: those of its files.
     """
 
     files: tuple[ListedFile, ...]
     version: str | None = None
     table_id: str | None = None
+    types: Mapping[str, pa.DataType] | None = None
 
 
 def parse_source(text: str) -> StoredSource:
@@ -47,8 +52,10 @@ def parse_source(text: str) -> StoredSource:
     if not mark or kind not in KINDS:
         raise bad_source(
             f"{text!r} is no source; write one of {', '.join(f'{kind}:' for kind in KINDS)} and "
-            "where its files are, such as parquet:/data/edits/**/*.parquet"
+            "where it is, such as parquet:/data/edits/**/*.parquet"
         )
+    if kind == "delta":
+        return StoredSource(kind="delta", location=absolute_folder(location))
     return StoredSource(kind="parquet", location=absolute_pattern(location))
 
 
@@ -62,6 +69,8 @@ def list_source(source: StoredSource, options: StorageOptions) -> SourceList:
     StorageError
         PROJSEG_SOURCE_CHANGED, if its list is not whole; and what the storage says.
     """
+    if source.kind == "delta":
+        return _delta_list(source, options)
     listed = SourceList(tuple(find_files(source.location, options)))
     if not listed.files:
         raise bad_source(
@@ -72,6 +81,21 @@ def list_source(source: StoredSource, options: StorageOptions) -> SourceList:
         files = (_with_partition(one, declared) for one in listed.files)
         listed = replace(listed, files=tuple(files))
     return listed
+
+
+def _delta_list(source: StoredSource, options: StorageOptions) -> SourceList:
+    # Imported here: it draws on a package that no other source needs.
+    from projseg.table_layer.foreign.delta_log import files_of, open_log, schema_of
+
+    table = open_log(source.location, options)
+    table_id = str(table.metadata().id)
+    if source.table_id not in (None, table_id):
+        raise bad_source(
+            f"delta:{source.location} is another table than the one that was attached: it was "
+            "dropped and made again; attach it anew"
+        )
+    files = sorted(files_of(table, source.location))
+    return SourceList(tuple(files), str(table.version()), table_id, schema_of(table))
 
 
 def _with_partition(file: ListedFile, declared: Mapping[str, str]) -> ListedFile:

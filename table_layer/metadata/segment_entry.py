@@ -134,7 +134,7 @@ class ForeignFile(
     def listed_as(self) -> str:
         """What tells its row groups from those of every other file."""
         first, end = self.row_groups
-        return f"{self.path} {self.byte_count} {self.tag} {first}-{end}"
+        return f"{self.path} {self.byte_count} {self.tag} {self.footer_digest} {first}-{end}"
 
 
 class BloomReference(

@@ -23,7 +23,7 @@ _SourceOption = Annotated[
 
 def attach(
     location: Location,
-    source: Annotated[str, "What the files are: parquet:/data/edits/**/*.parquet."],
+    source: Annotated[str, "parquet:/data/edits/**/*.parquet, or delta:/data/edits."],
     *,
     time_column: Annotated[str | None, "The column that intervals go by."] = None,
     projection: Annotated[

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from projseg.table.columns import TableColumns
 from projseg.table.foreign_edits import TableSource
@@ -39,6 +39,9 @@ from projseg.table_layer.metadata.versions_and_tags import holds_table
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.source_options import with_source_options
 from projseg.table_layer.storage.store_location import StorageOptionsLike
+
+SourceLike: TypeAlias = Any
+"""A text, or a `DeltaTable` of the package `deltalake`."""
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
@@ -225,7 +228,7 @@ class Table(
     def attach(
         cls,
         location: str | os.PathLike[str],
-        source: str,
+        source: SourceLike,
         *,
         time_column: str | None = None,
         projections: Sequence[ProjectionLike] = (),
@@ -245,9 +248,10 @@ class Table(
         ----------
         location : str or path
             Of the table: its companions and its metadata.
-        source : str
+        source : str or DeltaTable
             `parquet:` and a pattern of files, such as `parquet:/data/edits/**/*.parquet`; a folder
-            means all Parquet files below it.
+            means all Parquet files below it. `delta:` and the folder of a Delta table, or one that
+            was loaded by `deltalake`, of which the newest version is followed.
         time_column, projections, indexes, target_segment_rows
             As of `create`; an index has no postings here. A file of more rows has a companion for
             each run of row groups.
@@ -269,6 +273,10 @@ class Table(
         InvalidInputError
             PROJSEG_BAD_SOURCE if the files are not there, cannot be read, or do not fit together;
             PROJSEG_TABLE_EXISTS; PROJSEG_BAD_INDEX; and as of `create`.
+        UnsupportedFeatureError
+            PROJSEG_SOURCE_DELETES if a Delta table hides rows by deletion vectors.
+        MissingPackageError
+            PROJSEG_MISSING_PACKAGE for a Delta table without the package `deltalake`.
         StorageError
             PROJSEG_SOURCE_CHANGED, PROJSEG_SOURCE_GONE: files changed while they were read.
         CommitError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -30,9 +30,9 @@ class AttachedSource:
     Parameters
     ----------
     kind : str
-        `parquet`.
+        `parquet` or `delta`.
     location : str
-        The pattern of its files.
+        The pattern of its files, or the folder of its log.
     version : str or None
         Its version, where it has versions.
     files : int
@@ -155,9 +155,16 @@ def _paths(entries: Iterable[SegmentEntry]) -> tuple[set[str], set[str]]:
     return found
 
 
+def _address_of(source: Any) -> Any:
+    """Return a source as a text; of a loaded Delta table, where it is."""
+    if type(source).__module__.partition(".")[0] == "deltalake" and hasattr(source, "table_uri"):
+        return f"delta:{source.table_uri}"
+    return source
+
+
 def attach(
     storage: Storage,
-    source: str,
+    source: Any,
     *,
     time_column: str | None,
     projections: Sequence[ProjectionLike],
@@ -172,7 +179,12 @@ def attach(
     from projseg.errors import listed as listed_items
     from projseg.maintenance.sync import publish_over, read_files
     from projseg.table_layer.commits.commit import refuse_existing
-    from projseg.table_layer.foreign.foreign_schema import merged_schema, schema_of_file, too_fine
+    from projseg.table_layer.foreign.foreign_schema import (
+        merged_schema,
+        schema_of_file,
+        stated_schema,
+        too_fine,
+    )
     from projseg.table_layer.foreign.foreign_segment import source_options
     from projseg.table_layer.foreign.source_list import list_source, parse_source
     from projseg.table_layer.metadata.index_declaration import check_indexes
@@ -180,11 +192,14 @@ def attach(
 
     refuse_existing(storage)
     wanted = None if columns is None else columns_of(schema_of(columns))
-    stored = replace(parse_source(source), columns=wanted)
+    stored = replace(parse_source(_address_of(source)), columns=wanted)
     options = source_options(storage)
     listed = list_source(stored, options)
     read = read_files(listed.files, options)
-    merged = merged_schema([schema_of_file(*one) for one in read], wanted)
+    if listed.types is None:
+        merged = merged_schema([schema_of_file(*one) for one in read], wanted)
+    else:
+        merged = stated_schema(listed.types, wanted)
     types, left_out = dict(merged.types), dict(merged.left_out)
     fine = {name: why for name, why in too_fine(read, options).items() if name in types}
     types = {name: one for name, one in types.items() if name not in fine}
