@@ -136,7 +136,7 @@ def answered_groups(
         From a query to it bound to the table's columns.
     """
     bound = bound_of(query)
-    plan = plan_query(snapshot, bound, wider=_views(snapshot))
+    plan = plan_query(snapshot, bound, wider=views_of(snapshot))
     summary = _summary(snapshot, plan)
     summary["types"] = [type_name(field.type) for field in bound.output_schema]
     rows = (
@@ -166,7 +166,7 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
     snapshot = snapshot_of(request)
     bound = bound_alone(snapshot, query_of(request))
     merging = [{"name": one.name, "value": one.value} for one in bound.mergeable]
-    plan = plan_query(snapshot, bound, wider=_views(snapshot))
+    plan = plan_query(snapshot, bound, wider=views_of(snapshot))
     if not is_reducing(plan):
         return {"reducing": False}, b""
     summary = {"reducing": True, **_summary(snapshot, plan)}
@@ -228,7 +228,7 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     )
 
 
-def _views(snapshot: Snapshot) -> WiderSources | None:
+def views_of(snapshot: Snapshot) -> WiderSources | None:
     """Return a table's views, which answer groups."""
     if not snapshot.properties.has_views:
         return None

@@ -109,12 +109,13 @@ class LogFile:
     def _make_room(self) -> None:
         """Remove the oldest files that no process writes, if all together are too large."""
         most = parse_byte_count(os.environ.get(BYTES_SETTING, _BYTES), BYTES_SETTING)
-        sizes: dict[Path, int] = {}
-        for path in sorted(self._folder.glob(_PATTERN)):
+        found: list[tuple[int, Path, int]] = []
+        for path in self._folder.glob(_PATTERN):
             with suppress(OSError):
-                sizes[path] = path.stat().st_size
-        total = sum(sizes.values())
-        for path, size in sizes.items():
+                status = path.stat()
+                found.append((status.st_mtime_ns, path, status.st_size))
+        total = sum(size for _, _, size in found)
+        for _, path, size in sorted(found):
             if total <= most:
                 return
             with suppress(OSError):

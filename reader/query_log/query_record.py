@@ -65,13 +65,13 @@ class QueryEvent(msgspec.Struct):
     texts: Mapping[str, Any] | None = None
     at: float = msgspec.field(default_factory=time.time)
 
-    def record(self) -> dict[str, Any]:
-        """Return what is logged of it."""
+    def record(self, shown: ShownLiterals | None = None) -> dict[str, Any]:
+        """Return what is logged of it, with the constants that are asked for or set to be shown."""
         snapshot = self.snapshot
         described = (
             {"query": hidden_content(self.texts or {})}
             if self.plan is None
-            else _described(self.plan)
+            else _described(self.plan, shown or _shown_literals())
         )
         return {
             "projseg_log": FORM,
@@ -98,9 +98,8 @@ def _rounded(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else round(milliseconds, 3)
 
 
-def _described(plan: QueryPlan) -> dict[str, Any]:
+def _described(plan: QueryPlan, shown: ShownLiterals) -> dict[str, Any]:
     """Return what a record says of a plan; it is made once for each."""
-    shown = _shown_literals()
     kept = vars(plan).get("_logged")
     if kept is not None and kept[0] == shown:
         found: dict[str, Any] = kept[1]

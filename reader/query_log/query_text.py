@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall, call_text
+from projseg.algebra.expressions.canonical import conjunction
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import hide_literals
 from projseg.algebra.expressions.tree import Call, Column, Expression
@@ -29,6 +30,7 @@ _PART: Final = "\x1b"
 _NAMED: Final = re.compile(r"\s+AS\s+(\w+|`[^`]*`)\s*$", re.IGNORECASE)
 _IS_NAME: Final = re.compile(r"\w+|`[^`]*`")
 _TEXTS: Final = ("group_by", "aggregators", "columns", "filter", "having", "order_by")
+_REFUSING_NULL: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "in", "like"))
 _STEERED: Final = frozenset(one.key for one in STEERING.values() if one.about)
 
 
@@ -52,7 +54,8 @@ def query_content(query: QuerySpec, shown: ShownLiterals = "none") -> dict[str, 
         name: text if _IS_NAME.fullmatch(text) else f"({text})" for name, text in parts.items()
     }
     parts |= {call.name: _call_text(call, shown=in_groups) for call in query.aggregates}
-    conditions = [] if query.filter is None else [_text(query.filter, shown=in_rows)]
+    kept = conjunction(_without_implied(query.conditions)) if query.conditions else None
+    condition = None if kept is None else _text(kept, shown=in_rows)
     order = [
         _over_groups(term.expression, parts, shown=in_rows)
         + " DESC" * term.is_descending
@@ -65,7 +68,7 @@ def query_content(query: QuerySpec, shown: ShownLiterals = "none") -> dict[str, 
         "group_by": keys,
         "aggregators": outputs,
         "columns": [_text(one.expression, shown=in_groups) for one in query.columns],
-        "filter": conditions[0] if conditions else None,
+        "filter": condition,
         "having": None if having is None else _over_groups(having, parts, shown=in_rows),
         "order_by": order,
         "limit": None if query.limit is None else query.limit if in_rows else "?",
@@ -76,6 +79,27 @@ def query_content(query: QuerySpec, shown: ShownLiterals = "none") -> dict[str, 
     if query.is_partial:
         content["aggregation"] = "partial"
     return {name: value for name, value in content.items() if value not in (None, [], {})}
+
+
+def _without_implied(conditions: Sequence[Expression]) -> list[Expression]:
+    """Leave out that a column is not null where another condition says so: Spark adds it."""
+    compared = {
+        node
+        for condition in conditions
+        if isinstance(condition, Call) and condition.function in _REFUSING_NULL
+        for node in condition.arguments
+        if isinstance(node, Column)
+    }
+    return [one for one in conditions if _not_null(one) not in compared]
+
+
+def _not_null(condition: Expression) -> Expression | None:
+    """Return the column that a condition says is not null."""
+    if isinstance(condition, Call) and condition.function == "not":
+        (inner,) = condition.arguments
+        if isinstance(inner, Call) and inner.function == "is_null":
+            return inner.arguments[0]
+    return None
 
 
 def hidden_content(texts: Mapping[str, Any]) -> dict[str, Any]:

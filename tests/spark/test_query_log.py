@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 import pytest
 from scale import one_of
 from spark_sql import using
 
 import projseg
+from projseg.reader.query_log import log_files
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +147,39 @@ def test_sql_reads_the_log(spark, location):
     assert spark.sql(text.format(location)).count() == 1
     with pytest.raises(Exception, match="takes no arguments"):
         spark.sql("SELECT * FROM projseg_query_log(1)").collect()
+
+
+def test_the_engine_writes_records_into_a_folder(spark, location, tmp_path):
+    """A question has the same text as at every other door, and no literal is in any byte."""
+    folder = str(tmp_path / "log")
+    joined = "SELECT max(a.n) FROM logged_rows a JOIN logged_rows b ON a.d < b.d WHERE a.k = 'c77'"
+    for settings in ({}, {"local_enabled": "false"}):
+        with using(spark, enabled="true", queryLog_path=folder, **settings):
+            spark.sql(GROUPED.replace("c1", "c31337"))._jdf.queryExecution().optimizedPlan()
+            scan = "SELECT n FROM logged_rows WHERE n = 31337"
+            spark.sql(scan)._jdf.queryExecution().optimizedPlan()
+            spark.sql(joined)._jdf.queryExecution().optimizedPlan()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = []
+        if (tmp_path / "log").exists():
+            found = projseg.read_log(folder).to_pylist()
+        if len(found) >= 6:
+            break
+        time.sleep(0.1)
+    assert {row["door"] for row in found} == {"spark"}
+    assert {row["answered"] for row in found} >= {"planted", "shared", "scanned"}
+    groups = [row for row in found if row["answered"] in ("planted", "shared")]
+    table = projseg.Table(location)
+    assert {row["table_id"] for row in found} == {table.properties.table_id}
+    os.environ["PROJSEG_QUERY_LOG"] = str(tmp_path / "own")
+    try:
+        table.query("k", "sum(n)", "k <> 'c9'")
+    finally:
+        del os.environ["PROJSEG_QUERY_LOG"]
+    (own,) = projseg.read_log(tmp_path / "own").to_pylist()
+    assert {row["query"] for row in groups if "by_k" in dict(row["sources"])} == {own["query"]}
+    whole = b"".join(path.read_bytes() for path in (tmp_path / "log").iterdir())
+    assert b"31337" not in whole
+    assert b"c77" not in whole
+    log_files._forget()

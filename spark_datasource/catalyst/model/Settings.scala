@@ -20,6 +20,7 @@ class Settings(conf: SQLConf) {
   lazy val localMillis: Long = conf.getConf(Settings.localTimeout)
   lazy val approximateDistinct: Boolean = conf.getConf(Settings.approximateDistinct)
   lazy val logQueries: Int = conf.getConf(Settings.logQueries)
+  lazy val logPath: Option[String] = conf.getConf(Settings.logPath)
   lazy val logLiterals: Boolean = conf.getConf(Settings.logLiterals)
   lazy val python: String =
     conf.getConf(Settings.python).orElse(sys.env.get("PYSPARK_PYTHON")).getOrElse("python3")
@@ -58,6 +59,9 @@ object Settings {
       .intConf.checkValue(_ >= 0, "must not be negative").createWithDefault(1000)
   val logLiterals: ConfigEntry[Boolean] =
     named("queryLog.literals", "Keep literals of queries in the query log.").booleanConf.createWithDefault(false)
+  val logPath: ConfigEntry[Option[String]] =
+    named("queryLog.path", "The folder in which the engine writes records of queries, as PROJSEG_QUERY_LOG does elsewhere.")
+      .stringConf.createOptional
   val python: ConfigEntry[Option[String]] = named("python", "The Python that runs the engine.").stringConf.createOptional
 
   val viewsEnabled: ConfigEntry[Boolean] =

@@ -2,6 +2,7 @@ package org.apache.spark.sql.projseg
 
 import java.time.Instant
 import java.time.temporal.ChronoUnit.MICROS
+import java.util.concurrent.{ArrayBlockingQueue, ThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -21,13 +22,39 @@ object QueryLog {
   case class Entry(
       micros: Long, location: String, version: Option[Long], request: Option[String], answered: String,
       sources: Option[String], reasons: Option[String], rows: Option[Long], bytes: Option[Long],
-      planning: Option[Double], answering: Option[Double])
+      planning: Option[Double], answering: Option[Double], asked: Option[JsonNode] = None,
+      content: Option[JsonNode] = None)
 
   private val entries = new java.util.ArrayDeque[Entry]()
 
   def add(more: Iterable[Entry], most: Int): Unit = entries.synchronized {
     more.foreach(entries.addLast)
     while (entries.size > most) entries.removeFirst()
+  }
+
+  /** Writes files, so that no statement waits for one; what comes too fast is dropped. */
+  private val writer = new ThreadPoolExecutor(
+    1, 1, 0L, TimeUnit.MILLISECONDS, new ArrayBlockingQueue[Runnable](1000), (task: Runnable) => {
+      val thread = new Thread(task, "projseg query log")
+      thread.setDaemon(true)
+      thread
+    }, new ThreadPoolExecutor.DiscardPolicy)
+
+  /** Lets the engine write records of entries into a folder. */
+  def write(more: Seq[Entry], folder: String, literals: Boolean, python: String): Unit = if (more.nonEmpty) {
+    val request = Engine.json.createObjectNode().put("op", "log").put("folder", folder).put("literals", literals)
+    val list = request.putArray("entries")
+    more.foreach { one =>
+      val made = list.addObject().put("answered", one.answered).put("location", one.location)
+      one.version.foreach(made.put("version", _))
+      one.planning.foreach(made.put("planning", _))
+      one.answering.foreach(made.put("answering", _))
+      one.asked.foreach(made.set[JsonNode]("request", _))
+      one.content.foreach(made.set[JsonNode]("content", _))
+      if (one.answered == "not") one.reasons.foreach(made.put("reason", _))
+    }
+    val task: Runnable = () => Engine.ask(python, request, isRepeatable = false)
+    writer.execute(task)
   }
 
   private val schema = StoredType.columns(
@@ -94,7 +121,8 @@ class Planned(settings: Settings) {
       Some(shown(content.flatMap(one => Option(one.get("query"))).getOrElse(request.get("query")))), answered,
       content.map(_.get("sources").properties().asScala.map(one => s"${one.getValue.asLong} x ${one.getKey}").mkString(", ")),
       if (reasons.isEmpty) None else Some(reasons.mkString("; ")),
-      number("rows").map(_.toLong), number("bytes").map(_.toLong), Some(nanos / 1e6 - answering.getOrElse(0.0)), answering)
+      number("rows").map(_.toLong), number("bytes").map(_.toLong), Some(nanos / 1e6 - answering.getOrElse(0.0)), answering,
+      settings.logPath.map(_ => request.deepCopy[JsonNode]()), content)
   }
 
   /** Does something with a table's part of a plan; if it is left to Spark, its requests were in vain. */
@@ -112,7 +140,10 @@ class Planned(settings: Settings) {
     result
   }
 
-  def publish(): Unit = QueryLog.add(entries, settings.logQueries)
+  def publish(): Unit = {
+    settings.logPath.foreach(QueryLog.write(entries, _, settings.logLiterals, settings.python))
+    QueryLog.add(entries.map(_.copy(asked = None, content = None)), settings.logQueries)
+  }
 
   private def now(): Long = MICROS.between(Instant.EPOCH, Instant.now())
 
