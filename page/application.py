@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,6 +43,7 @@ from projseg.page.security import BODY_BYTES_MAX, Guard, shown_text
 from projseg.page.table_view import all_times, table_record
 from projseg.page.tables_view import tables_record
 
+LOGGER: Final = logging.getLogger("projseg.page")
 _HERE: Final = Path(__file__).parent
 _NOT_FOUND: Final = (
     "PROJSEG_UNKNOWN_TABLE",
@@ -379,6 +381,11 @@ class _Page:
             if status == 500 and isinstance(error, ValueError):
                 status = 400
             return self._error(request, status, error.code, error.message)
+        except Exception:
+            LOGGER.exception("a request failed")
+            return self._error(
+                request, 500, "PROJSEG_INTERNAL", "this cannot be shown; the page's log says why"
+            )
 
     def _error(self, request: Request, status: int, code: str, message: str) -> Response:
         found = {"code": code, "message": message, "status": status}

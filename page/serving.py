@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import socket
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
+from projseg.aggregation.bounded_groups import LIMIT_SETTING
 from projseg.catalog.places import Places
 from projseg.catalog.rest_limits import limited
 from projseg.errors import InvalidInputError, StorageError
@@ -25,9 +25,9 @@ from projseg.table_layer.storage.store_location import StorageOptionsLike
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
 
-LOGGER: Final = logging.getLogger("projseg.page")
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _PORTS_TRIED: Final = 10
+_GROUP_BYTES: Final = "1G"  # of a query, unless the environment says another number
 _SECONDS_TO_END: Final = 1
 _TOKEN_CHARACTERS_MIN: Final = 16
 
@@ -88,6 +88,12 @@ def serve_page(
             f"host {host} is reached by other machines, and traffic is not encrypted; say "
             "--allow-remote (allow_remote=True) where a proxy does that",
         )
+    if not (timeout > 0 and max_rows > 0):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"timeout is {timeout!r} and max_rows {max_rows!r}; give numbers above 0",
+        )
+    os.environ.setdefault(LIMIT_SETTING, _GROUP_BYTES)
     found = Places(places, storage_options)
     token = secrets.token_urlsafe(32) if token_file is None else _token_of(Path(token_file))
     with _listening(host, port) as listener:

@@ -134,6 +134,7 @@ def test_cancel_and_the_limit_free_the_worker(slow):
     assert asked(slow, "SELECT max(n) AS n FROM t", "slow")[1].json()["values"] == [[999_999]]
 
 
+@pytest.mark.slow
 def test_so_many_queries_run_and_wait_and_no_more(slow):
     addresses = []
 

@@ -84,6 +84,7 @@ def test_silent_connections_keep_nobody_out_and_interrupting_leaves_nothing(tmp_
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_port_in_use_takes_the_next_and_ten_in_use_are_said(tmp_path):
     projseg.Table.create(tmp_path / "t", data={"n": [1]})
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -107,6 +108,7 @@ def test_a_port_in_use_takes_the_next_and_ten_in_use_are_said(tmp_path):
             one.close()
 
 
+@pytest.mark.slow
 def test_a_token_of_a_file_is_kept(tmp_path):
     projseg.Table.create(tmp_path / "t", data={"n": [1]})
     file = tmp_path / "token"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -186,6 +187,46 @@ def test_a_catalogs_tables_have_their_names_and_declared_columns(tmp_path, folde
         while asked.status_code == 202:
             asked = client.get(str(asked.url))
         assert asked.status_code == 200
+
+
+def test_each_view_is_of_one_version_beside_a_writer(tmp_path):
+    """Each version has ten rows more than the one before, of its own number."""
+    table = projseg.Table.create(tmp_path / "t", data={"n": [0] * 10})
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    is_over, seen = threading.Event(), set()
+
+    def write():
+        for version in range(1, 9):
+            table.append({"n": [version] * 10})
+        is_over.set()
+
+    writer = threading.Thread(target=write)
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        writer.start()
+        while not is_over.is_set():
+            found = client.get("/t/t.json").json()
+            by_lane = found["timeline"]["lanes"][0]["bins"]
+            assert found["rows"] == total(by_lane, "rows") == 10 * (found["version"] + 1)
+            assert found["segments"] == total(by_lane, "segments") == found["version"] + 1
+            listed = client.get("/t/t/segments.json").json()
+            assert listed["rows"] == 10 * (listed["version"] + 1)
+            history = client.get("/t/t/history.json").json()
+            assert history["versions"][0]["version"] >= history["version"]
+            seen.add(found["version"])
+        writer.join()
+    assert len(seen) > 1
+
+
+def test_what_fails_is_logged_and_said(client, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("where nobody looked")
+
+    monkeypatch.setattr("projseg.page.details.columns_record", fail)
+    found = client.get("/t/edits/columns.json")
+    assert (found.status_code, found.json()["error"]["code"]) == (500, "PROJSEG_INTERNAL")
+    assert "nobody" not in client.get("/t/edits/columns").text
+    assert "where nobody looked" in caplog.text
 
 
 def test_views_are_small(client):
