@@ -15,7 +15,7 @@ from projseg.advisor import needless
 from projseg.advisor.advice_report import verdict
 from projseg.benchmarks.bench import same_answer
 from projseg.cli import app
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, StorageError
 from projseg.reader.query_log import log_files
 from projseg.reader.query_log.log_files import flush_query_logs
 
@@ -364,3 +364,62 @@ def test_names_of_a_log_are_escaped(tmp_path):
     assert "`a ``<b>`" in advice.sql()
     advice.apply(table)
     assert len(table.properties.projections) == 1
+
+
+def test_an_apply_that_fails_while_building_is_completed_by_another(tmp_path, log, monkeypatch):
+    table = made(tmp_path / "t")
+    advice = projseg.advise(table, _of(log, table), budget="40%")
+    with monkeypatch.context() as patch:
+
+        def fails(*_, **__):
+            raise StorageError("PROJSEG_STORAGE_FAILED", "the disk is full")
+
+        patch.setattr(projseg.Table, "materialize_projection", fails)
+        with pytest.raises(StorageError, match="is declared, and building it"):
+            advice.apply(table)
+    assert {one.name for one in table.properties.projections} == {i.name for i in advice.items}
+    (commit,) = advice.apply(projseg.Table(table.location))
+    assert commit.segments == len(table.segments())
+    assert advice.apply(projseg.Table(table.location)) == []
+
+
+def test_advice_is_given_for_a_version_and_not_applied_to_it(tmp_path, log):
+    table = made(tmp_path / "t")
+    table.append(rows_of(100, 2))
+    pinned = projseg.Table(table.location, version=0)
+    advice = projseg.advise(pinned, _of(log, table), budget="40%")
+    assert (advice.version, bool(advice.items)) == (0, True)
+    with pytest.raises(InvalidInputError, match="PROJSEG_PINNED_VERSION"):
+        advice.apply(pinned)
+    assert len(advice.apply(table, materialize=False)) == 1
+    assert table.projection_stats()["built"].to_pylist() == [0] * len(advice.items)
+
+
+def test_nothing_is_added_where_the_budget_is_passed_already(tmp_path, log):
+    all_columns = "SELECT channel, page, robot, added, price, time ORDER BY page"
+    table = made(tmp_path / "t", projections=[{"name": "sorted", "sql": all_columns}])
+    advice = projseg.advise(table, _of(log, table), budget="10%")
+    assert advice.bytes_before > advice.budget_bytes
+    assert advice.items == ()
+
+
+def test_deleted_rows_and_changed_columns_are_planned_as_after_building(tmp_path):
+    table = made(tmp_path / "t")
+    table.delete("channel = '#3' AND added < 50")
+    table.rename_column("price", "cost")
+    table.add_column("note", "string")
+    path = tmp_path / "questions.sql"
+    statements = [
+        "SELECT channel, max(cost), sum(added) FROM t GROUP BY channel",
+        "SELECT robot, note, min(cost) FROM t GROUP BY robot, note",
+    ]
+    path.write_text(";".join(f"-- weight: 20\n{one}" for one in statements))
+    answers = [table.sql(one) for one in statements]
+    advice = projseg.advise(table, path, budget="80%")
+    assert len(advice.items) >= 1
+    imagined = [one.projection for one in advice.candidates.values()]
+    planned = [table.explain(one, what_if=imagined).sources for one in statements]
+    advice.apply(table)
+    assert [table.explain(one).sources for one in statements] == planned
+    for statement, answer in zip(statements, answers, strict=True):
+        assert same_answer(answer, table.sql(statement))
