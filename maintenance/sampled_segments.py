@@ -21,6 +21,7 @@ from projseg.segment_format.file.encoded_parts import TableSummary
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.footer import BASE_TABLE, FILE_ID_BYTES
 from projseg.table_layer.commits.footer_match import open_checked
+from projseg.table_layer.foreign.foreign_segment import open_foreign
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
@@ -141,7 +142,8 @@ class SampledSegments:
         self._schema = stored_schema(snapshot.properties)
         self._columns = in_stored_names(snapshot.properties).schema
         self._facts = VersionFacts(snapshot, as_stored=True)
-        self.entries = _spread(list(snapshot.segments), segments_max, rows_max)
+        known = [entry for entry in snapshot.segments if entry.has_file]
+        self.entries = _spread(known, segments_max, rows_max)
         self._opened: dict[str, _OpenSample] = {}
 
     @property
@@ -183,8 +185,11 @@ class SampledSegments:
             held = sum(one.held_bytes for one in self._opened.values())
             if held > _HELD_BYTES_MAX:
                 self._opened.clear()
-            segment = open_checked(self._snapshot.storage, entry, self._schema)
-            base = UncachedColumns(segment, BASE_TABLE, self._schema)
+            storage = self._snapshot.storage
+            segment = open_checked(storage, entry, self._schema)
+            is_foreign = entry.foreign is not None
+            foreign = open_foreign(storage, entry, self._schema) if is_foreign else None
+            base = UncachedColumns(segment, BASE_TABLE, self._schema, foreign)
             found = self._opened[entry.file] = _OpenSample(entry, base)
         return found
 

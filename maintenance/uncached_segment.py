@@ -70,11 +70,14 @@ class UncachedColumns:
     schema : TableSchema
         The table's under stored names: a base column may have an earlier one in the segment, and
         one that the segment lacks is null.
+    foreign : ForeignSegment or None
+        The base rows, where they are in a file of others.
     """
 
     segment: SegmentFile
     table: str
     schema: TableSchema
+    foreign: ForeignSegment | None = None
     _held: dict[tuple[Role, str], Vector] = field(default_factory=dict)
 
     @property
@@ -98,7 +101,7 @@ class UncachedColumns:
         """Return a whole column without holding it."""
         if role != "base":
             return self.segment.column(self.table, role, name)
-        base = viewed(self.segment, self.schema)
+        base = self.foreign or viewed(self.segment, self.schema)
         if not base.has_column(self.table, role, name):
             return null_vector(self.schema.field(name).type, self.row_count)
         return base.column(self.table, role, name)

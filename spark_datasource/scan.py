@@ -52,7 +52,7 @@ class Scan:
         self.definitions = dict(definitions)
         if definitions.keys() - self.snapshot.definitions.keys():
             known = {**definitions, **self.snapshot.definitions}
-            self.snapshot = Snapshot(self.storage, replace(self.snapshot.file, definitions=known))
+            self.snapshot = self.snapshot.with_file(replace(self.snapshot.file, definitions=known))
         self.request = request.pinned(self.snapshot.number)
 
     @cached_property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Final, Protocol
 
 import msgspec
 
+from projseg.table_layer.metadata.manifest import Manifest, ManifestReference
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
@@ -45,6 +46,7 @@ class HypotheticalSnapshot(Snapshot):
         self, snapshot: Snapshot, added: Sequence[CandidateSizes], without: Collection[str] = ()
     ) -> None:
         file, self._added = snapshot.file, tuple(added)
+        self._version = snapshot
         gone = {one.definition_hash for one in file.properties.projections if one.name in without}
         kept = [one for one in file.properties.projections if one.name not in without]
         # What another name still declares stays stored.
@@ -61,6 +63,14 @@ class HypotheticalSnapshot(Snapshot):
                 definitions={**file.definitions, **definitions},
             ),
         )
+
+    def load(self, reference: ManifestReference) -> Manifest:
+        """Return one of the manifests that the version lists."""
+        return self._version.load(reference)
+
+    def load_all(self, references: Iterable[ManifestReference] | None = None) -> Iterator[Manifest]:
+        """Yield manifests that the version lists, in order; None: all of them."""
+        return self._version.load_all(references)
 
     def as_planned(self, entry: SegmentEntry) -> SegmentEntry:
         """Return a segment as it would be listed."""

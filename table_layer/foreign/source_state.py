@@ -83,6 +83,10 @@ class SourceState(Snapshot):
             return self.version
         return self.version + STATES_FROM * (1 + int(self.file.write_id, 16) % _STATES)
 
+    def with_file(self, file: SnapshotFile) -> SourceState:
+        """Return this state with another file, which lists the same manifests."""
+        return SourceState(self._stored, file, self._held, self.listed)
+
     def with_files_only(self) -> Snapshot:
         """Return this state without files that have no companion."""
         held = {

@@ -271,6 +271,10 @@ class Snapshot:
         """The version as the table's log has it, which commits follow."""
         return self
 
+    def with_file(self, file: SnapshotFile) -> Snapshot:
+        """Return this version with another file, which lists the same manifests."""
+        return Snapshot(self.storage, file)
+
     def with_files_only(self) -> Snapshot:
         """Return this version without entries that have no file of their own."""
         return self

@@ -436,3 +436,12 @@ def test_no_answer_is_of_two_states(tmp_path):
         writer.join()
     assert answers > 10
     assert refused <= {"PROJSEG_SOURCE_CHANGED", "PROJSEG_SOURCE_GONE"}
+
+
+def test_what_another_projection_would_save_is_measured(folder, table):
+    folder.add()
+    days = "SELECT day, count(*) AS rows FROM t GROUP BY day"
+    wanted = [Projection("d", ["day"], ["count(*) AS rows"])]
+    shown = table.newest().explain(days, what_if=wanted)
+    assert "d" in str(shown)
+    assert "day" in str(projseg.advise(table.newest(), [(days, 3)]))
