@@ -336,7 +336,7 @@ class _Advising:
         return found
 
     def _wanted_needs(self, shapes: Sequence[_Known]) -> list[Need]:
-        """Return what candidates should hold, what could save most first."""
+        """Return what candidates should hold: of each shape, then for several, most time first."""
         totals: dict[Need, float] = {}
         for known in shapes:
             if known.need is not None:
@@ -346,9 +346,10 @@ class _Advising:
         def bound(need: Need) -> float:
             return sum(total for other, total in totals.items() if need.serves(other))
 
-        unions = union_needs(ranked[:_NEEDS_MAX])
-        needs = sorted(dict.fromkeys([*unions, *ranked]), key=lambda need: -bound(need))
-        return [need for need in needs if bound(need) > 0][:CANDIDATES_MAX]
+        bounds = {need: bound(need) for need in union_needs(ranked[:_NEEDS_MAX])}
+        unions = sorted(bounds, key=lambda need: -bounds[need])
+        needs = dict.fromkeys([*ranked, *(need for need in unions if bounds[need] > 0)])
+        return list(needs)[:CANDIDATES_MAX]
 
     def _measure(self, one: _Sized, sample: SampledSegments) -> None:
         one.sizes = sample.sizes(one.candidate.declaration, check=lambda: self._check_time(1.0))
