@@ -6,6 +6,7 @@ import io
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, quote, urlencode
@@ -25,7 +26,7 @@ from starlette.types import ASGIApp
 from projseg import __version__
 from projseg.catalog.places import Places
 from projseg.doors.exported_files import FileFormat, write_stream
-from projseg.errors import InvalidInputError, ProjsegError
+from projseg.errors import InvalidInputError, PermissionDeniedError, ProjsegError
 from projseg.memory.door import through
 from projseg.page import details
 from projseg.page.answers import (
@@ -36,6 +37,7 @@ from projseg.page.answers import (
     TooManyQueriesError,
     waited,
 )
+from projseg.page.changes import change_record, changed_text
 from projseg.page.drawing import drawing, zoom_links
 from projseg.page.queries_view import QueriesRecord, queries_record
 from projseg.page.query_view import answer_record, cell_text, query_record
@@ -66,6 +68,7 @@ _ASSETS: Final = {
 }
 _VIEWS: Final = ("projections", "columns", "segments", "history", "queries", "query")
 _SINCE: Final = "30 days"
+_CHANGE_SECONDS: Final = 24 * 3600.0
 _WAIT_SECONDS: Final = 1.0
 _NONE: Final = "\N{EN DASH}"
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -87,6 +90,8 @@ class PageSettings(NamedTuple):
         Most rows of an answer that are kept.
     log : str or None
         A query log whose queries are shown.
+    allow_changes : bool
+        Whether projections, indexes, views and segments may be changed; rows never are.
     """
 
     token: str
@@ -95,6 +100,7 @@ class PageSettings(NamedTuple):
     timeout: float = 30
     max_rows: int = 100_000
     log: str | None = None
+    allow_changes: bool = False
 
 
 def application(places: Places, settings: PageSettings) -> ASGIApp:
@@ -118,6 +124,9 @@ def application(places: Places, settings: PageSettings) -> ASGIApp:
             Route("/favicon.ico", page.icon),
             Route("/t/{name}", page.table),
             Route("/t/{name}/query", page.ask, methods=["POST"]),
+            Route("/t/{name}/change", page.change, methods=["GET", "HEAD"]),
+            Route("/t/{name}/change.json", page.change, methods=["GET", "HEAD"]),
+            Route("/t/{name}/change", page.make_change, methods=["POST"]),
             Route("/t/{name}/advice", page.advise, methods=["POST"]),
             Route("/t/{name}/answers/{id}/cancel", page.cancel, methods=["POST"]),
             Route("/t/{name}/answers/{id}", page.answer),
@@ -137,6 +146,7 @@ class _Page:
         self._places, self._settings = places, settings
         self.answers = Answers(settings.timeout, settings.max_rows)
         self._templates = _environment()
+        self._templates.globals["may_change"] = settings.allow_changes
 
     def tables(self, request: Request) -> Response:
         """Show all tables."""
@@ -232,6 +242,42 @@ class _Page:
     async def ask(self, request: Request) -> Response:
         """Begin to answer a statement, and lead to where its answer will be."""
         return await self._with_form(request, self._statement)
+
+    def change(self, request: Request) -> Response:
+        """Show what a change would do."""
+
+        def view_shown() -> Response:
+            self._check_changes()
+            name, query = request.path_params["name"], request.query_params
+            table = copy(self._places.table(name))
+            found = change_record(
+                name, table, query.get("change", ""), query.get("what", ""), query.get("sql", "")
+            )
+            return self._printed(request, "change.html", found, title=f"{name}: change")
+
+        return self._safely(request, view_shown)
+
+    async def make_change(self, request: Request) -> Response:
+        """Begin a change, and lead to where it says what it did."""
+        return await self._with_form(request, self._change)
+
+    def _change(self, name: str, given: Mapping[str, str]) -> Answer:
+        self._check_changes()
+        table = copy(self._places.table(name))  # which moves with its commit
+        asked = given.get("change", ""), given.get("what", ""), given.get("sql", "")
+        change_record(name, table, *asked)
+
+        def work() -> pa.Table:
+            return pa.table({TEXT_COLUMN: [changed_text(table, *asked)]})
+
+        return self.answers.begin(name, "", work, _CHANGE_SECONDS)
+
+    def _check_changes(self) -> None:
+        if not self._settings.allow_changes:
+            raise PermissionDeniedError(
+                "PROJSEG_PERMISSION_DENIED",
+                "the page was started to read; start it with --allow-changes, or use the shell",
+            )
 
     async def advise(self, request: Request) -> Response:
         """Begin to find out what a table should store, and lead to where that will be."""
@@ -380,6 +426,8 @@ class _Page:
             status = 404 if error.code in _NOT_FOUND else 500
             if status == 500 and isinstance(error, ValueError):
                 status = 400
+            elif isinstance(error, PermissionDeniedError):
+                status = 403
             return self._error(request, status, error.code, error.message)
         except Exception:
             LOGGER.exception("a request failed")

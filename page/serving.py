@@ -43,12 +43,13 @@ def serve_page(
     timeout: float = 30,
     max_rows: int = 100_000,
     log: str | os.PathLike[str] | None = None,
+    allow_changes: bool = False,
     storage_options: StorageOptionsLike | None = None,
 ) -> None:
     """Serve tables to a browser until the process is interrupted.
 
     The address with its token is printed on standard output. Whoever has it reads the tables; the
-    page changes nothing.
+    page changes nothing unless that is allowed.
 
     Parameters
     ----------
@@ -70,6 +71,9 @@ def serve_page(
         Most rows of an answer that are kept for downloads.
     log : str, path or None
         A folder of a query log, whose queries are shown; None: what `PROJSEG_QUERY_LOG` names.
+    allow_changes : bool
+        Whether the page may add, build and drop projections, build indexes, refresh views and
+        compact segments, each after it has said what that does. Rows are never changed.
     storage_options : mapping or None
         As of `Table`.
 
@@ -99,7 +103,7 @@ def serve_page(
     with _listening(host, port) as listener:
         port = listener.getsockname()[1]
         place = os.environ.get(SETTING) if log is None else os.fspath(log)
-        settings = PageSettings(token, port, host, timeout, max_rows, place)
+        settings = PageSettings(token, port, host, timeout, max_rows, place, allow_changes)
         config = limited(
             application(found, settings),
             host,

@@ -35,10 +35,12 @@ LaneKind = Literal["projection", "index", "view"]
 
 
 class TableWarning(msgspec.Struct):
-    """Something to mend, and the command that does."""
+    """Something to mend, and the command that does; where the page can, its change, too."""
 
     text: str
     command: str
+    change: str | None = None
+    what: str = ""
 
 
 class PartSize(msgspec.Struct):
@@ -318,7 +320,7 @@ def _of_segments(
     small = sum(count for count in chunks.values() if count >= _SMALL_SEGMENTS)
     if small:
         text = f"{small:,} small segments share time chunks with others"
-        yield TableWarning(text, f"projseg compact {place}")
+        yield TableWarning(text, f"projseg compact {place}", "compact")
     deleted = sum(entry.deleted_row_count for entry in entries)
     if deleted > _DEAD_SHARE * sum(entry.row_count for entry in entries):
         text = f"{deleted:,} deleted rows are stored"
@@ -331,11 +333,11 @@ def _of_projections(version: TableVersion, place: str) -> Iterator[TableWarning]
         command = f"projseg materialize-projection {place} {shlex.quote(name)}"
         if row["missing"] and row["build"] == "immediate":
             text = f"projection {name} is not built in {row['missing']:,} segments"
-            yield TableWarning(text, command)
+            yield TableWarning(text, command, "materialize-projection", name)
         if row["failed"]:
             reasons = "; ".join(row["reasons"][:3])
             text = f"projection {name} failed in {row['failed']:,} segments: {reasons}"
-            yield TableWarning(text, command)
+            yield TableWarning(text, command, "materialize-projection", name)
 
 
 def _of_indexes_and_views(
@@ -345,8 +347,10 @@ def _of_indexes_and_views(
         covered = min(sum(one == BUILT for one in status.values()) for status in statuses)
         if covered < segment_count:
             text = f"index {index} covers {covered:,} of {segment_count:,} segments"
-            yield TableWarning(text, f"projseg materialize-index {place} {shlex.quote(index)}")
+            command = f"projseg materialize-index {place} {shlex.quote(index)}"
+            yield TableWarning(text, command, "materialize-index", index)
     for view, lacking in _uncovered_by_view(version).items():
         if lacking:
             text = f"view {view} is behind by {len(lacking):,} segments"
-            yield TableWarning(text, f"projseg refresh-view {place} {shlex.quote(view)}")
+            command = f"projseg refresh-view {place} {shlex.quote(view)}"
+            yield TableWarning(text, command, "refresh-view", view)

@@ -204,6 +204,9 @@ def ui(
     ] = False,
     timeout: Annotated[float, "Most seconds of a query."] = 30,
     max_rows: Annotated[int, "Most rows of an answer that can be downloaded."] = 100_000,
+    allow_changes: Annotated[
+        bool, "The page may build, add and drop projections, and the like; never rows."
+    ] = False,
     log: Annotated[
         str | None, "A query log whose queries are shown; default: PROJSEG_QUERY_LOG."
     ] = None,
@@ -222,5 +225,6 @@ def ui(
         timeout=timeout,
         max_rows=max_rows,
         log=log,
+        allow_changes=allow_changes,
         storage_options=given_options(),
     )
