@@ -423,3 +423,41 @@ def test_deleted_rows_and_changed_columns_are_planned_as_after_building(tmp_path
     assert [table.explain(one).sources for one in statements] == planned
     for statement, answer in zip(statements, answers, strict=True):
         assert same_answer(answer, table.sql(statement))
+
+
+HOSTILE = [
+    {"group_by": "channel"},
+    {"group_by": [["channel"]], "aggregators": {"a": 1}},
+    {"group_by": ["channel"], "aggregators": ["sum(added"], "filter": "("},
+    {"group_by": ["channel"], "filter": 7, "limit": "many"},
+    {"group_by": ["channel"], "aggregators": ["count(*)"], "filter": "channel = " + "(" * 3000},
+    {"group_by": ["channel"] * 3000, "aggregators": ["count(*)"]},
+    {"aggregators": ["sum(added)); DROP TABLE t; --"]},
+    {"group_by": ["`'; <script>"], "aggregators": ["count(*)"]},
+    {"columns": ["*"], "order_by": ["?"], "having": "? ? ?"},
+    {"group_by": ["?"], "aggregators": ["?"], "filter": "? = ?"},
+    {"group_by": ["channel"], "filter": " AND ".join(["added = ?"] * 500)},
+    {"interval": "yesterday", "aggregators": ["count(*)"]},
+    {"context": "hint"},
+    {"\ud800": "x", "aggregation": "odd"},
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE, ids=lambda one: str(one)[:30])
+def test_hostile_queries_of_a_log_are_counted_and_do_no_harm(table, tmp_path, query):
+    record = {
+        "projseg_log": 1, "time": "2026-05-01T10:00:00+00:00", "answered_ms": 5.0,
+        "table_id": table.properties.table_id, "query": query, "door": "<b>",
+        "interval": {"aligned": "never", "length": -1e300, "zone": "Mars/Base"},
+    }  # fmt: skip
+    good = record | {
+        "query": {"group_by": ["channel"], "aggregators": ["count(*)"]},
+        "interval": None,
+    }
+    lines = [json.dumps(record)] * 20 + [json.dumps(good)] * 20
+    (tmp_path / "queries-1.jsonl").write_text("\n".join(lines) + "\n")
+    advice = projseg.advise(table, tmp_path, since=None, seconds=20)
+    assert any(shape.query.startswith("SELECT channel, count(*)") for shape in advice.shapes)
+    assert "<b>" not in advice._repr_html_()
+    assert json.loads(advice.to_json())["log"]["shapes"] >= 1
+    assert str(advice)
