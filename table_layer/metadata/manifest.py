@@ -107,11 +107,11 @@ class _Identity(msgspec.Struct, frozen=True, array_like=True):
         return listed_as(self.file, self.deletion_vector)
 
 
-class _ForeignIdentity(_Identity, frozen=True, array_like=True):
+class _ForeignIdentity(_Identity, frozen=True, array_like=True, kw_only=True):
     """The same of an entry of foreign rows."""
 
     bloom_files: tuple[()] = ()
-    foreign: ForeignFile = msgspec.field(default=None)  # type: ignore[assignment]
+    foreign: ForeignFile
 
     @property
     def listed_as(self) -> str:

@@ -9,7 +9,7 @@ import projseg
 from projseg import Index, Projection
 from projseg.errors import ProjsegError
 
-STEPS = 30
+STEPS = 30 if IS_NIGHTLY else 12
 VIEW = "SELECT city, flag, sum(added) AS added, count(*) AS rows FROM t GROUP BY city, flag"
 MAY_CHANGE = {"PROJSEG_SOURCE_CHANGED", "PROJSEG_SOURCE_GONE"}
 PROJECTIONS = [

@@ -345,7 +345,7 @@ projseg.Table(sys.argv[1]).sync()
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", [0, 3, 6, 9, 12, 15, 18, 21, 30, 45])
 def test_a_sync_that_is_killed_changes_nothing_or_all(folder, table, step):
     folder.add()

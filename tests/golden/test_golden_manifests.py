@@ -10,7 +10,7 @@ from projseg.errors import CorruptTableError, UnsupportedFeatureError
 from projseg.table_layer.metadata import checksummed_json
 from projseg.table_layer.metadata.manifest import load_manifest
 
-NAMES = ["manifest", "manifest_with_deleted_rows"]
+NAMES = ["manifest", "manifest_with_deleted_rows", "manifest_of_foreign_rows"]
 
 
 def stored(name):
@@ -35,12 +35,13 @@ def test_a_golden_manifest_is_read_and_written_as_ever(name):
     assert list(manifest.files()) == [file for entry in entries for file in entry.files]
 
 
-def test_only_deleted_rows_need_a_release_that_knows_them(monkeypatch):
-    known = checksummed_json.SUPPORTED_FEATURES - {"deletion_vectors"}
+@pytest.mark.parametrize(("name", "feature"), [(1, "deletion_vectors"), (2, "foreign")])
+def test_only_what_is_used_needs_a_release_that_knows_it(monkeypatch, name, feature):
+    known = checksummed_json.SUPPORTED_FEATURES - {feature}
     monkeypatch.setattr(checksummed_json, "SUPPORTED_FEATURES", known)
     load_manifest(stored("manifest"), written("manifest")[1])
-    with pytest.raises(UnsupportedFeatureError, match="deletion_vectors"):
-        load_manifest(stored(NAMES[1]), written(NAMES[1])[1])
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        load_manifest(stored(NAMES[name]), written(NAMES[name])[1])
 
 
 @pytest.mark.parametrize(
@@ -54,9 +55,22 @@ def test_only_deleted_rows_need_a_release_that_knows_them(monkeypatch):
         (NAMES[1], lambda file: file["entries"][1][-1].__setitem__(3, 0)),
         (NAMES[1], lambda file: file["entries"][1][-1].__setitem__(3, 9000)),
         (NAMES[1], lambda file: file["entries"][1][-1].__setitem__(1, 2**40)),
+        ("manifest", lambda file: file["required_features"].append("foreign")),
+        (NAMES[2], lambda file: file["required_features"].clear()),
+        (NAMES[2], lambda file: file["entries"][0].pop()),
+        (NAMES[2], lambda file: file["entries"][0][12].append(1)),
+        (NAMES[2], lambda file: file["entries"][0][13].append({})),
+        (NAMES[2], lambda file: file["entries"][0][13].__setitem__(4, [3, 2])),
+        (NAMES[2], lambda file: file["entries"][0][13].__setitem__(1, -1)),
+        (
+            NAMES[2],
+            lambda file: file["entries"][0].__setitem__(
+                11, [f"data/{'a' * 32}-{'b' * 32}.pdel", 1, 1, 1]
+            ),
+        ),
     ],
 )
-def test_a_manifest_that_lies_about_deleted_rows(name, change):
+def test_a_manifest_that_lies(name, change):
     file = json.loads(stored(name).payload)
     change(file)
     storage, reference = written(name)

@@ -10,6 +10,8 @@ from projseg.table_layer.metadata import manifest
 from projseg.table_layer.metadata.segment_entry import (
     ColumnZone,
     DeletionVector,
+    ForeignEntry,
+    ForeignFile,
     SegmentEntry,
     StoredProjection,
 )
@@ -32,10 +34,10 @@ class OneFile:
         return SizedRead(self.payload[offset : offset + size], len(self.payload))
 
 
-def entry(number, **facts):
+def entry(number, kind=SegmentEntry, **facts):
     """One segment of an hour."""
     start = number * HOUR
-    return SegmentEntry(
+    return kind(
         file=f"data/{WRITE_ID}-0-0-{number}.pseg",
         write_id=WRITE_ID,
         row_count=9000,
@@ -66,9 +68,17 @@ def build_manifest_with_deleted_rows():
     return [entry(0), entry(1, deletion_vector=vector)]
 
 
+def build_manifest_of_foreign_rows():
+    """Two companions, of a file on a disk and of one that a log names."""
+    one = ForeignFile("/lake/é/a.parquet", 2**40, "1732752000000000001-42", 2**64 - 1, (0, 3))
+    other = ForeignFile("s3://b/city=x/c.parquet", 17, "", 0, (3, 4), {"city": "x", "day": None})
+    return [entry(n, ForeignEntry, foreign=file) for n, file in enumerate((one, other))]
+
+
 def build_entries(name):
     """The entries of a golden manifest."""
     return {
+        "manifest_of_foreign_rows": build_manifest_of_foreign_rows,
         "manifest": build_manifest,
         "manifest_with_deleted_rows": build_manifest_with_deleted_rows,
     }[name]()
@@ -87,7 +97,7 @@ def written(name):
 
 
 if __name__ == "__main__":
-    for name in ("manifest", "manifest_with_deleted_rows"):
+    for name in ("manifest", "manifest_with_deleted_rows", "manifest_of_foreign_rows"):
         path = GOLDEN / f"{name}.json"
         if not path.exists():
             path.write_bytes(written(name)[0].payload)
