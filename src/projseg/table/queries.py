@@ -20,7 +20,7 @@ from projseg.algebra.query.query_parts import (
     with_query_parts,
 )
 from projseg.algebra.query.request import Expressions, IntervalLike, Query, is_described, is_select
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, listed
 from projseg.extras import require
 from projseg.memory.deadline import answered_within
 from projseg.memory.door import door_of_question, through
@@ -455,6 +455,7 @@ class TableVersion(AgedVersion):
         with late_import:
             from projseg.table.what_if_versions import what_if_version
 
+        what_if, without = listed("what_if", what_if), listed("without", without)
         current = self._current()
         found = what_if_version(current._snapshot, what_if, without)
         version = TableVersion(current._storage, found.snapshot)

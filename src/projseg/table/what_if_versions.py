@@ -43,7 +43,7 @@ def what_if_version(
     properties = snapshot.properties
     declared = {one.name: one for one in properties.projections}
     for name in without:
-        if name not in declared:
+        if not isinstance(name, str) or name not in declared:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_PROJECTION",
                 f"the table declares no projection '{name}' to plan without"
