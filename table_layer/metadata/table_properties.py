@@ -61,9 +61,9 @@ class StoredSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Parameters
     ----------
     kind : str
-        `parquet`: files of a folder, by a pattern; `delta`, `iceberg`: those that a log lists.
+        `parquet`: files of a folder, by a pattern; `delta`: those that a log lists.
     location : str
-        The pattern, the table's folder, or its name in a catalog.
+        The pattern, or the folder of the log.
     table_id : str or None
         What the source calls itself, whatever lies at its place; None if it has no name of its own.
     version : str or None
@@ -74,7 +74,7 @@ class StoredSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Columns of the source that the table has not, and why.
     """
 
-    kind: Literal["parquet", "delta", "iceberg"]
+    kind: Literal["parquet", "delta"]
     location: str
     table_id: str | None = None
     version: str | None = None
