@@ -18,7 +18,7 @@ from projseg.segment_format.footer import ColumnEntry, Role
 from projseg.segment_format.logical_types import is_fixed_width, type_name
 from projseg.segment_format.page_directory import PageZones
 from projseg.segment_format.vectors import Vector
-from projseg.table_layer.foreign.parquet_file import ParquetRows, read_footer
+from projseg.table_layer.foreign.parquet_file import ParquetRows, proved_footer
 from projseg.table_layer.foreign.source_files import ListedFile, source_changed
 from projseg.table_layer.metadata.segment_entry import ForeignFile, SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
@@ -123,6 +123,9 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
 def open_foreign(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> ForeignSegment:
     """Return the base rows of a foreign entry.
 
+    The footer is read each time, so that no decoded column in memory is of a file that was
+    overwritten since.
+
     Raises
     ------
     StorageError
@@ -131,9 +134,7 @@ def open_foreign(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> 
     foreign = entry.foreign
     assert foreign is not None, "the caller has looked"
     listed, options = listed_file(foreign), source_options(storage)
-    footer = read_footer(listed, options)
-    if footer.digest != foreign.footer_digest:
-        raise source_changed(foreign.path, "has another footer than when it was listed")
+    footer = proved_footer(listed, foreign.footer_digest, options)
     rows = ParquetRows(listed, footer, foreign.row_groups, options)
     if rows.row_count != entry.row_count:
         raise source_changed(

@@ -142,6 +142,27 @@ def read_footer(
     return known
 
 
+def proved_footer(
+    file: ListedFile, digest: int, options: StorageOptions = NO_OPTIONS
+) -> ParquetFooter:
+    """Return the footer of a file, whose bytes are read and have such a digest.
+
+    Raises
+    ------
+    StorageError
+        PROJSEG_SOURCE_CHANGED if the file has another footer.
+    """
+    with reads_of(file, options) as reads:
+        _require_footer(file, reads, digest, options)
+    return read_footer(file, options)
+
+
+def _require_footer(file: ListedFile, reads: Reads, digest: int, options: StorageOptions) -> None:
+    if xxhash.xxh3_64_intdigest(_footer_bytes(file, reads)) != digest:
+        read_footer(file, options, anew=True)
+        raise source_changed(file.path, "has another footer than when it was listed")
+
+
 def _footer_bytes(file: ListedFile, reads: Reads) -> bytes:
     """Return the bytes of a footer and of the tail that follows it."""
     if file.byte_count < _LEAST_BYTES:
@@ -313,10 +334,7 @@ class ParquetRows:
             return pa.chunked_array([], field.type)
         file = self._file
         with reads_of(file, self._options) as reads:
-            content = _footer_bytes(file, reads)
-            if xxhash.xxh3_64_intdigest(content) != self._footer.digest:
-                read_footer(file, self._options, anew=True)
-                raise source_changed(file.path, "has another footer than when it was listed")
+            _require_footer(file, reads, self._footer.digest, self._options)
             try:
                 opened = pq.ParquetFile(
                     pa.PythonFile(_RawFile(reads, file.byte_count), "r"),
