@@ -84,6 +84,13 @@ class QueryPool:
         self._tables: dict[str, Table] = {
             name: one if isinstance(one, Table) else Table(one) for name, one in named.items()
         }
+        for name, one in self._tables.items():
+            if one._columns_of is not None:
+                raise _bad_argument(
+                    f"table '{name}' is one of a catalog, whose declared and hidden columns the "
+                    "workers of a query pool do not know; ask the catalog's table itself, or make "
+                    "a pool of Table(table.location), which has all columns"
+                )
         processors = os.cpu_count() or 1
         worker_count = _count("workers", workers, processors)
         thread_count = _count("threads", threads, max(processors // worker_count, 1))

@@ -222,6 +222,14 @@ def test_arguments_outside_their_range_are_refused(location, arguments):
     assert refused.value.code == "PROJSEG_BAD_ARGUMENT"
 
 
+def test_a_table_by_name_is_refused_as_workers_would_show_its_hidden_columns(location, tmp_path):
+    catalog = projseg.Catalog(tmp_path / "catalog.db")
+    catalog.register("edits", location)
+    catalog.hide_columns("edits", ["added"])
+    with pytest.raises(InvalidInputError, match="hidden columns"):
+        projseg.QueryPool(catalog.table("edits"), workers=1)
+
+
 def test_a_place_without_a_table_is_refused(tmp_path):
     with pytest.raises(InvalidInputError) as refused:
         projseg.QueryPool(tmp_path / "nothing")
