@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 import sys
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from projseg.doors.plain_values import plain_float
 from projseg.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from projseg.segment_format.logical_types import type_name
 
@@ -161,8 +161,8 @@ def _may_be_infinite(column: pa.Array) -> bool:
 
 
 def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, float):
+        return plain_float(value)
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list) else value

@@ -14,15 +14,16 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
+from projseg.doors.plain_values import plain_value
 from projseg.errors import ProjsegError, QueryTimeoutError, place_in
 from projseg.memory.deadline import Deadline, under
 from projseg.memory.door import through
 from projseg.query_pool.pool import QueryPool
 from projseg.table import Table
+from projseg.table.queries import TableVersion
 
 QUERIES_RUNNING_MAX: Final = 2
 QUERIES_WAITING_MAX: Final = 16
-SQL_BYTES_MAX: Final = 64 << 10
 _KEPT_BYTES: Final = 64 << 20
 _KEPT_MAX: Final = 200
 _POOLS_MAX: Final = 3
@@ -50,15 +51,28 @@ class Answer:
         How long it may take.
     max_rows : int
         Rows that are kept.
+    prefix : str
+        What is put before the statement.
+    version : str or None
+        The version that is read, if that is known before.
     """
 
-    def __init__(self, table: str, sql: str, seconds: float, max_rows: int) -> None:
+    def __init__(
+        self,
+        table: str,
+        sql: str,
+        seconds: float,
+        max_rows: int,
+        prefix: str = "",
+        version: str | None = None,
+    ) -> None:
         self.id = secrets.token_hex(16)
         self.table, self.sql, self.seconds, self.max_rows = table, sql, seconds, max_rows
         self.state: State = "running"
         self.rows: pa.Table | None = None
         self.row_count = 0
-        self.version: str | None = None
+        self.prefix, self.version = prefix, version
+        self.asked_version: str | None = None
         self.milliseconds: float | None = None
         self.error: ProjsegError | None = None
         self.future: Future[pa.Table] | None = None
@@ -74,7 +88,8 @@ class Answer:
     @property
     def place(self) -> int | None:
         """The place in the statement that the error names."""
-        return None if self.error is None else place_in(self.sql, self.error)
+        found = None if self.error is None else place_in(self.prefix + self.sql, self.error)
+        return None if found is None else max(found - len(self.prefix), 0)
 
     def finish(self, future: Future[pa.Table]) -> None:
         """Take over what a future has."""
@@ -82,8 +97,8 @@ class Answer:
         try:
             rows = future.result()
             metadata = rows.schema.metadata or {}
-            self.version = metadata.get(b"projseg.version", b"").decode() or None
-            self.row_count, self.rows = rows.num_rows, _copied(rows.slice(0, self.max_rows))
+            self.version = metadata.get(b"projseg.version", b"").decode() or self.version
+            self.row_count, self.rows = rows.num_rows, _bounded(rows.slice(0, self.max_rows))
             self.state = "done"
         except CancelledError:
             self.state = "cancelled"
@@ -94,7 +109,13 @@ class Answer:
         except Exception as error:  # noqa: BLE001 - whatever it is, the page shows it
             self.state = "failed"
             self.error = ProjsegError("PROJSEG_INTERNAL", f"{type(error).__name__}: {error}")
-        self.over.set()
+
+
+def _bounded(rows: pa.Table) -> pa.Table:
+    """Return as many of the first rows as may be kept."""
+    while rows.nbytes > _KEPT_BYTES:
+        rows = rows.slice(0, rows.num_rows // 2)
+    return _copied(rows)
 
 
 def _copied(rows: pa.Table) -> pa.Table:
@@ -124,8 +145,17 @@ class Answers:
         self._pools: OrderedDict[str, QueryPool] = OrderedDict()
         self._threads: ThreadPoolExecutor | None = None
 
-    def ask(self, name: str, table: Table, sql: str, seconds: float | None) -> Answer:
+    def ask(
+        self,
+        name: str,
+        table: TableVersion,
+        sql: str,
+        seconds: float | None,
+        prefix: str = "",
+    ) -> Answer:
         """Begin to answer a statement over a table.
+
+        Processes read the newest version, and this one reads all others.
 
         Raises
         ------
@@ -133,23 +163,31 @@ class Answers:
             If too many wait already.
         """
         # What a definition hides is known in this process alone.
-        if table._columns_of is not None or not sql.lstrip()[:6].upper().startswith(_SELECTS):
-            return self.begin(name, sql, lambda: table.sql(sql), seconds)
+        is_select = not prefix and sql.lstrip()[:6].upper().startswith(_SELECTS)
+        if not isinstance(table, Table) or table._columns_of is not None or not is_select:
+            version = str(table.version)
+            return self.begin(name, sql, lambda: table.sql(prefix + sql), seconds, prefix, version)
         with self._lock:
             answer = self._new(name, sql, seconds)
             pool = self._pool(name, table)
             with through("page"):
                 future = pool.submit(sql, timeout=answer.seconds)
             answer.stop = lambda: pool.stop(future)
-        return _followed(answer, future)
+        return self._followed(answer, future)
 
     def begin(
-        self, name: str, sql: str, work: Callable[[], pa.Table], seconds: float | None
+        self,
+        name: str,
+        sql: str,
+        work: Callable[[], pa.Table],
+        seconds: float | None,
+        prefix: str = "",
+        version: str | None = None,
     ) -> Answer:
         """Begin to answer by a function, in a thread of this process; errors as of `ask`."""
         stopped = threading.Event()
         with self._lock:
-            answer = self._new(name, sql, seconds)
+            answer = self._new(name, sql, seconds, prefix, version)
             self._threads = self._threads or ThreadPoolExecutor(QUERIES_RUNNING_MAX, "projseg-page")
             future = self._threads.submit(_answered, work, answer, stopped)
 
@@ -158,13 +196,33 @@ class Answers:
             future.cancel()
 
         answer.stop = stop
-        return _followed(answer, future)
+        return self._followed(answer, future)
 
-    def _new(self, name: str, sql: str, seconds: float | None) -> Answer:
+    def _followed(self, answer: Answer, future: Future[pa.Table]) -> Answer:
+        answer.future = future
+        future.add_done_callback(lambda one: self._finish(answer, one))
+        return answer
+
+    def _finish(self, answer: Answer, future: Future[pa.Table]) -> None:
+        answer.finish(future)
+        with self._lock:
+            if answer.id in self._answers:
+                self._answers.move_to_end(answer.id)
+            self._evict()
+        answer.over.set()
+
+    def _new(
+        self,
+        name: str,
+        sql: str,
+        seconds: float | None,
+        prefix: str = "",
+        version: str | None = None,
+    ) -> Answer:
         running = [one for one in self._answers.values() if one.state == "running"]
         if len(running) >= QUERIES_RUNNING_MAX + QUERIES_WAITING_MAX:
             raise TooManyQueriesError
-        answer = Answer(name, sql, seconds or self._seconds, self._max_rows)
+        answer = Answer(name, sql, seconds or self._seconds, self._max_rows, prefix, version)
         answer.seconds = min(answer.seconds, self._seconds) if sql else answer.seconds
         self._answers[answer.id] = answer
         self._evict()
@@ -220,12 +278,6 @@ class Answers:
             threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _followed(answer: Answer, future: Future[pa.Table]) -> Answer:
-    answer.future = future
-    future.add_done_callback(answer.finish)
-    return answer
-
-
 def _answered(work: Callable[[], pa.Table], answer: Answer, stopped: threading.Event) -> pa.Table:
     """Do some work in this process, until it is stopped or late."""
     end = time.monotonic() + answer.seconds
@@ -258,5 +310,5 @@ def plain_rows(rows: pa.Table, count: int) -> list[list[Any]]:
     if not rows.num_columns:
         return []
     part = rows.slice(0, count)
-    columns = [column.to_pylist() for column in part.columns]
-    return [list(row) for row in zip(*columns, strict=True)]
+    columns = [column.to_pylist(maps_as_pydicts="lossy") for column in part.columns]
+    return [[plain_value(value) for value in row] for row in zip(*columns, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -26,24 +27,27 @@ from starlette.types import ASGIApp
 from projseg import __version__
 from projseg.catalog.places import Places
 from projseg.doors.exported_files import FileFormat, write_stream
+from projseg.doors.plain_values import plain_value
 from projseg.errors import InvalidInputError, PermissionDeniedError, ProjsegError
 from projseg.memory.door import through
 from projseg.page import details
 from projseg.page.answers import (
-    SQL_BYTES_MAX,
     TEXT_COLUMN,
     Answer,
     Answers,
     TooManyQueriesError,
+    plain_rows,
     waited,
 )
 from projseg.page.changes import change_record, changed_text
 from projseg.page.drawing import drawing, zoom_links
 from projseg.page.queries_view import QueriesRecord, queries_record
 from projseg.page.query_view import answer_record, cell_text, query_record
-from projseg.page.security import BODY_BYTES_MAX, Guard, shown_text
+from projseg.page.security import BODY_BYTES_MAX, Guard, shown_text, steerless_text
+from projseg.page.statements import box_statement, check_names
 from projseg.page.table_view import all_times, table_record
 from projseg.page.tables_view import tables_record
+from projseg.page.timeline import open_window
 
 LOGGER: Final = logging.getLogger("projseg.page")
 _HERE: Final = Path(__file__).parent
@@ -189,10 +193,9 @@ class _Page:
             found: Any
             if view == "segments":
                 asked = query.get("from") or None, query.get("to") or None
-                window = f"{asked[0]}/{asked[1]}" if all(asked) else None
                 found = details.segments_record(
-                    name, version, window, query.get("sort", "time"), _number(query.get("page")),
-                    asked,
+                    name, version, open_window(*asked), query.get("sort", "time"),
+                    _number(query.get("page")), asked,
                 )  # fmt: skip
             elif view == "queries":
                 found = self._queries(request, name, version.properties.table_id)
@@ -294,6 +297,7 @@ class _Page:
             )
         form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
         given = {name: values[-1] for name, values in form.items()}
+        given.setdefault("version", request.query_params.get("version", ""))
         return await anyio.to_thread.run_sync(self._begin, request, given, begin)
 
     def _begin(
@@ -333,27 +337,23 @@ class _Page:
         return self.answers.begin(name, "", work, seconds * 2)
 
     def _statement(self, name: str, given: Mapping[str, str]) -> Answer:
-        table = self._places.table(name)
-        sql = given.get("sql", "").replace("\r\n", "\n").strip().rstrip(";").rstrip()
-        if not sql or len(sql.encode()) > SQL_BYTES_MAX:
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT", f"a statement has 1 to {SQL_BYTES_MAX:,} bytes"
-            )
+        asked = given["version"] or None
+        table = self._places.version(name, asked)
         action, seconds = given.get("action", "run"), _seconds(given.get("timeout"))
-        prefix = {"run": "", "explain": "EXPLAIN ", "analyze": "EXPLAIN ANALYZE "}.get(action)
-        if prefix is None:
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT", f"action is {action!r}; give run, explain or analyze"
-            )
+        prefix, sql = box_statement(given.get("sql", ""), action)
+        check_names(sql, name, self._places.names())
         what_if = given.get("what_if", "").strip()
-        if action != "explain" or not what_if:
-            return self.answers.ask(name, table, prefix + sql, seconds)
 
         def work() -> pa.Table:
             found = table.explain(sql, what_if=[{"name": "what_if", "sql": what_if}])
             return pa.table({TEXT_COLUMN: [str(found)]})
 
-        return self.answers.begin(name, sql, work, seconds)
+        if action == "explain" and what_if:
+            answer = self.answers.begin(name, sql, work, seconds, prefix, str(table.version))
+        else:
+            answer = self.answers.ask(name, table, sql, seconds, prefix)
+        answer.asked_version = asked
+        return answer
 
     def answer(self, request: Request) -> Response:
         """Show an answer, or how far it is."""
@@ -375,7 +375,7 @@ class _Page:
             title = f"{found.table}: answer"
             return self._printed(
                 request, "answer.html", record, status, headers, title=title,
-                view="query", answer_id=found.id,
+                view="query", answer_id=found.id, asked_version=found.asked_version,
             )  # fmt: skip
 
         return self._safely(request, view_shown)
@@ -481,7 +481,8 @@ def _environment() -> jinja2.Environment:
         "share": lambda value: _NONE if value is None else f"{value:.1%}",
         "quoted": _quoted,
         "cell": cell_text,
-        "typed": escape,  # as somebody typed it, to be sent again
+        "typed": escape,  # in a hidden field, to be sent again
+        "editable": lambda value: escape(steerless_text(str(value))),
         "query": lambda values: urlencode({k: v for k, v in values.items() if v}),
     }
     return made
@@ -528,14 +529,32 @@ def _json(content: Any, status: int, headers: Mapping[str, str] | None = None) -
 def _download(answer: Answer, kind: FileFormat) -> Response:
     if answer.rows is None:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "there are no rows to download")
-    sink = io.BytesIO()
-    write_stream(answer.rows.to_reader(), sink, kind)
+    sink, rows = io.BytesIO(), answer.rows
+    if kind == "jsonl":
+        names = rows.column_names
+        lines = (dict(zip(names, row, strict=True)) for row in plain_rows(rows, rows.num_rows))
+        sink.write(msgspec.json.Encoder().encode_lines(lines))
+    else:
+        write_stream((_with_texts(rows) if kind == "csv" else rows).to_reader(), sink, kind)
     name = quote(f"{answer.table}.{kind}", safe="")
     headers = {
         "Content-Type": _MEDIA[kind],
         "Content-Disposition": f"attachment; filename=\"answer.{kind}\"; filename*=UTF-8''{name}",
     }
     return Response(sink.getvalue(), headers=headers)
+
+
+def _with_texts(rows: pa.Table) -> pa.Table:
+    """Return rows with the texts of values that CSV has no form for, as the shell prints them."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_binary(field.type) or pa.types.is_nested(field.type):
+            values = [plain_value(one) for one in rows[place].to_pylist(maps_as_pydicts="lossy")]
+            texts = [
+                one if one is None or isinstance(one, str) else json.dumps(one, ensure_ascii=False)
+                for one in values
+            ]
+            rows = rows.set_column(place, field.name, pa.array(texts, pa.string()))
+    return rows
 
 
 def _number(text: str | None) -> int:

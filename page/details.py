@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from projseg.algebra.query.request import IntervalLike
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.errors import InvalidInputError
 from projseg.page.queries_view import use_of_sources
@@ -206,7 +205,7 @@ def _names(text: str, column: str) -> bool:
 def segments_record(
     name: str,
     version: TableVersion,
-    window: IntervalLike | None,
+    window: Interval | None,
     sort: str,
     page: int,
     asked: tuple[str | None, str | None],
@@ -220,8 +219,7 @@ def segments_record(
     if window is None:
         entries = list(snapshot.segments)
     else:
-        interval = Interval.parse(window)  # type: ignore[arg-type]  # a text
-        entries = snapshot.segments_between(interval.start_us, interval.end_us)
+        entries = snapshot.segments_between(window.start_us, window.end_us)
     entries.sort(key=_SORTS[sort])
     pages = max(-(-len(entries) // _PAGE), 1)
     page = min(max(page, 1), pages)

@@ -6,9 +6,10 @@ A browser on this machine visits hostile pages, too, so a loopback address prote
 from __future__ import annotations
 
 import hmac
+import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_BYTES_MAX: Final = 128 << 10
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_LOOPBACK: Final = ("127.0.0.1", "localhost")
 _SAFE: Final = ("GET", "HEAD")
 _HTTP: Final = 80
 _HEADERS: Final = {
@@ -56,6 +57,8 @@ class Guard:
         self._application, self._token = application, token
         self._cookie = f"projseg_{port}"
         names = {*_LOOPBACK, f"[{host}]" if ":" in host else host}
+        if host == "::":
+            names.add("[::1]")
         self._hosts = {f"{name}:{port}".casefold() for name in names}
         if port == _HTTP:
             self._hosts |= {name.casefold() for name in names}
@@ -93,7 +96,7 @@ class Guard:
             found = PlainTextResponse(_HOW_IN, 401, {"WWW-Authenticate": "Bearer"})
         elif method not in (*_SAFE, "POST"):
             found = PlainTextResponse("Only GET, HEAD and POST are answered.", 405)
-        elif self._is_forged(headers, is_bearer=is_bearer or method in _SAFE):
+        elif self._is_forged(scope, headers, is_bearer=is_bearer or method in _SAFE):
             found = PlainTextResponse(_FORGED, 403)
         elif not stated.isdecimal() or int(stated[:20]) > BODY_BYTES_MAX:
             found = PlainTextResponse(f"A body has at most {BODY_BYTES_MAX} bytes.", 413)
@@ -111,10 +114,11 @@ class Guard:
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token.encode())
 
-    def _is_forged(self, headers: Headers, *, is_bearer: bool) -> bool:
+    def _is_forged(self, scope: Scope, headers: Headers, *, is_bearer: bool) -> bool:
         """Whether a page of another address sent it; a bearer's request and a GET may say less."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        is_own = origin is not None and urlsplit(origin).netloc.casefold() in self._hosts
+        own = f"{scope['scheme']}://{headers['host']}".casefold()
+        is_own = origin is not None and origin.casefold() == own
         if origin is not None and not is_own and not (origin == "null" and site == "same-origin"):
             return True
         return not (is_bearer or (is_own if site is None else site == "same-origin"))
@@ -138,6 +142,20 @@ class _Body:
         if self._left < 0:
             return {"type": "http.disconnect"}
         return message
+
+
+def steerless_text(value: str) -> str:
+    """Return a text with escapes of SQL for characters that steer how the others are shown."""
+    if value.isprintable():
+        return value
+    return "".join(
+        one
+        if one in "\n\t\r" or unicodedata.category(one) not in ("Cc", "Cf")
+        else f"\\u{ord(one):04x}"
+        if ord(one) < 0x10000
+        else f"\\U{ord(one):08x}"
+        for one in value
+    )
 
 
 def shown_text(value: str, kept: Iterable[str] = "\n\t") -> str:

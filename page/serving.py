@@ -11,6 +11,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import uvicorn
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _PORTS_TRIED: Final = 10
+_PORT_MAX: Final = 65_535
 _GROUP_BYTES: Final = "1G"  # of a query, unless the environment says another number
 _SECONDS_TO_END: Final = 1
 _TOKEN_CHARACTERS_MIN: Final = 16
@@ -97,6 +99,10 @@ def serve_page(
             "PROJSEG_BAD_ARGUMENT",
             f"timeout is {timeout!r} and max_rows {max_rows!r}; give numbers above 0",
         )
+    if not 0 <= port <= _PORT_MAX:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"port is {port!r}; give one of 0 to {_PORT_MAX:,}"
+        )
     os.environ.setdefault(LIMIT_SETTING, _GROUP_BYTES)
     found = Places(places, storage_options)
     token = secrets.token_urlsafe(32) if token_file is None else _token_of(Path(token_file))
@@ -114,7 +120,7 @@ def serve_page(
             server_header=False,
         )
         shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{port}/?token={token}"
+        address = f"http://{shown}:{port}/?token={quote(token, safe='')}"
         sys.stdout.write(f"{address}\n")
         sys.stdout.flush()
         if host not in LOOPBACK:
@@ -127,12 +133,19 @@ def serve_page(
 def _listening(host: str, port: int) -> socket.socket:
     """Return a socket that listens at the first free port of some."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for tried in range(port, port + _PORTS_TRIED):
+    tried_ports = range(port, min(port + _PORTS_TRIED, _PORT_MAX + 1))
+    for tried in tried_ports:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, tried))
             listener.listen()
+        except socket.gaierror as error:
+            listener.close()
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"host {host} is no address of this machine: {error.strerror}; give another --host",
+            ) from error
         except OSError as error:
             listener.close()
             failure = error
@@ -140,7 +153,7 @@ def _listening(host: str, port: int) -> socket.socket:
         return listener
     raise StorageError(
         "PROJSEG_STORAGE_FAILED",
-        f"none of the ports {port} to {port + _PORTS_TRIED - 1} of {host} is free: "
+        f"none of the ports {port} to {tried_ports[-1]} of {host} is free: "
         f"{failure.strerror}; give another --port",
         failure.errno,
     )

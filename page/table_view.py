@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.algebra.time.interval import micros_to_iso
 from projseg.errors import ProjsegError, without_secrets
-from projseg.page.timeline import SegmentTime, State, Timeline, snapped, timeline
+from projseg.page.timeline import SegmentTime, State, Timeline, open_window, snapped, timeline
 from projseg.segment_format.indexes.bloom_file import BUILT
 from projseg.table.queries import TableVersion
 from projseg.table_layer.coverage import coverage
@@ -124,9 +124,11 @@ def table_record(
 def table_timeline(version: TableVersion, start: str | None, end: str | None) -> Timeline:
     """Return the timeline of a version, exact where its window has few enough segments."""
     snapshot, window = version.snapshot, None
-    if start and end:
-        interval = Interval.parse(f"{start}/{end}")
-        window = snapped(interval.start_us, interval.end_us)
+    if (asked := open_window(start, end)) is not None:
+        first, last = all_times(snapshot) or (asked.start_us, asked.end_us)
+        low = asked.start_us if start else min(first, asked.end_us - 1)
+        high = asked.end_us if end else max(last, asked.start_us + 1)
+        window = snapped(low, high)
     references = [one for one in snapshot.file.manifests if _overlaps(one, window)]
     lanes = list(_lanes(version))
     if sum(one.segment_count for one in references) > DECODED_MAX:

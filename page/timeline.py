@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from projseg.algebra.time.interval import micros_to_iso
-from projseg.algebra.time.time_zones import MAX_MICROS
+from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 
 BINS_MAX: Final = 200
 SINGLE_MAX: Final = 500
@@ -197,6 +197,23 @@ def bin_edges(start_us: int, end_us: int) -> tuple[list[int], str]:
         if high - low <= BINS_MAX:
             return [_month_us(n * months) for n in range(low, high + 1)], f"{months} months"
     return [start_us, end_us], "all"
+
+
+def open_window(start: str | None, end: str | None) -> Interval | None:
+    """Return the window between two texts, one of which may be left out; None: all times.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INTERVAL.
+    """
+    if not start and not end:
+        return None
+    if start and end:
+        return Interval.parse(f"{start}/{end}")
+    if start:
+        return Interval(Interval.parse((start, start)).start_us, MAX_MICROS)
+    return Interval(MIN_MICROS, Interval.parse((str(end), str(end))).end_us)
 
 
 def snapped(start_us: int, end_us: int) -> tuple[int, int]:

@@ -40,7 +40,7 @@ def test_json_is_one_valid_object_a_line(capsys):
         "day": "2015-09-12",
         "exact": "1.50",
         "bytes": "00ff",
-        "double": "nan",
+        "double": "NaN",
         "map": {"k": "v"},
     }
     assert second == dict.fromkeys(ROWS.column_names) | {"double": 0.5}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import threading
@@ -12,9 +13,11 @@ import pyarrow as pa
 import pytest
 from conftest import HOST, TOKEN
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 import projseg
 from projseg.catalog.places import Places
+from projseg.cli import app
 from projseg.page.application import PageSettings, application
 
 GROUPED = "SELECT country, sum(added) AS s FROM t GROUP BY ALL ORDER BY country"
@@ -103,6 +106,86 @@ def test_an_answer_that_is_not_kept_says_so(client):
     address, _ = asked(client, GROUPED)
     other = address.replace("/t/edits/", "/t/empty/")
     assert client.get(other).status_code == 404
+
+
+@pytest.mark.parametrize("action", ["run", "explain", "analyze"])
+def test_a_query_is_of_the_version_of_its_view(client, folder, action):
+    first = Places([folder]).version("edits", "1")
+    sql = "SELECT count(*) AS n FROM t"
+    led = client.post("/t/edits/query?version=1", data={"sql": sql, "action": action})
+    found = client.get(f"{led.url}.json").json()
+    assert (found["version"], found["sql"]) == ("1", sql)
+    if action == "run":
+        assert found["values"] == [[first.sql(sql)["n"][0].as_py()]]
+    assert '/t/edits/query?version=1"' in client.get(str(led.url)).text
+    assert '/t/edits/query?version=1"' in client.get("/t/edits/query?version=1").text
+    refused = client.post("/t/edits/query?version=999", data={"sql": sql})
+    assert refused.status_code == 404
+
+
+def test_an_explained_statement_can_be_explained_again(client):
+    _, found = asked(client, "EXPLAIN SELECT count(*) AS n FROM t", action="explain")
+    assert (found.status_code, found.json()["sql"]) == (200, "SELECT count(*) AS n FROM t")
+    _, found = asked(client, "SELECT\n  sum(addde)\nFROM t", action="explain")
+    assert found.json()["error"]["place"] == 13
+
+
+@pytest.mark.parametrize(
+    ("sql", "status"),
+    [
+        ("SELECT count(*) AS n FROM empty", 400),
+        ("SELECT count(*) AS n FROM geo.places", 400),
+        ("SELECT count(*) AS n FROM places", 400),
+        ("SELECT count(*) AS n FROM csv.`/etc/passwd`", 400),
+        ("SELECT count(*) AS n FROM `/tmp/x`", 400),
+        ("SELECT n FROM (SELECT count(*) AS n FROM empty) AS t", 400),
+        ("WITH t AS (SELECT count(*) AS n FROM empty) SELECT n FROM t", 400),
+        ("EXPLAIN SELECT count(*) AS n FROM empty", 400),
+        ("DESCRIBE empty", 400),
+        ("SHOW COLUMNS FROM empty", 400),
+        ("SELECT count(*) AS n FROM EDITS", 200),
+        ("SELECT count(*) AS n FROM anything", 200),
+        ("WITH empty AS (SELECT 1 AS n FROM t) SELECT n FROM empty", 200),
+        ("DESCRIBE t", 200),
+    ],
+)
+def test_a_statement_names_the_table_of_its_page(client, sql, status):
+    led = client.post("/t/edits/query", data={"sql": sql})
+    found = client.get(f"{led.url}.json") if status == 200 else led
+    assert found.status_code == status, found.text
+    assert (status == 200) or "not the table of this page" in found.text
+
+
+def test_values_have_one_form_in_json_lines_and_shell(tmp_path):
+    rows = {
+        "d": [float("nan"), float("inf"), float("-inf")],
+        "b": [b"\x00\xff", None, b""],
+        "l": [[float("nan")], None, []],
+    }
+    projseg.Table.create(tmp_path / "odd", data=pa.table(rows))
+    page = application(Places([tmp_path / "odd"]), PageSettings(TOKEN, timeout=60))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        address, found = asked(client, "SELECT * FROM t", "odd")
+        shell = CliRunner().invoke(app, ["shell", str(tmp_path / "odd"), "-c", "SELECT * FROM t"])
+        lines = [json.loads(line) for line in shell.stdout.splitlines()]
+        assert [row["d"] for row in lines] == ["NaN", "Infinity", "-Infinity"]
+        assert found.json()["values"] == [list(row.values()) for row in lines]
+        downloaded = client.get(f"{address}.jsonl").text.splitlines()
+        assert [json.loads(line) for line in downloaded] == lines
+        table = list(csv.DictReader(io.StringIO(client.get(f"{address}.csv").text)))
+        assert [row["b"] for row in table] == ["00ff", "", ""]
+        assert [row["l"] for row in table] == ['["NaN"]', "", "[]"]
+
+
+def test_answers_that_are_kept_are_bounded_in_all(client, monkeypatch):
+    monkeypatch.setattr("projseg.page.answers._KEPT_BYTES", 4000)
+    address, found = asked(client, "SELECT time, added FROM t ORDER BY time")
+    content = found.json()
+    assert content["rows"] > content["kept"] > 0
+    assert f"Download the first {content['kept']:,}" in client.get(address).text
+    asked(client, "SELECT added, time FROM t ORDER BY time")
+    assert client.get(f"{address}.json").status_code == 404
 
 
 @pytest.fixture

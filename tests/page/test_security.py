@@ -12,6 +12,8 @@ from conftest import HOST, HOSTILE, TOKEN, TURNED
 from starlette.testclient import TestClient
 
 import projseg
+from projseg.catalog.places import Places
+from projseg.page.application import PageSettings, application
 from projseg.page.security import BODY_BYTES_MAX
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +75,8 @@ def test_no_address_outside_is_led_to(stranger):
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:8642", "127.0.0.1", "127.0.0.1:8643", "127.0.0.1.evil:8642",
-     "localhost", "0.0.0.0:8642", "", "user@127.0.0.1:8642", "127.0.0.1:8642,evil.example"],
+     "localhost", "0.0.0.0:8642", "", "user@127.0.0.1:8642", "[::1]:8642",
+     "127.0.0.1:8642,evil.example"],
 )  # fmt: skip
 def test_another_host_is_refused_even_with_the_token(stranger, host):
     headers = {"Host": host, "Authorization": f"Bearer {TOKEN}"}
@@ -81,7 +84,7 @@ def test_another_host_is_refused_even_with_the_token(stranger, host):
     assert stranger.get(f"/?token={quote(TOKEN)}", headers={"Host": host}).status_code == 421
 
 
-@pytest.mark.parametrize("host", [HOST, "localhost:8642", "LOCALHOST:8642", "[::1]:8642"])
+@pytest.mark.parametrize("host", [HOST, "localhost:8642", "LOCALHOST:8642"])
 def test_names_of_this_machine_are_hosts(stranger, host):
     assert status(stranger, Host=host, Authorization=f"Bearer {TOKEN}") == 200
 
@@ -98,6 +101,9 @@ def test_names_of_this_machine_are_hosts(stranger, host):
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-site"}, 403),
         ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Origin": f"https://{HOST}"}, 403),
+        ({"Origin": f"//{HOST}"}, 403),
+        ({"Origin": "http://localhost:8642"}, 403),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "http://127.0.0.1:8000"}, 403),
         ({"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:8000"}, 403),
@@ -255,3 +261,24 @@ def test_where_it_listens_and_its_token(tmp_path, folder):
         projseg.serve_page([folder], token_file=file)
     with pytest.raises(projseg.ProjsegError, match="PROJSEG_NOT_A_TABLE"):
         projseg.serve_page([tmp_path / "nothing"])
+
+
+@pytest.mark.parametrize(
+    "path", ["/?search=a%E2%80%AEb", "/t/edits/query?sql=SELECT+'a%E2%80%AEb'"]
+)
+def test_marks_of_direction_in_fields_are_escapes(client, path):
+    text = client.get(path).text
+    assert "\u202e" not in text
+    assert "a\\u202eb" in text
+
+
+def test_an_escape_in_a_field_is_the_same_text(client):
+    sql = "SELECT length('a\\u202eb') AS n FROM t LIMIT 1"
+    led = client.post("/t/edits/query", data={"sql": sql})
+    assert client.get(f"{led.url}.json").json()["values"] == [[3]]
+
+
+def test_a_page_at_an_address_of_ipv6_has_its_name(folder):
+    page = application(Places([folder / "edits"]), PageSettings(TOKEN, host="::1"))
+    with TestClient(page, base_url="http://localhost:8642") as found:
+        assert status(found, Host="[::1]:8642", Authorization=f"Bearer {TOKEN}") == 200

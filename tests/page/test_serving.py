@@ -11,7 +11,7 @@ import sys
 import time
 import zipfile
 from contextlib import contextmanager
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import pyarrow as pa
 import pytest
@@ -37,7 +37,7 @@ def served(*words):
 
 def get(address, path, method="GET", body=None, **headers):
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
-    token = address.partition("token=")[2]
+    token = unquote(address.partition("token=")[2])
     headers = {"Authorization": f"Bearer {token}"} | headers
     connection.request(method, path, body, headers)
     found = connection.getresponse()
@@ -84,6 +84,24 @@ def test_silent_connections_keep_nobody_out_and_interrupting_leaves_nothing(tmp_
             time.sleep(0.05)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "found"),
+    [
+        ("port", 99999, "port is 99999"),
+        ("port", -1, "port is -1"),
+        ("timeout", -1.0, "numbers above 0"),
+        ("timeout", float("nan"), "numbers above 0"),
+        ("max_rows", -1, "numbers above 0"),
+        ("host", "nonsense.invalid", "no address of this machine"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(tmp_path, option, value, found):
+    projseg.Table.create(tmp_path / "t", data={"n": [1]})
+    with pytest.raises(projseg.ProjsegError, match=found) as refused:
+        projseg.serve_page([tmp_path / "t"], allow_remote=True, **{option: value})
+    assert refused.value.code == "PROJSEG_BAD_ARGUMENT"
+
+
 @pytest.mark.slow
 def test_a_port_in_use_takes_the_next_and_ten_in_use_are_said(tmp_path):
     projseg.Table.create(tmp_path / "t", data={"n": [1]})
@@ -113,10 +131,10 @@ def test_a_token_of_a_file_is_kept(tmp_path):
     projseg.Table.create(tmp_path / "t", data={"n": [1]})
     file = tmp_path / "token"
     file.touch(0o600)
-    file.write_text("0123456789abcdef0123456789abcdef\n")
+    file.write_text("0123456789abcdef&+%23=abcdef\n")
     os.chmod(file, 0o600)
     with served(tmp_path / "t", "--port", "0", "--token-file", file) as (_, address):
-        assert address.endswith("/?token=0123456789abcdef0123456789abcdef")
+        assert address.endswith("/?token=0123456789abcdef%26%2B%2523%3Dabcdef")
         assert get(address, "/t/t.json")[0].status == 200
         refused, text = get(address, "/t/t.json", Authorization="Bearer other")
         assert (refused.status, "0123456789abcdef" in text) == (401, False)

@@ -233,3 +233,22 @@ def test_views_are_small(client):
     assert len(client.get("/t/edits").content) < 150_000
     assets = [client.get(f"/assets/{name}").content for name in ("page.css", "page.js", "icon.svg")]
     assert sum(map(len, assets)) < 40_000
+
+
+def test_a_window_may_have_one_end(client, folder):
+    table = projseg.Table(folder / "edits")
+    every = len(table.segments())
+    late = client.get("/t/edits/segments.json?from=1970-02-01").json()
+    early = client.get("/t/edits/segments.json?to=1970-02-01").json()
+    assert 0 < late["count"] < every
+    assert late["count"] + early["count"] == every
+    shown = client.get("/t/edits.json?from=1970-02-01").json()["timeline"]
+    assert (shown["from"], shown["to"]) == ("1970-02-01T00:00:00Z", "1970-02-10T00:00:00Z")
+    shown = client.get("/t/edits.json?to=1970-01-03").json()["timeline"]
+    assert (shown["from"], shown["to"]) == ("1970-01-01T00:00:00Z", "1970-01-03T00:00:00Z")
+    for one in ("from", "to"):
+        assert client.get(f"/t/edits/segments?{one}=nonsense").status_code == 400
+        assert client.get(f"/t/edits?{one}=nonsense").status_code == 400
+    for path in ("/t/edits", "/t/edits/segments", "/t/empty"):
+        assert client.get(f"{path}?from=2999-01-01").status_code == 200
+        assert client.get(f"{path}?to=0002-01-01").status_code == 200

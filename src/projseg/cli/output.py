@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from datetime import date, datetime
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -31,6 +28,8 @@ from rich.progress import (
 )
 from rich.table import Table as RichTable
 from rich.text import Text
+
+from projseg.doors.plain_values import plain_mapping, plain_value
 
 TABLE_ROWS_MAX: Final = 1000
 _CELL_CHARACTERS_MAX: Final = 120
@@ -89,7 +88,7 @@ def print_rows(
         _print_table(names, found, title)
     elif chosen is OutputFormat.JSON:
         for row in found:
-            sys.stdout.write(json.dumps(_plain_mapping(row), ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps(plain_mapping(row), ensure_ascii=False) + "\n")
     else:
         lines = [[_cell_text(plain_value(one), null="") for one in row.values()] for row in found]
         _print_lines([names, *lines], is_markdown=chosen is OutputFormat.MARKDOWN)
@@ -175,34 +174,6 @@ def in_zone(found: pa.Table, zone: str | None) -> pa.Table:
 def previewed(would: Mapping[str, Any], location: str, condition: str = "") -> dict[str, Any]:
     """Return what a verb would do to a table, and how to let it."""
     return {**would, "location": location, "to_do_it": f"repeat with --yes{condition}"}
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value as JSON knows it: times in ISO 8601, decimals and bytes as text."""
-    return next((plain(value) for kind, plain in _PLAIN if isinstance(value, kind)), value)
-
-
-def _plain_float(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)
-
-
-def _plain_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(key): plain_value(item) for key, item in value.items()}
-
-
-def _plain_list(value: Iterable[Any]) -> list[Any]:
-    return [plain_value(item) for item in value]
-
-
-_PLAIN: Final[tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...]] = (
-    (datetime, lambda value: value.isoformat().replace("+00:00", "Z")),
-    (date, date.isoformat),
-    (Decimal, str),
-    (bytes, bytes.hex),
-    (float, _plain_float),
-    (Mapping, _plain_mapping),
-    ((list, tuple), _plain_list),
-)
 
 
 def _print_table(names: list[str], rows: list[Any], title: str | None) -> None:

@@ -1,0 +1,95 @@
+"""What is typed into the query box: the statement, and the tables that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from projseg.algebra.query.request import is_described
+from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.errors import InvalidInputError, ProjsegError
+from projseg.table.sql_statements import described_table
+
+SQL_BYTES_MAX: Final = 64 << 10
+_EXPLAIN: Final = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
+_PREFIXES: Final = {"run": "", "explain": "EXPLAIN ", "analyze": "EXPLAIN ANALYZE "}
+
+
+class BoxStatement(NamedTuple):
+    """A statement, and what a button puts before it."""
+
+    prefix: str
+    sql: str
+
+
+def box_statement(typed: str, action: str) -> BoxStatement:
+    """Return what is to be asked for a text and a button.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT if there is no such button, or no text that is short enough.
+    """
+    sql = typed.replace("\r\n", "\n").strip().rstrip(";").rstrip()
+    if not sql or len(sql.encode()) > SQL_BYTES_MAX:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"a statement has 1 to {SQL_BYTES_MAX:,} bytes"
+        )
+    if action not in _PREFIXES:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"action is {action!r}; give run, explain or analyze"
+        )
+    prefix = _PREFIXES[action]
+    return BoxStatement(prefix, _EXPLAIN.sub("", sql, count=1) if prefix else sql)
+
+
+def check_names(sql: str, name: str, names: Sequence[str]) -> None:
+    """Refuse a statement that names another table than the one of its view.
+
+    Parameters
+    ----------
+    sql : str
+        What cannot be parsed is let through: who answers it says why.
+    name : str
+        The table.
+    names : sequence of str
+        All tables that are listed.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SQL.
+    """
+    last = name.rpartition(".")[2]
+    own = {name.casefold(), last.casefold()}
+    others = {one.casefold() for one in names} | {
+        one.rpartition(".")[2].casefold() for one in names
+    }
+    for parts in _names_in(sql):
+        written = ".".join(parts)
+        is_free = len(parts) == 1 and written.isidentifier() and written.casefold() not in others
+        if not (is_free or written.casefold() in own):
+            raise InvalidInputError(
+                "PROJSEG_BAD_SQL",
+                f"'{written}' is not the table of this page; name it '{last}' or t, or ask on the "
+                "page of the other table",
+            )
+
+
+def _names_in(sql: str) -> Iterator[tuple[str, ...]]:
+    """Yield the names after FROM and JOIN, in parts."""
+    rest = _EXPLAIN.sub("", sql, count=1)
+    try:
+        if is_described(rest):
+            if named := described_table(rest):
+                yield tuple(named.split("."))
+            return
+        statement: SelectStatement | None = parse_select(rest, with_joins=True)
+    except ProjsegError:
+        return
+    while statement is not None:
+        yield from (one.table.parts for one in statement.joins if one.table.parts)
+        if statement.source is None and statement.table.parts:
+            yield statement.table.parts
+        statement = statement.source
