@@ -144,9 +144,11 @@ def _records_of(rows: pa.Table) -> Iterator[LoggedQuery]:
     for row in rows.to_pylist(maps_as_pydicts="lossy"):
         query = row.pop("query")
         found = {name: value for name, value in row.items() if value is not None}
-        yield msgspec.convert(
-            {**found, "query": None if query is None else json.loads(query)}, LoggedQuery
-        )
+        try:
+            asked = None if query is None else json.loads(query)
+            yield msgspec.convert({**found, "query": asked}, LoggedQuery)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise bad_log(f"a row is no record: {str(error)[:200]}") from error
 
 
 def budget_of(text: str, base_bytes: int) -> int:

@@ -49,7 +49,9 @@ class QueryEvent(msgspec.Struct):
     is_cached : bool or None
         Whether all that the answer needed was in memory.
     texts : mapping or None
-        Of a question that did not bind, its texts.
+        Of a question that Spark asked and that is not planned here, its texts as Spark wrote them.
+    code : str or None
+        Of the error that it ended with.
     at : float
         Seconds since 1970 at its end.
     """
@@ -63,13 +65,14 @@ class QueryEvent(msgspec.Struct):
     returned: int | None = None
     is_cached: bool | None = None
     texts: Mapping[str, Any] | None = None
+    code: str | None = None
     at: float = msgspec.field(default_factory=time.time)
 
     def record(self, shown: ShownLiterals | None = None) -> dict[str, Any]:
         """Return what is logged of it, with the constants that are asked for or set to be shown."""
         snapshot = self.snapshot
         described = (
-            {"query": hidden_content(self.texts or {})}
+            {"query": hidden_content(self.texts) if self.texts else None}
             if self.plan is None
             else _described(self.plan, shown or _shown_literals())
         )
@@ -81,6 +84,7 @@ class QueryEvent(msgspec.Struct):
             "version": snapshot.version,
             "door": self.door,
             "answered": self.answered,
+            "code": self.code,
             **described,
             "returned": self.returned,
             "planned_ms": _rounded(self.planned_ms),

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall, call_text
 from projseg.algebra.expressions.canonical import conjunction
+from projseg.algebra.expressions.joined_values import JoinPath
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import hide_literals
 from projseg.algebra.expressions.tree import Call, Column, Expression
@@ -103,7 +104,7 @@ def _not_null(condition: Expression) -> Expression | None:
 
 
 def hidden_content(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the texts of a query that did not bind, without their values."""
+    """Return the texts of a query that Spark wrote, without their values."""
     found: dict[str, Any] = {}
     for name in _TEXTS:
         value = texts.get(name)
@@ -167,9 +168,31 @@ def _without_values(expression: Expression) -> Expression:
     if not isinstance(expression, Call):
         return expression
     arguments = expression.arguments
+    if expression.function == "add_interval":
+        span = Column(pa.null(), _VALUE)
+        return Call(expression.type, "+", (_without_values(arguments[0]), span))
     if expression.function == "in" and all(isinstance(one, Constant) for one in arguments[1:]):
         arguments = (arguments[0], Column(pa.null(), _VALUE))
-    return replace_fields(expression, arguments=tuple(map(_without_values, arguments)))
+    return replace_fields(
+        expression,
+        arguments=tuple(map(_without_values, arguments)),
+        parameters=tuple(map(_hidden_parameter, expression.parameters)),
+    )
+
+
+def _hidden_parameter(parameter: Any) -> Any:
+    """Return what a function has as a parameter; in a join's keys and condition are values."""
+    if not isinstance(parameter, JoinPath):
+        return parameter
+    condition = parameter.condition
+    return replace(
+        parameter,
+        names=tuple(
+            name if isinstance(key, Column) else _text(key, shown=False)
+            for name, key in zip(parameter.names, parameter.keys, strict=True)
+        ),
+        condition_text=None if condition is None else _text(condition, shown=False),
+    )
 
 
 def _without_marks(text: str) -> str:

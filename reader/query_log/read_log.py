@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -16,6 +16,11 @@ from projseg.errors import InvalidInputError
 from projseg.reader.query_log.log_files import LOG_LINE_BYTES_MAX, flush_query_logs
 
 Since: TypeAlias = str | timedelta | datetime | None
+
+_Small: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Scalar: TypeAlias = str | bool | _Whole | float | None
+_Scalars: TypeAlias = _Scalar | list[_Scalar]
 
 _MONTH_DAYS: Final = 31
 _DAYS_MAX: Final = 365 * 1000
@@ -57,8 +62,10 @@ class LoggedQuery(msgspec.Struct, frozen=True, kw_only=True):
         By which the question came.
     answered : str
         `done` or `failed`; of Spark `planted`, `shared`, `scanned` or `not`.
+    code : str or None
+        Of the error of one that failed.
     query : mapping or None
-        The question, without values, as `Query.to_json` writes it.
+        The question, without values, as `Query.to_json` writes it; None: it did not bind.
     interval : LoggedInterval or None
         Of the question.
     sources : mapping of str to int
@@ -77,22 +84,23 @@ class LoggedQuery(msgspec.Struct, frozen=True, kw_only=True):
         Whether no file was read for the answer.
     """
 
-    projseg_log: int
+    projseg_log: _Small
     time: datetime
     table_id: str
     location: str = ""
-    version: int = 0
+    version: _Whole = 0
     door: str = ""
     answered: str = "done"
-    query: dict[str, Any] | None = None
+    code: str | None = None
+    query: dict[str, _Scalars | dict[str, _Scalars]] | None = None
     interval: LoggedInterval | None = None
-    sources: dict[str, int] = {}
+    sources: dict[str, _Whole] = {}
     reasons: dict[str, str] = {}
     indexes: tuple[str, ...] = ()
-    pruned: int = 0
-    rows: int = 0
-    bytes: int = 0
-    returned: int | None = None
+    pruned: _Whole = 0
+    rows: _Whole = 0
+    bytes: _Whole = 0
+    returned: _Whole | None = None
     planned_ms: float | None = None
     answered_ms: float | None = None
     cached: bool | None = None
@@ -109,6 +117,7 @@ _SCHEMA: Final = pa.schema(
         "version": pa.int64(),
         "door": pa.string(),
         "answered": pa.string(),
+        "code": pa.string(),
         "query": pa.string(),
         "interval": pa.struct(
             {"aligned": pa.string(), "length": pa.float64(), "zone": pa.string()}
@@ -156,9 +165,15 @@ class LogReader:
 
     def __iter__(self) -> Iterator[LoggedQuery]:
         self.torn_count = self.record_count = 0
-        files = sorted(self._place.glob("*.jsonl")) if self._place.is_dir() else [self._place]
+        files = [self._place]
+        if self._place.is_dir():
+            files = sorted(file for file in self._place.glob("*.jsonl") if file.is_file())
         for file in files:
-            with file.open("rb") as lines:
+            try:
+                lines = file.open("rb")
+            except OSError as error:
+                raise bad_log(f"'{file}' cannot be read: {error.strerror}") from error
+            with lines:
                 yield from self._records(lines)
         if self.torn_count and not self.record_count:
             raise bad_log(
@@ -221,8 +236,8 @@ def read_log(folder: str | os.PathLike[str], since: Since = None) -> pa.Table:
     Returns
     -------
     pa.Table
-        A row for each query: time, location, table_id, version, door, answered, query (JSON
-        without values), interval, sources, reasons, indexes, pruned, rows, bytes, returned,
+        A row for each query: time, location, table_id, version, door, answered, code, query
+        (JSON without values), interval, sources, reasons, indexes, pruned, rows, bytes, returned,
         planned_ms, answered_ms, cached. The schema's metadata has `projseg.torn`, how many lines
         are no records: a process that was killed may leave one.
 

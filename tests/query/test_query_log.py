@@ -157,6 +157,45 @@ def test_no_literal_of_drawn_queries_is_in_the_log(table, folder):
     assert any("channel = ?" in (record["query"] or "") for record in records)
 
 
+def test_joins_and_intervals_hide_their_values(table, folder, tmp_path):
+    places = projseg.Table.create(
+        tmp_path / "p", data={"id": ["#1", "#2"], "region": ["x", "SECRET"]}
+    )
+    tables = {"t": table, "p": places}
+    for text in (
+        "SELECT count(*) FROM t WHERE channel IN (SELECT id FROM p WHERE region = 'SECRET')",
+        "SELECT count(*) FROM t LEFT SEMI JOIN p ON channel = p.id AND p.region = 'SECRET'",
+        "SELECT count(*) FROM t LEFT ANTI JOIN p ON channel = p.id AND p.region = 'SECRET'",
+        "SELECT count(region) FROM t JOIN p ON channel = p.id AND p.region = 'SECRET'",
+        "SELECT count(*) FROM t WHERE time + INTERVAL 7351 MINUTES > TIMESTAMP '2024-05-09'",
+    ):
+        projseg.sql(text, tables)
+    whole = content(folder)
+    assert [value for value in (b"SECRET", b"7351") if value in whole] == []
+    filters = [json.loads(record["query"]).get("filter", "") for record in logged(folder)]
+    assert any("region = ?" in text for text in filters)
+    assert filters[-1] == "(time + ?) > ?"
+
+
+@pytest.mark.parametrize(
+    "condition", ["x = $$SECRET$$", "x = “SECRET”", "x = SECRET", "x = 'SECRET", "`SECRET` = 1"]
+)
+def test_of_what_does_not_bind_no_text_is_kept(table, folder, condition):
+    calls = [
+        lambda: table.query(filter=condition),
+        lambda: table.sql(f"SELECT channel FROM t WHERE {condition}"),
+        lambda: table.scan("channel", condition),
+    ]
+    for call in calls:
+        with pytest.raises(ProjsegError):
+            call()
+    assert b"SECRET" not in content(folder)
+    records = logged(folder)
+    assert [(one["answered"], one["query"]) for one in records] == [("failed", None)] * 3
+    assert {one["door"] for one in records} == {"python", "sql"}
+    assert all(one["code"].startswith("PROJSEG_") for one in records)
+
+
 def ask_at_shell(table, statement):
     from typer.testing import CliRunner
 
@@ -361,3 +400,24 @@ def test_what_is_no_log_is_refused(tmp_path):
             projseg.read_log(tmp_path / "log")
     (tmp_path / "empty").mkdir()
     assert len(projseg.read_log(tmp_path / "empty")) == 0
+
+
+def test_what_no_record_can_hold_is_counted_or_refused(table, folder):
+    table.query("channel", "sum(added)", limit=3)
+    (file,) = (flush_query_logs(), [*folder.iterdir()])[1]
+    line = file.read_text()
+    wrong = [
+        line.replace('"version":0', f'"version":{9 * 10**30}'),
+        line.replace('"limit":"?"', f'"limit":{{"a":{{"b":{9 * 10**30}}}}}'),
+        line.replace('"pruned":0', f'"pruned":-{9 * 10**30}'),
+    ]
+    assert all(one != line for one in wrong)
+    (folder / "queries-x.jsonl").mkdir()
+    (folder / "queries-y.jsonl").write_text("".join(wrong))
+    found = projseg.read_log(folder)
+    assert (len(found), found.schema.metadata[b"projseg.torn"]) == (1, b"3")
+    place = found.column_names.index("query")
+    numbers = found.set_column(place, "query", pa.array([5]))
+    with pytest.raises(InvalidInputError) as caught:
+        projseg.advise(table, numbers)
+    assert caught.value.code == "PROJSEG_BAD_LOG"

@@ -1,11 +1,11 @@
-"""What metrics and the query log are given of each question: its plan or texts, times and rows."""
+"""What metrics and the query log are given of each question: its plan, times and rows."""
 
 from __future__ import annotations
 
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ def logged_answer(snapshot: Snapshot, plan: QueryPlan, answer: Callable[[], pa.T
         _count(door, snapshot, time.perf_counter() - start, None, plan, error)
         if log is not None:
             event = _event(snapshot, plan, door)
-            event.answered = "failed"
+            event.answered, event.code = "failed", getattr(error, "code", None)
             log.put(event.record)
         raise
     seconds = time.perf_counter() - start
@@ -94,6 +94,7 @@ def logged_batches(
         if log is not None:
             event = _event(snapshot, plan, door)
             event.answered = "done" if failure is None else "failed"
+            event.code = getattr(failure, "code", None)
             event.answered_ms, event.returned = taken * 1000, row_count
             log.put(event.record)
 
@@ -119,14 +120,12 @@ class logging_failures:
     ----------
     snapshot : Snapshot
         The version that is asked.
-    texts : callable
-        Returns the texts of the question by their names.
     """
 
-    __slots__ = ("_snapshot", "_texts")
+    __slots__ = ("_snapshot",)
 
-    def __init__(self, snapshot: Snapshot, texts: Callable[[], Mapping[str, Any]]) -> None:
-        self._snapshot, self._texts = snapshot, texts
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
 
     def __enter__(self) -> None:
         pass
@@ -139,7 +138,7 @@ class logging_failures:
         count_question(door, self._snapshot.storage.location, 0.0, None, error=error)
         if log is not None:
             event = _event(self._snapshot, None, door)
-            event.answered, event.texts = "failed", self._texts()
+            event.answered, event.code = "failed", error.code
             log.put(event.record)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
 
 import pyarrow as pa
@@ -141,7 +140,7 @@ class TableVersion(AgedVersion):
         query = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
         with answered_within(query.query_context.time_limit):
             current = self._current()
-            with logging_failures(current._snapshot, partial(vars, query)):
+            with logging_failures(current._snapshot):
                 version, query = current._as_old_as(query)
                 return version._answered(version._plan(query))
 
@@ -234,7 +233,7 @@ class TableVersion(AgedVersion):
             with answered_within(parse_context(context).time_limit):
                 if explain:
                     return version._selected(text, context, args, tables).explain()
-                with logging_failures(version._snapshot, lambda: {"filter": text}):
+                with logging_failures(version._snapshot):
                     return version._selected(text, context, args, tables).rows()
 
     def _selected(
@@ -310,7 +309,7 @@ class TableVersion(AgedVersion):
         )
         with answered_within(query.query_context.time_limit):
             version = self._current()
-            with logging_failures(version._snapshot, partial(vars, query)):
+            with logging_failures(version._snapshot):
                 plan = version._plan(query)
             batches = scan(self._storage, plan, plan.segments)
             batches = logged_batches(version._snapshot, plan, batches, door_of_question())
