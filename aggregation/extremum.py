@@ -222,6 +222,8 @@ class ExtremumState:
         """Merge the parts: into the number keys, or into one dictionary."""
         if self._uses_numbers:
             for dictionary, best in self._parts:
+                if not best.seen.any():
+                    continue  # the dictionary may have no value
                 table = numbers_of_array(dictionary.values)
                 keys, _ = number_keys(table)
                 self._numbers.fold_state(keys.take(best.keys, mode="clip"), best.seen)

@@ -118,12 +118,13 @@ def vacuum(
     force : bool
         Whether less than `SAFE_RETENTION_HOURS` is meant.
     """
+    stored = current.stored
     retention = retention_us(retention_hours, force=force)
-    cutoff = now_us() - retention if dry_run else cutoff_us(current.storage, retention, is_alone)
-    plan = _plan(current, _expired(current, cutoff), cutoff)
+    cutoff = now_us() - retention if dry_run else cutoff_us(stored.storage, retention, is_alone)
+    plan = _plan(stored, _expired(stored, cutoff), cutoff)
     why = f"versions of the last {retention_hours:g} hours are kept: vacuum later, or with less"
     if dry_run or not (plan.files or plan.versions):
-        left = _still_stored(current, plan, why)
+        left = _still_stored(stored, plan, why)
         return current, _report(plan, None, left, is_dry_run=dry_run)
     metrics = {
         "removed_versions": len(plan.versions),
@@ -147,7 +148,7 @@ def vacuum(
         done = expired()
     except CommitError as error:
         # What no kept version lists may go before the commit, which may then have room.
-        unlisted = _plan(current, current.kept_from, cutoff).unlisted
+        unlisted = _plan(stored, stored.kept_from, cutoff).unlisted
         if error.code != "PROJSEG_STORAGE_FULL" or not unlisted:
             raise
         for file in unlisted:

@@ -18,7 +18,7 @@ from projseg.aggregation.keys import make_key
 from projseg.evaluation.arrow_vectors import concat_vectors, encode_sorted, merge_values
 from projseg.kernels.texts.text_groups import DistinctTexts
 from projseg.memory.memory_pool import empty
-from projseg.segment_format.arrow_arrays import WIDE
+from projseg.segment_format.arrow_arrays import WIDE, limits
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.logical_types import (
@@ -334,7 +334,10 @@ def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
         nans = np.isnan(values)
         has_nan = bool(nans.any())
         values = values[~nans] if has_nan else values
-    ends = np.array([values.min(), values.max()] if len(values) else [], dtype=values.dtype)
+    if values.dtype == WIDE:
+        ends = np.array(limits(values) if len(values) else [], dtype=object)
+    else:
+        ends = np.array([values.min(), values.max()] if len(values) else [], dtype=values.dtype)
     found = numbers_to_arrow(ends, vector.type, base=vector.base)
     return zone_of(found, null_count, has_nan, byte_count)
 

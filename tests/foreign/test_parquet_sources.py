@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -444,3 +445,60 @@ def test_what_another_projection_would_save_is_measured(folder, table):
     shown = table.newest().explain(days, what_if=wanted)
     assert "d" in str(shown)
     assert "day" in str(projseg.advise(table.newest(), [(days, 3)]))
+
+
+def test_vacuum_keeps_what_the_log_lists_beside_files_without_a_companion(folder, table):
+    table.create_view("v", GROUPS)
+    table.tag("x")
+    folder.add()
+    fresh = projseg.Table(table.location)
+    assert fresh.source.files_without_companion == 1
+    assert fresh.vacuum().file_count == 0
+    fresh.vacuum(retention_hours=0, dry_run=False, force=True)
+    assert asked(fresh, GROUPS) == folder.ask(GROUPS)
+    assert asked(projseg.Table(table.location), GROUPS) == folder.ask(GROUPS)
+    assert projseg.Table(table.location).verify() == []
+    assert projseg.Table(table.location, tag="x").sql(GROUPS).num_rows > 0
+
+
+EXTREMES = {
+    "int": pa.int16(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "text": pa.string(),
+    "truth": pa.bool_(),
+    "bytes": pa.binary(),
+    "day": pa.date32(),
+    "time": pa.timestamp("us", tz="UTC"),
+    "price": pa.decimal128(12, 2),
+    "wide": pa.decimal128(38, 2),
+}
+
+
+def test_a_file_without_rows_has_groups_of_its_own_columns(tmp_path):
+    (tmp_path / "source").mkdir()
+    pq.write_table(pa.schema(EXTREMES).empty_table(), tmp_path / "source/a.parquet")
+    own = [Projection(f"p_{n}", [n], [f"min({n}) AS a", f"max({n}) AS b"]) for n in EXTREMES]
+    table = attached(tmp_path, tmp_path / "source", time_column=None, projections=own)
+    for name in EXTREMES:
+        assert table.sql(f"SELECT {name}, max({name}) FROM t GROUP BY {name}").num_rows == 0
+        assert table.sql(f"SELECT max({name}) AS m FROM t").to_pylist() == [{"m": None}]
+
+
+def test_decimals_beyond_64_bits_are_attached_as_they_are_stored(tmp_path):
+    (tmp_path / "source").mkdir()
+    digits = ["1", "-9999999999999999999999999999.99", None, "999999999999999999.99"]
+    prices = [None if one is None else Decimal(one) for one in digits]
+    rows_ = pa.table({"k": [0, 1, 1, 2], "d": pa.array(prices, pa.decimal128(38, 2))})
+    pq.write_table(rows_, tmp_path / "source/a.parquet", row_group_size=2)
+    own = [Projection("k", ["k"], ["max(d) AS d"]), Projection("d", ["d"], ["count(*) AS n"])]
+    foreign = attached(tmp_path, tmp_path / "source", time_column=None, projections=own)
+    stored = projseg.Table.create(tmp_path / "stored", data=rows_, projections=own)
+    for text in (
+        "SELECT k, max(d) AS m FROM t GROUP BY k ORDER BY k",
+        "SELECT d, count(*) AS n FROM t GROUP BY d ORDER BY d",
+        "SELECT k, d FROM t WHERE d > 0 ORDER BY k",
+        "SELECT min(d) AS a, max(d) AS b FROM t",
+    ):
+        assert foreign.sql(text).to_pylist() == stored.sql(text).to_pylist()
+    assert foreign.sql("SELECT min(d) AS m FROM t").to_pylist() == [{"m": prices[1]}]
