@@ -18,6 +18,7 @@ from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.table import Table, is_table
 from projseg.table.queries import TableVersion
+from projseg.table.sql_statements import tables_in, unknown_table
 from projseg.table.star_statements import sql
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.storage.paths import METADATA_PREFIX
@@ -87,6 +88,8 @@ class Places:
 
     def _name(self, name: str, location: str) -> None:
         if name in self._locations:
+            if os.path.realpath(self._locations[name]) == os.path.realpath(location):
+                return
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT",
                 f"{self._locations[name]} and {location} are both named '{name}'; give one as "
@@ -190,17 +193,15 @@ class Places:
         if self._catalogs and f"{RESERVED_NAMESPACE}." in text.casefold():
             found: pa.Table | Explain = self._catalogs[0].sql(text, context=context, args=args)
             return found
-        tables = self._tables_of(text)
-        if len(tables) == 1 and len(self.names()) == 1:
-            (table,) = tables.values()
-            return table.sql(text, context=context, args=args, tables=tables)
+        names = self.names()
+        if len(names) == 1:
+            table = self.table(names[0])
+            return table.sql(text, context=context, args=args, tables={names[0]: table})
+        named = {".".join(parts).casefold() for parts in tables_in(text, args)}
+        for one in sorted(named - {name.casefold() for name in names}):
+            raise unknown_table(one, names)
+        tables = {name: self.table(name) for name in names if name.casefold() in named}
         return sql(text, tables, context=context, args=args)
-
-    def _tables_of(self, text: str) -> dict[str, Table]:
-        """Return the tables whose names occur in a text; all if none does."""
-        names, folded = self.names(), text.casefold()
-        named = [one for one in names if one.rpartition(".")[2].casefold() in folded]
-        return {name: self.table(name) for name in named or names}
 
 
 def _tables_in(folder: Path) -> Iterator[tuple[str, str]]:
@@ -208,12 +209,15 @@ def _tables_in(folder: Path) -> Iterator[tuple[str, str]]:
 
     A damaged table is among them: who opens it sees why.
     """
+    whole = folder.resolve()
     for inner in _folders_in(folder):
+        if whole.is_relative_to(inner.resolve()):  # a link to the folder, or to what it is in
+            continue
         if (inner / METADATA_PREFIX).is_dir():
             yield inner.name, str(inner)
             continue
         for place in _folders_in(inner):
-            if (place / METADATA_PREFIX).is_dir():
+            if not whole.is_relative_to(place.resolve()) and (place / METADATA_PREFIX).is_dir():
                 yield f"{inner.name}.{place.name}", str(place)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from projseg.algebra.query.request import is_described
-from projseg.algebra.query.select_statement import SelectStatement, parse_select
-from projseg.errors import InvalidInputError, ProjsegError
-from projseg.table.sql_statements import described_table
+from projseg.errors import InvalidInputError
+from projseg.table.sql_statements import tables_in
 
 SQL_BYTES_MAX: Final = 64 << 10
 _EXPLAIN: Final = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
@@ -66,7 +64,7 @@ def check_names(sql: str, name: str, names: Sequence[str]) -> None:
     others = {one.casefold() for one in names} | {
         one.rpartition(".")[2].casefold() for one in names
     }
-    for parts in _names_in(sql):
+    for parts in tables_in(sql):
         written = ".".join(parts)
         is_free = len(parts) == 1 and written.isidentifier() and written.casefold() not in others
         if not (is_free or written.casefold() in own):
@@ -75,21 +73,3 @@ def check_names(sql: str, name: str, names: Sequence[str]) -> None:
                 f"'{written}' is not the table of this page; name it '{last}' or t, or ask on the "
                 "page of the other table",
             )
-
-
-def _names_in(sql: str) -> Iterator[tuple[str, ...]]:
-    """Yield the names after FROM and JOIN, in parts."""
-    rest = _EXPLAIN.sub("", sql, count=1)
-    try:
-        if is_described(rest):
-            if named := described_table(rest):
-                yield tuple(named.split("."))
-            return
-        statement: SelectStatement | None = parse_select(rest, with_joins=True)
-    except ProjsegError:
-        return
-    while statement is not None:
-        yield from (one.table.parts for one in statement.joins if one.table.parts)
-        if statement.source is None and statement.table.parts:
-            yield statement.table.parts
-        statement = statement.source

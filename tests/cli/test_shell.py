@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 
 import projseg
 from projseg.cli import app
+from projseg.cli.output import OutputFormat, print_rows
+from projseg.cli.shell import _TerminalText
 from projseg.errors import InvalidInputError, ProjsegError, place_in
 
 ROWS = 240
@@ -83,10 +85,70 @@ def test_the_first_error_ends_a_file(folder):
         ("DELETE FROM edits;", "PROJSEG_BAD_SQL"),
         (".mood table\n", "PROJSEG_BAD_ARGUMENT"),
         (".mode xml\n", "PROJSEG_BAD_ARGUMENT"),
+        ("SELECT * FROM nosuch;", "PROJSEG_BAD_SQL"),
+        ("DESCRIBE nosuch;", "PROJSEG_BAD_SQL"),
     ],
 )
 def test_what_is_no_whole_statement_is_refused(folder, text, code):
     assert run(folder, input=text, exit_code=1).exception.code == code
+
+
+def test_a_name_is_no_part_of_another_word(folder, tmp_path):
+    for name in ("edits", "zed", "ro"):
+        projseg.Table.create(tmp_path / name, data={"n": [1]})
+    found = run(tmp_path, "-c", "SELECT * FROM nosuch", exit_code=1).exception
+    assert "edits, ro, zed" in found.message
+    assert (
+        ".mode and one of table, json"
+        in run(tmp_path, "-c", ".mode no", exit_code=1).exception.message
+    )
+
+
+def test_a_damaged_table_breaks_only_what_names_it(tmp_path):
+    projseg.Table.create(tmp_path / "edits", data={"n": [1]})
+    projseg.Table.create(tmp_path / "ed", data={"n": [2]})
+    (tmp_path / "it" / "_projseg").mkdir(parents=True)
+    (tmp_path / "it" / "_projseg" / "00000000000000000000.json").write_text("{")
+    assert run(tmp_path, "-c", "SELECT n FROM edits").stdout == '{"n": 1}\n'
+    assert len(run(tmp_path, "-c", ".tables").stdout.splitlines()) == 3
+    unknown = run(tmp_path, "-c", "SELECT n FROM nosuch", exit_code=1).exception
+    assert (unknown.code, "'nosuch'" in unknown.message) == ("PROJSEG_BAD_SQL", True)
+    assert run(tmp_path, "-c", "SELECT n FROM it", exit_code=1).exception.code != "PROJSEG_BAD_SQL"
+
+
+def test_a_table_is_listed_once_wherever_links_lead(tmp_path):
+    projseg.Table.create(tmp_path / "all" / "edits", data={"n": [1]})
+    (tmp_path / "all" / "loop").symlink_to(tmp_path / "all")
+    (tmp_path / "all" / "inner").mkdir()
+    (tmp_path / "all" / "inner" / "up").symlink_to(tmp_path)
+    assert run(tmp_path / "all", "-c", ".tables").stdout == '{"table": "edits"}\n'
+    edits = tmp_path / "all" / "edits"
+    assert run(edits, f"{edits}/", "-c", ".tables").stdout == '{"table": "edits"}\n'
+
+
+def test_a_command_may_begin_with_a_mark_of_unicode_or_a_dot(folder):
+    assert run(folder, "-c", ".mode csv\nSELECT n\nFROM old.edits;").stdout == "n\n7\n"
+    assert run(folder, input="\ufeffSELECT n FROM old.edits;").stdout == '{"n": 7}\n'
+    assert run(folder, input="\ufeff.mode csv\nSELECT n FROM old.edits;").stdout == "n\n7\n"
+
+
+@pytest.mark.parametrize("mode", ["table", "csv", "markdown"])
+def test_stored_text_does_not_steer_a_terminal(mode, monkeypatch, capsys):
+    rows = pa.table({"a\x1b]0;b\x07": ["x\x1b[2Jy"]})
+    print_rows(rows, OutputFormat(mode))
+    assert mode == "table" or "x\x1b[2Jy" in capsys.readouterr().out
+    text = _TerminalText()
+    monkeypatch.setattr("sys.stdout", text)
+    print_rows(rows, OutputFormat(mode))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue()).replace("\\\\", "\\")
+    assert "x\\x1b[2Jy" in shown
+    assert "a\\x1b]0;b\\x07" in shown
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", shown)
+
+
+def test_help_breaks_no_word_at_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "markdown" in CliRunner().invoke(app, ["shell", "--help"]).stdout
 
 
 def test_one_table_has_any_name_and_a_catalogs_tables_have_theirs(folder, tmp_path):

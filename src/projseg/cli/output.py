@@ -112,6 +112,8 @@ def print_fields(
 
 def _print_lines(lines: Sequence[Sequence[str]], *, is_markdown: bool) -> None:
     """Print names and rows of texts as CSV, or as a table of Markdown."""
+    if sys.stdout.isatty():
+        lines = [[_harmless(text, kept="\n\t") for text in line] for line in lines]
     if not is_markdown:
         csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
         return
@@ -192,7 +194,7 @@ def _print_table(names: list[str], rows: list[Any], title: str | None) -> None:
         table = RichTable(title=title, title_justify="left", header_style="bold")
         for name, is_number, width in zip(names, are_numbers, widths_min, strict=True):
             table.add_column(
-                Text(name),
+                Text(_harmless(name)),
                 justify="right" if is_number else "left",
                 overflow="fold",
                 # rich narrows columns that may wrap; a column of numbers must keep its width.
@@ -225,7 +227,7 @@ def _print_records(
         record.add_column(max_width=console.width // 2, overflow="fold")
         record.add_column(overflow="fold")
         for name, text in zip(names, row, strict=True):
-            record.add_row(Text(name), Text(text))
+            record.add_row(Text(_harmless(name)), Text(text))
         console.print(record)
 
 
@@ -254,10 +256,14 @@ def _shown_text(value: Any) -> str:
 
 
 def _shortened(text: str) -> str:
-    # Stored text must not steer the terminal: control characters are shown, not sent.
-    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    shown = _harmless(text)
     limit = _CELL_CHARACTERS_MAX
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _harmless(text: str, kept: str = "") -> str:
+    # Stored text must not steer the terminal: control characters are shown, not sent.
+    return "".join(c if c.isprintable() or c in kept else f"\\x{ord(c):02x}" for c in text)
 
 
 _MEASURED: Final = (

@@ -126,15 +126,14 @@ class NameCompleter(Completer):
         if _AFTER_FROM.search(before) and of_table is None:
             yield from (".".join(map(_quoted, name.split("."))) for name in tables)
             return
-        folded = text.casefold()
-        named = [one for one in tables if one.casefold() in folded]
+        words = set(re.findall(r"[\w.]+", text.casefold().replace("`", "")))
+        named = [one for one in tables if one.casefold() in words]
         if of_table is not None:
             named = [one for one in tables if one.casefold() == of_table.casefold()] or named
-        columns = {
-            column: None
-            for name in (named or tables)[:_LOOKED_AT]
-            for column in self._places.table(name).schema.names
-        }
+        columns: dict[str, None] = {}
+        for name in (named or tables)[:_LOOKED_AT]:
+            with suppress(ProjsegError):  # a damaged table hides none of the others
+                columns |= dict.fromkeys(self._places.table(name).schema.names)
         yield from map(_quoted, columns)
         if of_table is None:
             yield from self._functions

@@ -35,7 +35,12 @@ TablePlaces = Annotated[
 ]
 Output = Annotated[
     OutputFormat | None,
-    typer.Option("-o", "--output", help="Default: table on a terminal, json in a pipe."),
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FORMAT",
+        help="table, json, csv or markdown. Default: table on a terminal, json in a pipe.",
+    ),
 ]
 Args = Annotated[
     list[str] | None,

@@ -53,7 +53,7 @@ def shell(
     """Answer statements at a prompt, of --command, or from standard input."""
     session = _Session(Places(places, given_options()), output)
     if command is not None:
-        for statement in _statements([command], may_be_open=True):
+        for statement in _statements(command.splitlines(keepends=True), may_be_open=True):
             session.run(statement)
     elif sys.stdin.isatty():
         _prompt(session)
@@ -79,7 +79,9 @@ def _statements(lines: Iterable[str], *, may_be_open: bool = False) -> Iterator[
         within a text or a comment.
     """
     held = ""
-    for line in lines:
+    for number, line in enumerate(lines):
+        if number == 0:
+            line = line.removeprefix("\ufeff")  # what some editors begin a file with
         if not held.strip() and line.lstrip().startswith("."):
             yield line.strip()
             continue
@@ -169,6 +171,12 @@ class _Session:
                 self.is_paged = words[1] == "on"
             case ["quit" | "exit"]:
                 self.is_over = True
+            case ["mode", *_]:
+                raise InvalidInputError(
+                    "PROJSEG_BAD_ARGUMENT",
+                    f"'.{' '.join(words)}' names no mode; write .mode and one of "
+                    f"{', '.join(OutputFormat)}",
+                )
             case _:
                 known = ("help", "tables", "mode", "timing", "pager", "quit")
                 near = did_you_mean(words[0] if words else "", known)

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.sql_parameters import Arguments
+from projseg.algebra.expressions.sql_parameters import Arguments, ArgumentsLike, with_arguments
 from projseg.algebra.expressions.sql_words import NAME, name_parts
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
@@ -19,10 +19,10 @@ from projseg.algebra.query.context import parse_context
 from projseg.algebra.query.declared_columns import composed, keeps_rows
 from projseg.algebra.query.request import is_select
 from projseg.algebra.query.select_query import SelectedQuery, select_query
-from projseg.algebra.query.select_statement import SelectStatement
+from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
-from projseg.errors import InvalidInputError, did_you_mean
+from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer_over
 from projseg.reader.plan.bind_template import bind_asked
@@ -230,6 +230,30 @@ def described_table(text: str) -> str | None:
     named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None
     named = named or _show_match(rest)
     return None if named is None else ".".join(name_parts(named["table"] or ""))
+
+
+def tables_in(text: str, args: ArgumentsLike | None = None) -> list[tuple[str, ...]]:
+    """Return the names of the tables in a statement, each in parts; none if it cannot be read."""
+    found = _STATEMENT.fullmatch(text)
+    is_explain = found is not None and found["verb"].upper() == "EXPLAIN"
+    try:
+        if found is not None and not is_explain:
+            name = described_table(text)
+            return [tuple(name.split("."))] if name else []
+        select = found["rest"] if found else text
+        statement: SelectStatement | None = parse_select(
+            with_arguments(select, args)[0], with_joins=True
+        )
+    except ProjsegError:
+        return []
+    names = []
+    while statement is not None:
+        tables = [one.table for one in statement.joins]
+        if statement.source is None:
+            tables.insert(0, statement.table)
+        names += [one.parts for one in tables if one.parts]
+        statement = statement.source
+    return names
 
 
 def table_named(name: str, tables: Mapping[str, TableInspection]) -> ViewedVersion:
