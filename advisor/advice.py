@@ -145,7 +145,8 @@ class Advice:
         )
 
     def __str__(self) -> str:
-        return "\n".join([self._headline(), *map(_item_line, self.items), *self._left_lines()])
+        lines = (*self._headline().split("\n"), *map(_item_line, self.items), *self._left_lines())
+        return "\n".join(map(_printable, lines))
 
     def __repr__(self) -> str:
         names = ", ".join(f"{_word(item.kind)} {item.name}" for item in self.items) or "nothing"
@@ -206,6 +207,11 @@ class Advice:
             lines.append(f"left   {seconds_text(total)}: {', '.join(texts)}")
         lines += [f"not examined: {text}" for text in self.not_examined]
         return lines
+
+
+def _printable(line: str) -> str:
+    """Return a line that steers no terminal, whatever a log has for a door or a location."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def statement_of(kind: str, table: str, name: str, sql: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
@@ -38,6 +39,7 @@ from projseg.advisor.shape_costs import Planning, ShapeCost
 from projseg.advisor.workload import SHAPES_MAX, LoggedWorkload, Shape, gather
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import InvalidInputError
+from projseg.errors import listed as listed_items
 from projseg.maintenance.sampled_segments import ProjectionSizes, SampledSegments
 from projseg.memory.memory_pool import parse_byte_count
 from projseg.reader.query_log.read_log import LoggedQuery, LogReader, Since, bad_log
@@ -99,13 +101,18 @@ def advise(
     StorageError, CorruptionError
         If segments that are sampled cannot be read.
     """
-    for kind in kinds:
+    wanted = listed_items("kinds", kinds)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or math.isnan(seconds):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"seconds is {seconds!r:.80}; give a number of seconds"
+        )
+    for kind in wanted:
         if kind not in KINDS:
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT", f"kinds has {kind!r}; the kinds are {', '.join(KINDS)}"
             )
     work = log if isinstance(log, LoggedWorkload) else _workload(table, log, since)
-    return _Advising(table, work, budget, frozenset(kinds), seconds).advice()
+    return _Advising(table, work, budget, frozenset(wanted), seconds).advice()
 
 
 def _workload(table: Table, log: LogLike, since: Since) -> LoggedWorkload:

@@ -21,8 +21,11 @@ from projseg.table.queries import PlainSelect
 
 _RUNS: Final = 2
 _WEIGHT: Final = re.compile(r"--\s*weight\s*:\s*([0-9]{1,12})\s*$", re.IGNORECASE | re.MULTILINE)
-_COMMENT: Final = re.compile(r"^\s*--.*$", re.MULTILINE)
-_PIECE: Final = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|--[^\n]*|[^;'`-]+|-|;", re.DOTALL)
+_COMMENTS: Final = ("--", "/*")
+_PIECE: Final = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|[^;'"`/-]+|.""",
+    re.DOTALL,
+)
 
 
 class WeightedQuery(NamedTuple):
@@ -53,9 +56,9 @@ def read_statements(path: Path) -> list[WeightedQuery]:
     except (OSError, UnicodeDecodeError) as error:
         raise bad_log(f"the statements cannot be read: {error}") from error
     found = []
-    for part in _parts(text):
-        weight = _WEIGHT.search(part)
-        statement = _COMMENT.sub("", part).strip()
+    for pieces in _parts(text):
+        weight = _WEIGHT.search("\n".join(one for one in pieces if one.startswith("--")))
+        statement = "".join(" " if one.startswith(_COMMENTS) else one for one in pieces).strip()
         if statement:
             found.append(WeightedQuery(statement, int(weight[1]) if weight else 1))
     if not found:
@@ -63,15 +66,16 @@ def read_statements(path: Path) -> list[WeightedQuery]:
     return found
 
 
-def _parts(text: str) -> Iterator[str]:
+def _parts(text: str) -> Iterator[list[str]]:
+    """Yield the pieces of each statement: quoted texts, comments and what is between them."""
     pieces: list[str] = []
     for piece in _PIECE.findall(text):
         if piece == ";":
-            yield "".join(pieces)
+            yield pieces
             pieces = []
         else:
             pieces.append(piece)
-    yield "".join(pieces)
+    yield pieces
 
 
 def measured_workload(table: Table, queries: Sequence[WeightedQuery]) -> LoggedWorkload:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -221,11 +222,23 @@ def query_log(folder: str | None = None) -> QueryLog | None:
     folder = folder or os.environ.get(SETTING)
     if not folder:
         return None
+    if "://" in folder:
+        _warn_of_place(folder.partition("://")[0])
+        return None
     folder = os.path.abspath(folder)
     found = _logs.get(folder)
     if found is None:
         found = _logs[folder] = QueryLog(folder)
     return found
+
+
+@cache
+def _warn_of_place(scheme: str) -> None:
+    _LOGGER.warning(
+        "queries are not logged: a log is a folder of a disk, and %s names one at %s://",
+        SETTING,
+        scheme,
+    )
 
 
 def flush_query_logs() -> None:

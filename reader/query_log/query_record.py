@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final, get_args
 
 import msgspec
@@ -22,6 +24,7 @@ from projseg.reader.query_log.query_text import ShownLiterals, hidden_content, q
 from projseg.table_layer.metadata.snapshot import Snapshot
 
 FORM: Final = 1
+_LOGGER: Final = logging.getLogger("projseg.query_log")
 LITERALS_SETTING: Final = "PROJSEG_QUERY_LOG_LITERALS"
 _COARSEST_FIRST: Final = (
     "year", "quarter", "month", "week", "day", "eight_hour", "six_hour", "hour", "thirty_minute",
@@ -149,4 +152,13 @@ def _aligned(ends: list[int], zone: str) -> str:
 
 def _shown_literals() -> ShownLiterals:
     text = os.environ.get(LITERALS_SETTING, "none")
-    return text if text in get_args(ShownLiterals) else "none"  # type: ignore[return-value]
+    if text in get_args(ShownLiterals):
+        return text  # type: ignore[return-value]
+    _warn_of_literals(text)
+    return "none"
+
+
+@cache
+def _warn_of_literals(text: str) -> None:
+    words = ", ".join(get_args(ShownLiterals))
+    _LOGGER.warning("%s is %.40r, so it is none; the words are %s", LITERALS_SETTING, text, words)

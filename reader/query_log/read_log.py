@@ -149,7 +149,8 @@ class LogReader:
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_LOG if there is no such place; PROJSEG_BAD_EXPRESSION if `since` is no length.
+        PROJSEG_BAD_LOG if there is no such place; PROJSEG_BAD_ARGUMENT or PROJSEG_BAD_EXPRESSION
+        if `since` is neither a length nor a moment.
     """
 
     def __init__(self, place: str | os.PathLike[str], since: Since = None) -> None:
@@ -220,6 +221,10 @@ def _moment(since: Since) -> datetime | None:
         span = parse_interval(since)
         micros = span.micros + span.months * _MONTH_DAYS * DAY
         since = timedelta(microseconds=min(micros, _DAYS_MAX * DAY))
+    if not isinstance(since, timedelta):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"since is {since!r:.80}; write 30 days, or give a moment"
+        )
     return datetime.now(UTC) - since
 
 

@@ -101,6 +101,28 @@ def merged_schema(several: Sequence[FileColumns], wanted: Forms | None) -> Merge
     return merged if wanted is None else _only(merged, names, wanted)
 
 
+def require_columns(
+    wanted: Forms,
+    files: Sequence[tuple[ListedFile, ParquetFooter]],
+    stated: Mapping[str, pa.DataType],
+) -> None:
+    """Refuse a wanted column that no file, no path and no list has.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SOURCE, with the column.
+    """
+    present = {name_key(name) for name in stated}
+    for file, footer in files:
+        present |= {*footer.fields, *(name_key(name) for name, _ in file.partition)}
+    for column in wanted:
+        if name_key(column.name) not in present:
+            raise bad_source(
+                f"no file has a column '{column.name}', which columns= names; leave it out"
+            )
+
+
 def stated_schema(stated: Mapping[str, pa.DataType], wanted: Forms | None) -> MergedSchema:
     """Return the columns that a source states, or those that are wanted, in their types."""
     types: dict[str, pa.DataType] = {}

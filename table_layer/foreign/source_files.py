@@ -130,12 +130,12 @@ def absolute_pattern(text: str) -> str:
 
 
 def _listing(pattern: str, options: StorageOptions) -> list[ListedFile]:
-    plain, matches = _root_of(pattern), _matcher(pattern)
+    plain, matches = root_of(pattern), _matcher(pattern)
     each = _in_store(plain, options) if is_in_store(pattern) else _on_disk(plain)
     return sorted(one for one in each if matches(one.path) and _is_published(one.path, plain))
 
 
-def _root_of(pattern: str) -> str:
+def root_of(pattern: str) -> str:
     """Return the folder before the first part with a wild card."""
     wild = _WILD.search(pattern)
     fixed = pattern if wild is None else pattern[: wild.start()]

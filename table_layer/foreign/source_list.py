@@ -17,6 +17,7 @@ from projseg.table_layer.foreign.source_files import (
     absolute_pattern,
     bad_source,
     find_files,
+    root_of,
 )
 from projseg.table_layer.metadata.table_properties import StoredSource
 from projseg.table_layer.storage.store_location import StorageOptions
@@ -57,6 +58,21 @@ def parse_source(text: str) -> StoredSource:
     if kind == "delta":
         return StoredSource(kind="delta", location=absolute_folder(location))
     return StoredSource(kind="parquet", location=absolute_pattern(location))
+
+
+def require_apart(source: StoredSource, location: str) -> None:
+    """Refuse a table's place among the files of its source, or that a Delta table may clean.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SOURCE.
+    """
+    is_delta = source.kind == "delta"
+    folder = source.location if is_delta else root_of(source.location)
+    place = absolute_folder(location)
+    if place == folder or (is_delta and place.startswith(f"{folder}/")):
+        raise bad_source(f"{place} is a folder of the source; give the table a folder of its own")
 
 
 def list_source(source: StoredSource, options: StorageOptions) -> SourceList:

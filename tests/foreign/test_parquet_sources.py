@@ -502,3 +502,12 @@ def test_decimals_beyond_64_bits_are_attached_as_they_are_stored(tmp_path):
     ):
         assert foreign.sql(text).to_pylist() == stored.sql(text).to_pylist()
     assert foreign.sql("SELECT min(d) AS m FROM t").to_pylist() == [{"m": prices[1]}]
+
+
+def test_a_column_of_no_file_and_a_place_in_the_source_are_refused(folder, tmp_path):
+    def attach(location, **options):
+        return lambda: projseg.Table.attach(location, f"parquet:{folder.place}", **options)
+
+    assert code_of(attach(tmp_path / "o", columns={"zz": "int"})) == "PROJSEG_BAD_SOURCE"
+    assert code_of(attach(tmp_path / "source")) == "PROJSEG_BAD_SOURCE"
+    assert not (tmp_path / "o").exists()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import projseg
 from projseg.advisor import needless
 from projseg.advisor.advice_report import verdict
+from projseg.advisor.measured_workload import read_statements
 from projseg.benchmarks.bench import same_answer
 from projseg.cli import app
 from projseg.errors import InvalidInputError, StorageError
@@ -461,3 +462,49 @@ def test_hostile_queries_of_a_log_are_counted_and_do_no_harm(table, tmp_path, qu
     assert "<b>" not in advice._repr_html_()
     assert json.loads(advice.to_json())["log"]["shapes"] >= 1
     assert str(advice)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kinds": None},
+        {"kinds": 5},
+        {"kinds": "drop"},
+        {"seconds": "x"},
+        {"seconds": None},
+        {"seconds": float("nan")},
+        {"since": 5},
+    ],
+    ids=str,
+)
+def test_arguments_of_other_types_are_refused(table, log, wrong):
+    with pytest.raises(InvalidInputError) as caught:
+        projseg.advise(table, log, **wrong)
+    assert caught.value.code == "PROJSEG_BAD_ARGUMENT"
+
+
+def test_texts_of_a_log_steer_no_terminal(table, log, tmp_path):
+    record = next(iter(log.glob("*.jsonl"))).read_text().splitlines()[0]
+    for name, key in (("door.jsonl", "door"), ("place.jsonl", "location")):
+        changed = json.loads(record) | {key: "a\x1b[31m\rb\u202e"}
+        if key == "location":
+            changed["table_id"] = "other"
+        (tmp_path / name).write_text(json.dumps(changed) + "\n")
+        run = CliRunner().invoke(
+            app, ["advise", table.location, "--log", str(tmp_path / name), "-o", "table"]
+        )
+        assert run.exit_code == 0, run.output
+        assert "a\\x1b[31m\\rb\\u202e" in run.output.replace("\n", "")
+        assert "\x1b[31m" not in run.output
+
+
+def test_statements_end_outside_of_comments_and_quotes(tmp_path):
+    (tmp_path / "q.sql").write_text(
+        "-- weight: 7 \n-- one; two\nSELECT 1 /* a; b */ FROM t -- c; d\n"
+        " WHERE x = ';--' AND y = \";\";/* no ; statement */;\nSELECT 2 - 1 / 3"
+    )
+    found = read_statements(tmp_path / "q.sql")
+    assert [(" ".join(text.split()), weight) for text, weight in found] == [
+        ("""SELECT 1 FROM t WHERE x = ';--' AND y = ";\"""", 7),
+        ("SELECT 2 - 1 / 3", 1),
+    ]

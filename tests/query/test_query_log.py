@@ -421,3 +421,18 @@ def test_what_no_record_can_hold_is_counted_or_refused(table, folder):
     with pytest.raises(InvalidInputError) as caught:
         projseg.advise(table, numbers)
     assert caught.value.code == "PROJSEG_BAD_LOG"
+
+
+def test_settings_that_mean_nothing_are_warned_of_once(table, folder, monkeypatch, caplog):
+    monkeypatch.setenv("PROJSEG_QUERY_LOG_LITERALS", "everything")
+    for _ in range(2):
+        table.query("channel", "sum(added)")
+        flush_query_logs()
+    assert caplog.text.count("PROJSEG_QUERY_LOG_LITERALS is 'everything'") == 1
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv(log_files.SETTING, "s3://bucket/log")
+    for _ in range(2):
+        table.query("channel", "sum(added)")
+        flush_query_logs()
+    assert caplog.text.count("a log is a folder of a disk") == 1
+    assert not (folder / "s3:").exists()

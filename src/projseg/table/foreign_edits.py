@@ -181,21 +181,25 @@ def attach(
     from projseg.table_layer.commits.commit import refuse_existing
     from projseg.table_layer.foreign.foreign_schema import (
         merged_schema,
+        require_columns,
         schema_of_file,
         stated_schema,
         too_fine,
     )
     from projseg.table_layer.foreign.foreign_segment import source_options
-    from projseg.table_layer.foreign.source_list import list_source, parse_source
+    from projseg.table_layer.foreign.source_list import list_source, parse_source, require_apart
     from projseg.table_layer.metadata.index_declaration import check_indexes
     from projseg.table_layer.metadata.table_properties import columns_of
 
     refuse_existing(storage)
     wanted = None if columns is None else columns_of(schema_of(columns))
     stored = replace(parse_source(_address_of(source)), columns=wanted)
+    require_apart(stored, storage.location)
     options = source_options(storage)
     listed = list_source(stored, options)
     read = read_files(listed.files, options)
+    if wanted is not None:
+        require_columns(wanted, read, listed.types or {})
     if listed.types is None:
         merged = merged_schema([schema_of_file(*one) for one in read], wanted)
     else:
