@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.doors.plain_values import plain_mapping
 from projseg.errors import InvalidInputError
 from projseg.page.queries_view import use_of_sources
 from projseg.segment_format.file.description import describe
@@ -125,7 +126,7 @@ def projections_record(
         said = definitions[row["projection"]]
         projections.append(
             {
-                **_plain(row),
+                **plain_mapping(row),
                 **use(row["projection"]),
                 "definition": definition_text(said),
                 "share_of_rows": row["rows"] / row["base_rows"] if row["base_rows"] else None,
@@ -139,11 +140,11 @@ def projections_record(
         snapshot.data_bytes,
         projections,
         [
-            _plain(row) | use(f"index:{row['name']}")
+            plain_mapping(row) | use(f"index:{row['name']}")
             for row in version._metadata("indexes").to_pylist()
         ],
         [
-            _plain(row) | use(f"view:{row['name']}")
+            plain_mapping(row) | use(f"view:{row['name']}")
             for row in version.views().to_pylist(maps_as_pydicts="lossy")
         ],
     )
@@ -311,21 +312,8 @@ def history_record(name: str, version: TableVersion) -> HistoryRecord:
         row["rows_change"] = None if before is None else row["rows"] - before["rows"]
         row["bytes_change"] = None if before is None else row["bytes"] - before["bytes"]
     return HistoryRecord(
-        name, version.version, [_plain(row) for row in rows], dict(version.snapshot.tags)
+        name, version.version, [plain_mapping(row) for row in rows], dict(version.snapshot.tags)
     )
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with texts for times."""
-    return {name: _plain_value(value) for name, value in row.items()}
-
-
-def _plain_value(value: Any) -> Any:
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat()).replace("+00:00", "Z")
-    if isinstance(value, list):
-        return [_plain_value(one) for one in value]
-    return _plain(value) if isinstance(value, dict) else value
 
 
 def _iso(micros: int | None) -> str | None:

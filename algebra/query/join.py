@@ -13,7 +13,6 @@ from projseg.errors import (
     ProjsegError,
     UnsupportedFeatureError,
     did_you_mean,
-    without_secrets,
 )
 
 _HOWS: Final = ("inner", "left", "semi", "anti")
@@ -96,8 +95,9 @@ class Join:
     def __str__(self) -> str:
         condition = f" WHERE {self.where}" if self.where is not None else ""
         version = "" if self.version is None else f" VERSION AS OF {self.version}"
-        location = without_secrets(str(self.table))
-        return f"{self.how.upper()} JOIN {location}{version} {self.name} ON {self.on}{condition}"
+        title = str(self.table).rstrip("/").rpartition("/")[2]
+        alias = "" if title == self.name else f" {self.name}"
+        return f"{self.how.upper()} JOIN {title}{version}{alias} ON {self.on}{condition}"
 
 
 def join_content(join: Join) -> dict[str, Any]:

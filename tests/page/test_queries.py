@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from concurrent.futures import CancelledError
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -161,6 +162,7 @@ def test_values_have_one_form_in_json_lines_and_shell(tmp_path):
         "d": [float("nan"), float("inf"), float("-inf")],
         "b": [b"\x00\xff", None, b""],
         "l": [[float("nan")], None, []],
+        "e": [Decimal("1.50"), None, Decimal(2)],
     }
     projseg.Table.create(tmp_path / "odd", data=pa.table(rows))
     page = application(Places([tmp_path / "odd"]), PageSettings(TOKEN, timeout=60))
@@ -173,6 +175,9 @@ def test_values_have_one_form_in_json_lines_and_shell(tmp_path):
         assert found.json()["values"] == [list(row.values()) for row in lines]
         downloaded = client.get(f"{address}.jsonl").text.splitlines()
         assert [json.loads(line) for line in downloaded] == lines
+        text = client.get(address).text
+        assert '<td class="n">-Infinity</td>' in text
+        assert '<td class="n">1.50</td>' in text
         table = list(csv.DictReader(io.StringIO(client.get(f"{address}.csv").text)))
         assert [row["b"] for row in table] == ["00ff", "", ""]
         assert [row["l"] for row in table] == ['["NaN"]', "", "[]"]

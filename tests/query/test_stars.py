@@ -455,3 +455,12 @@ class TestPublishedWrongResults:
             "LEFT JOIN places b ON shop = b.zone AND b.code IS NOT NULL"
         )
         assert ask(tables, text) == [("am", "eu"), ("eu", "eu"), ("eu", "eu"), ("eu", "eu")]
+
+
+def test_a_plan_names_joined_tables_and_not_where_they_are(tables, tmp_path):
+    text = "SELECT region, sum(added) AS s FROM edits JOIN places ON country = code GROUP BY region"
+    plan = projseg.sql(f"EXPLAIN {text}", tables)["plan"][0].as_py()
+    assert "INNER JOIN places VERSION AS OF" in plan
+    assert str(tmp_path) not in plan
+    query = projseg.sql(text, tables, explain=True).query
+    assert str(tmp_path) in query.to_json()
