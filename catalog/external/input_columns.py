@@ -231,8 +231,8 @@ def unknown_column(where: str, name: str, target: pa.Schema) -> InvalidInputErro
     return InvalidInputError(
         "PROJSEG_BAD_INPUT_FILE",
         f"{where} has a column '{name}' that the table lacks{did_you_mean(name, target.names)}; "
-        f"add it with --merge-schema, leave it out with --exclude {name}, or say which it is with "
-        f"--rename {name}=...",
+        f"leave it out with --exclude {name}, say which it is with --rename {name}=..., or add it "
+        "by append --merge-schema",
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shlex
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -288,3 +289,15 @@ def test_questions_are_written_for_both_engines():
 def test_ids_are_not_added_up_where_there_are_other_numbers():
     rows = pa.table({"user_id": range(1000), "price": [n / 7 for n in range(1000)]})
     assert guessed_questions(rows, None, None)[0].measures[1] == ("sum", "price")
+
+
+def test_what_an_error_advises_is_an_option_of_the_verb(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "y.csv").write_text("a,c\n1,2\n")
+    done = run(tmp_path)
+    error = str(done.exception)
+    advised = re.findall(r"(append )?(--[a-z-]+)", error)
+    options = CliRunner().invoke(app, ["try", "--help"], env={"COLUMNS": "200"}).output
+    assert done.exit_code != 0
+    assert ("append ", "--merge-schema") in advised
+    assert all(option in options for verb, option in advised if not verb), error
