@@ -6,8 +6,7 @@ entry become entries without a file of their own. States are compared as sets of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 import xxhash
@@ -15,6 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.forks import side_by_side
 from projseg.segment_format.format_limits import name_key
@@ -152,6 +152,7 @@ def beside(snapshot: Snapshot, listed: SourceList) -> SourceState:
     kept: list[ManifestReference] = []
     survivors: list[SegmentEntry] = []
     known: set[tuple[str, int, str]] = set()
+    paths: set[str] = set()
     for reference in snapshot.file.manifests:
         manifest = snapshot.load(reference)
         found = [one.identity for one in manifest.foreign_files()]
@@ -161,12 +162,13 @@ def beside(snapshot: Snapshot, listed: SourceList) -> SourceState:
             stay = (n for n, identity in enumerate(found) if identity in wanted)
             survivors += [manifest.entry(n) for n in stay]
         known.update(identity for identity in found if identity in wanted)
+        paths.update(path for path, _, _ in found)
     missing = [file for file in listed.files if file.identity not in known]
     if len(kept) == len(snapshot.file.manifests) and not missing:
         return SourceState(snapshot, snapshot.file, {}, listed)
     options = source_options(snapshot.storage)
     held: dict[str, Manifest] = {}
-    for entries in (survivors, list(uncovered(snapshot.properties, missing, options))):
+    for entries in (survivors, list(uncovered(snapshot.properties, missing, options, paths))):
         if entries:
             reference, manifest = manifest_in_memory(entries)
             held[reference.name] = manifest
@@ -182,10 +184,24 @@ def _file_of(stored: Snapshot, manifests: Sequence[ManifestReference]) -> Snapsh
 
 
 def uncovered(
-    properties: TableProperties, files: Sequence[ListedFile], options: StorageOptions
+    properties: TableProperties,
+    files: Sequence[ListedFile],
+    options: StorageOptions,
+    paths: Container[str],
 ) -> Iterator[ForeignEntry]:
-    """Yield entries without a file of their own for files of a source; their footers are read."""
-    footer_of = partial(read_footer, options=options)
+    """Yield entries without a file of their own for files of a source; their footers are read.
+
+    One that was whole, as its path is one of `paths`, and is no Parquet file any more has changed.
+    """
+
+    def footer_of(file: ListedFile) -> ParquetFooter:
+        try:
+            return read_footer(file, options)
+        except InvalidInputError as error:
+            if file.path not in paths:
+                raise
+            raise source_changed(file.path, f"cannot be read any more: {error.message}") from error
+
     is_remote = bool(files) and is_in_store(files[0].path)
     footers = side_by_side(footer_of, files) if is_remote else map(footer_of, files)
     for file, footer in zip(files, footers, strict=True):
