@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.benchmarks.measuring import describe_machine
+from projseg.benchmarks.measuring import TurnTime, describe_machine, take_turn
 from projseg.benchmarks.results import Figure, ScenarioResults
 from projseg.benchmarks.workload import Question, require_known
 from projseg.errors import InvalidInputError
@@ -159,6 +160,18 @@ class Bench:
             if wanted is not None:
                 self.require(table, found, wanted)
         self.add(table, case, way, spread(times[1:]))
+
+    def compare(self, table: str, case: str, ways: Mapping[str, Callable[[], pa.Table]]) -> None:
+        """Ask each way in turns, and note an answer of another number of rows."""
+        counts = {way: ask().num_rows for way, ask in ways.items()}
+        self.require(f"{case}: rows", len(set(counts.values())), 1)
+        times: dict[str, list[TurnTime]] = {way: [] for way in ways}
+        for _ in range(self["rounds"]):
+            for way, ask in ways.items():
+                times[way].append(take_turn(ask))
+        for way, taken in times.items():
+            clock, processor = (statistics.median(column) for column in zip(*taken, strict=True))
+            self.add(table, case, way, {"ms": clock, "cpu ms": processor, "rows": counts[way]})
 
     def require(self, what: str, found: object, wanted: object) -> None:
         """Note what is not as it must be."""

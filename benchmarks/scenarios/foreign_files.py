@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import projseg
 from projseg.benchmarks.bench import Bench
 from projseg.benchmarks.generator import EditStream
-from projseg.benchmarks.measuring import take_turn
+from projseg.benchmarks.scenarios.tool_doors import in_duckdb
 
 _PROJECTIONS: Final = (
     projseg.Projection("by_channel", ["channel"], ["count(*)", "sum(added)", "sum(deleted)"]),
@@ -67,15 +66,15 @@ def run(bench: Bench) -> None:
             bench.progress(case)
             ways: dict[str, Callable[[], pa.Table]] = {
                 "projseg": partial(table.sql, text),
-                "duckdb-parquet": partial(_arrow, rows, text),
+                "duckdb-parquet": partial(in_duckdb, rows, text),
             }
-            _compare(bench, kind, case, ways)
+            bench.compare(kind, case, ways)
     last = pq.read_table(paths[-1])
     pq.write_table(last, place / "new.parquet")
     table = projseg.Table(bench.folder / "ours")
     for case in ("by channel", "by hour and channel"):
         text = _QUESTIONS[case]
-        _compare(bench, "one new file", case, {"projseg": partial(table.sql, text)})
+        bench.compare("one new file", case, {"projseg": partial(table.sql, text)})
     synced = _seconds(table.sync)
     bench.add("making", "sync of one file", "projseg", {"seconds": synced})
 
@@ -112,23 +111,3 @@ def _seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def _arrow(connection: Any, text: str) -> pa.Table:
-    found: pa.Table = connection.sql(text).to_arrow_table()
-    return found
-
-
-def _compare(
-    bench: Bench, kind: str, case: str, ways: Mapping[str, Callable[[], pa.Table]]
-) -> None:
-    """Ask each way in turns, and note an answer of another number of rows."""
-    counts = {way: ask().num_rows for way, ask in ways.items()}
-    bench.require(f"{case}: rows", len(set(counts.values())), 1)
-    times: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
-    for _ in range(bench["rounds"]):
-        for way, ask in ways.items():
-            times[way].append(take_turn(ask))
-    for way, taken in times.items():
-        clock, processor = (statistics.median(column) for column in zip(*taken, strict=True))
-        bench.add(kind, case, way, {"ms": clock, "cpu ms": processor, "rows": counts[way]})

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import projseg
 from projseg.benchmarks.bench import Bench, cpu_ms
 from projseg.benchmarks.peers.spark_peer import local_session
+from projseg.benchmarks.scenarios.tool_doors import in_duckdb
 from projseg.benchmarks.written_workloads import generate_tpch
 
 if TYPE_CHECKING:
@@ -238,14 +239,10 @@ def _ask_all(
         if peer is None:
             continue
         theirs = text.replace("date_trunc('YEAR', o_orderdate)", "date_trunc('year', o_orderdate)")
-        run = partial(_in_duckdb, peer, theirs)
+        run = partial(in_duckdb, peer, theirs)
         if len(run()) != found.num_rows or _total(run()) != _total(found):
             bench.problems.append(f"differs: {name}")
         bench.add("questions", name, "duckdb", {"cpu ms": cpu_ms(run, bench["rounds"])})
-
-
-def _in_duckdb(peer: DuckDBPyConnection, text: str) -> pa.Table:
-    return peer.sql(text).to_arrow_table()
 
 
 def _total(answer: pa.Table) -> Any:

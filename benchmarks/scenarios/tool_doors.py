@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ import pyarrow.parquet as pq
 import projseg
 from projseg.benchmarks.bench import Bench
 from projseg.benchmarks.generator import EditStream
-from projseg.benchmarks.measuring import take_turn
 
 _GROUPS: Final = {
     "by channel": (
@@ -74,20 +72,20 @@ def run(bench: Bench) -> None:
         ways = {
             "table.sql": lambda ours=ours: table.sql(ours),
             "projseg.duckdb": lambda theirs=theirs: tables.sql(theirs),
-            "dataset in DuckDB": lambda theirs=theirs: _arrow(handed, theirs),
-            "duckdb-parquet": lambda theirs=theirs: _arrow(rows, theirs),
+            "dataset in DuckDB": lambda theirs=theirs: in_duckdb(handed, theirs),
+            "duckdb-parquet": lambda theirs=theirs: in_duckdb(rows, theirs),
         }
-        _compare(bench, "groups", case, ways)
+        bench.compare("groups", case, ways)
     first = stream.block(0)
     values = {name: first.column(name)[7].as_py() for name in ("page", "country")}
     for case, text in _COLUMNS.items():
         bench.progress(case)
         asked = text.format(**{name: one.replace("'", "''") for name, one in values.items()})
         ways = {
-            "dataset in DuckDB": lambda asked=asked: _arrow(handed, asked),
-            "duckdb-parquet": lambda asked=asked: _arrow(rows, asked),
+            "dataset in DuckDB": lambda asked=asked: in_duckdb(handed, asked),
+            "duckdb-parquet": lambda asked=asked: in_duckdb(rows, asked),
         }
-        _compare(bench, "columns", case, ways)
+        bench.compare("columns", case, ways)
     _add_polars(bench, table, parquet, values)
 
 
@@ -112,25 +110,10 @@ def _add_polars(
             "table.lazy": lambda answer_of=answer_of: answer_of(table.lazy()),
             "polars-parquet": lambda answer_of=answer_of: answer_of(polars.scan_parquet(parquet)),
         }
-        _compare(bench, "Polars", f"{wanted} of a {name}", ways)
+        bench.compare("Polars", f"{wanted} of a {name}", ways)
 
 
-def _arrow(connection: Any, text: str) -> pa.Table:
+def in_duckdb(connection: Any, text: str) -> pa.Table:
+    """Return the answer of a statement."""
     found: pa.Table = connection.sql(text).to_arrow_table()
     return found
-
-
-def _compare(
-    bench: Bench, kind: str, case: str, ways: Mapping[str, Callable[[], pa.Table]]
-) -> None:
-    """Ask each way in turns, and note an answer of another number of rows."""
-    counts = {way: ask().num_rows for way, ask in ways.items()}
-    bench.require(f"{case}: rows", len(set(counts.values())), 1)
-    times: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
-    for _ in range(bench["rounds"]):
-        for way, ask in ways.items():
-            times[way].append(take_turn(ask))
-    for way, taken in times.items():
-        clock, processor = (statistics.median(column) for column in zip(*taken, strict=True))
-        found = {"ms": clock, "cpu ms": processor, "rows": counts[way]}
-        bench.add(kind, case, way, found)
