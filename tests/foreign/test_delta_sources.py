@@ -7,12 +7,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from foreign_source import comparable, drawn_question, rows, stats_of, write
+from foreign_source import asked, code_of, comparable, drawn_question, rows, stats_of, write
 from scale import IS_NIGHTLY, tries
 
 import projseg
 from projseg import Projection
-from projseg.errors import CODES, ProjsegError
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -71,17 +70,6 @@ class Log:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("t", held)
             return comparable(connection.execute(text).fetchall())
-
-
-def asked(table, text):
-    return comparable([tuple(row.values()) for row in table.sql(text).to_pylist()])
-
-
-def code_of(call):
-    with pytest.raises(ProjsegError) as caught:
-        call()
-    assert caught.value.code in CODES
-    return caught.value.code
 
 
 @pytest.mark.parametrize("seed", range(tries(100) if IS_NIGHTLY else 2))

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from foreign_source import Folder, answer_of, comparable, rows, stats_of, write
+from foreign_source import Folder, answer_of, asked, code_of, rows, stats_of, write
 
 import projseg
 from projseg import Index, Projection
-from projseg.errors import CODES, InvalidInputError, ProjsegError, StorageError
+from projseg.errors import InvalidInputError, StorageError
 
 BY_CITY = Projection("c", ["city"], ["sum(added) AS added", "count(*) AS rows"])
 GROUPS = "SELECT city, sum(added) AS added, count(*) AS rows FROM t GROUP BY city"
@@ -38,17 +38,6 @@ def table(folder, tmp_path):
 def attached(tmp_path, place, **options):
     options = {"time_column": "time", "projections": [BY_CITY], **options}
     return projseg.Table.attach(tmp_path / "ours", f"parquet:{place}", **options)
-
-
-def asked(table, text):
-    return comparable([tuple(row.values()) for row in table.sql(text).to_pylist()])
-
-
-def code_of(call):
-    with pytest.raises(ProjsegError) as caught:
-        call()
-    assert caught.value.code in CODES
-    return caught.value.code
 
 
 def test_a_covered_question_opens_no_file_of_the_source(folder, table):

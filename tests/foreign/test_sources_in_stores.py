@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from foreign_source import comparable, rows
+from foreign_source import asked, rows
 from store_places import store_at
 
 import projseg
@@ -22,10 +22,6 @@ def put(store, name, table):
     pq.write_table(table, content, row_group_size=100)
     store.put(name, content.getvalue())
     return table
-
-
-def asked(table, text):
-    return comparable([tuple(row.values()) for row in table.sql(text).to_pylist()])
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from projseg.errors import CODES, ProjsegError
 
 START_US = 1_448_000_000_000_000
 HOUR_US = 3_600_000_000
@@ -239,3 +242,16 @@ def drawn_question(random, names):
     outputs = [f"{one} AS x{n}" for n, one in enumerate([*grouped, *some(sums, 1, 3)])]
     by = f" GROUP BY {', '.join(str(n + 1) for n in range(len(grouped)))}" if grouped else ""
     return f"SELECT {', '.join(outputs)} FROM t{where}{by}"
+
+
+def asked(table, text):
+    """Return the rows of a table's answer, to be compared with DuckDB's."""
+    return comparable([tuple(row.values()) for row in table.sql(text).to_pylist()])
+
+
+def code_of(call):
+    """Return the code of the error that a call ends in."""
+    with pytest.raises(ProjsegError) as caught:
+        call()
+    assert caught.value.code in CODES
+    return caught.value.code
