@@ -12,7 +12,7 @@ from function_cases import CALLS, RAISED, ZONES, array_of, call_of, changes_of, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odd_zones import ODD_ZONES
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls
@@ -94,7 +94,7 @@ def test_these_functions_have_inverses():
 
 @pytest.mark.parametrize("function", NAMES)
 def test_values_lie_after_a_cut_where_the_inverse_says(function):
-    @settings(deadline=None, max_examples=1_500 if IS_NIGHTLY else 12)
+    @settings(deadline=None, max_examples=tries(1_500, 12))
     @given(st.data())
     def check(data):
         zone = data.draw(st.sampled_from(ZONES))

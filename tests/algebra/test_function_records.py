@@ -22,7 +22,7 @@ from golden_texts import PATH
 from golden_texts import schema as golden_schema
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.binder import Binder
@@ -59,7 +59,7 @@ def columns_of(call):
 def effort(function):
     """Return how often a test of a function's calls is tried."""
     count = 20 + 3 * len(CALLS[function])
-    return settings(deadline=None, max_examples=count * 10 if IS_NIGHTLY else count)
+    return settings(deadline=None, max_examples=tries(count * 10, count))
 
 
 def test_every_function_has_calls_to_try():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from race import CONTEXT, run_processes
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.errors import CorruptSegmentError, CorruptTableError
@@ -21,7 +21,7 @@ SCHEMA = pa.schema(
 BY_WRITER = {"name": "by_writer", "sql": "SELECT writer, sum(added) AS added GROUP BY ALL"}
 START = datetime.datetime(2015, 9, 12, tzinfo=datetime.UTC)
 ROWS = 12
-BATCHES = 50 if IS_NIGHTLY else 15  # of each writer that races
+BATCHES = tries(50, 15)  # of each writer that races
 
 
 def create(location):

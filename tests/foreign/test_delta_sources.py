@@ -72,7 +72,7 @@ class Log:
             return comparable(connection.execute(text).fetchall())
 
 
-@pytest.mark.parametrize("seed", range(tries(100) if IS_NIGHTLY else 2))
+@pytest.mark.parametrize("seed", range(tries(100, 2)))
 def test_every_answer_is_of_one_version_of_the_log(seed, tmp_path):
     random = np.random.default_rng([seed, 7])
     log = Log(tmp_path / "delta", random)

@@ -96,7 +96,7 @@ class Life:
             self.promised = {k: one for k, one in answers.items() if not isinstance(one, str)}
 
 
-@pytest.mark.parametrize("seed", range(tries(500) if IS_NIGHTLY else 2))
+@pytest.mark.parametrize("seed", range(tries(500, 2)))
 def test_every_answer_is_of_the_files_that_are_there(seed, tmp_path):
     life = Life(seed, tmp_path)
     for _ in range(STEPS):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from life_tables import new_table, rows
 from query_cases import PROJECTION, ROW, SCHEMA
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.maintenance.uncached_segment import UncachedColumns, build_from_segment
@@ -18,7 +18,7 @@ from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.commits.footer_match import open_checked
 from projseg.table_layer.metadata.table_schema import stored_schema
 
-TABLES = 1_000 if IS_NIGHTLY else 6
+TABLES = tries(1_000, 6)
 FINE = "SELECT date_trunc('HOUR', time) AS hour, channel, robot, {} GROUP BY ALL"
 
 

@@ -15,12 +15,12 @@ from derived_cases import (
     pairs,
 )
 from matching_tables import comparable
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 
 import projseg
 from projseg.errors import ProjsegError
 
-PAIRS = 1_000 if IS_NIGHTLY else 60
+PAIRS = tries(1_000, 60)
 UNANSWERED_SHARE_MAX = 0.08
 """Some draws may raise an error in some row, which no stored state would."""
 
@@ -48,7 +48,7 @@ def test_answers_of_projections_are_those_of_base_rows(tmp_path, seed):
 def test_each_row_is_answered_for_once(tmp_path, deleted):
     r = random.Random(8)
     kinds = (filtered_for_its_part, of_ranges)
-    drawn = [(kind.__name__, *kind(r)) for kind in kinds for _ in range(200 if IS_NIGHTLY else 15)]
+    drawn = [(kind.__name__, *kind(r)) for kind in kinds for _ in range(tries(200, 15))]
     intervals = (None, "2024-03-09T05:10/2024-03-11T20:00")
     found = Counter()
     for start in range(0, len(drawn), 50):

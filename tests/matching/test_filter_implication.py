@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, settings
 from predicate_cases import condition, predicates, tables, truths
-from scale import IS_NIGHTLY
+from scale import tries
 
 from projseg.algebra.proofs.filter_proofs import Premises
 
@@ -93,7 +93,7 @@ def test_what_does_not_follow_is_not_proved(premise, goal):
     assert not Premises([condition(premise)]).imply(condition(goal))
 
 
-@settings(max_examples=10_000 if IS_NIGHTLY else 50)
+@settings(max_examples=tries(10_000, 50))
 @given(predicates(), predicates(), predicates(), tables())
 def test_a_proof_has_no_counterexample(one, other, wanted, table):
     premises, goal = [condition(one), condition(other)], condition(wanted)
@@ -104,7 +104,7 @@ def test_a_proof_has_no_counterexample(one, other, wanted, table):
         assert found is True or first is not True or second is not True
 
 
-@settings(max_examples=5_000 if IS_NIGHTLY else 30)
+@settings(max_examples=tries(5_000, 30))
 @given(predicates(), tables())
 def test_not_null_proofs_have_no_counterexample(text, table):
     premise = condition(text)

@@ -3,7 +3,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from predicate_cases import condition, predicates, tables, truths
-from scale import IS_NIGHTLY
+from scale import tries
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.proofs.filter_proofs import ZoneSets, outcomes, simplify
@@ -24,7 +24,7 @@ def facts_of(table):
     return SegmentFacts("s", table.num_rows, columns)
 
 
-@settings(max_examples=10_000 if IS_NIGHTLY else 100)
+@settings(max_examples=tries(10_000, 100))
 @given(predicates(), tables())
 def test_zone_facts_foresee_every_outcome(text, table):
     expression = condition(text)
@@ -34,7 +34,7 @@ def test_zone_facts_foresee_every_outcome(text, table):
     assert all(foreseen[value] for value in seen)
 
 
-@settings(max_examples=10_000 if IS_NIGHTLY else 75)
+@settings(max_examples=tries(10_000, 75))
 @given(predicates(), predicates(), tables())
 def test_simplified_filters_keep_the_same_rows(one, other, table):
     conditions = [condition(one), condition(other)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicate_cases import COLUMNS, DOUBLES, VALUES, condition, truths
-from scale import IS_NIGHTLY
+from scale import tries
 
 from projseg.algebra.proofs.predicate_truth import prefixed, truth_of
 from projseg.algebra.proofs.value_set import ANY_VALUE, only, values_between
@@ -72,7 +72,7 @@ def test_what_joins_conditions_of_one_column_is_one_of_them(text):
     assert_as_evaluated("i", text)
 
 
-@settings(max_examples=10_000 if IS_NIGHTLY else 50)
+@settings(max_examples=tries(10_000, 50))
 @given(one_term())
 def test_so_are_all_that_are_joined_of_such(drawn):
     expression = condition(drawn[1])

@@ -5,11 +5,11 @@ import collections
 import pytest
 from matching_tables import answer, make_query, make_table, random_of
 from msgspec.structs import replace
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg.algebra.planning.planner as planner
 
-TABLES = 300 if IS_NIGHTLY else 6
+TABLES = tries(300, 6)
 QUERIES_A_TABLE = 16
 
 

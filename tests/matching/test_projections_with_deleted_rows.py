@@ -23,14 +23,14 @@ from matching_tables import (
     random_of,
 )
 from msgspec.structs import replace
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.algebra.planning import planner
 from projseg.errors import ProjsegError
 from projseg.table_layer.metadata import known_properties
 
-TABLES = 500 if IS_NIGHTLY else 3
+TABLES = tries(500, 3)
 QUERIES_A_TABLE = 16
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 SCHEMA = pa.schema(
@@ -189,7 +189,7 @@ def shown(value):
     return str(Decimal(value).normalize()) if isinstance(value, int | Decimal) else value
 
 
-@settings(max_examples=2_000 if IS_NIGHTLY else 12)
+@settings(max_examples=tries(2_000, 12))
 @given(
     drawn=ROWS,
     gone=st.lists(st.sets(st.integers(0, 24), max_size=6), min_size=1, max_size=3),

@@ -9,12 +9,12 @@ from answers_agree import assert_same
 from asking import ask, declare
 from hypothesis import given, settings
 from query_cases import CASE, SCHEMA
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.errors import EvaluationError
 
-CASES = 800 if IS_NIGHTLY else 30
+CASES = tries(800, 30)
 OVERFLOWS = object()
 
 

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import duckdb
 import pytest
-from scale import IS_NIGHTLY
+from scale import tries
 from star_cases import PROJECTIONS, SCHEMAS, Star, rows_of
 
 import projseg
 
-STARS = 400 if IS_NIGHTLY else 6
+STARS = tries(400, 6)
 STATEMENTS_A_STAR = 20
 COUNTED = Counter()
 

@@ -15,12 +15,12 @@ from asking import ask, declare, keyed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from query_cases import PROJECTION, QUERY, ROW, SCHEMA
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.errors import EvaluationError
 
-TABLES = 1_000 if IS_NIGHTLY else 8
+TABLES = tries(1_000, 8)
 
 
 def sql_of(query):

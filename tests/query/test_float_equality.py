@@ -6,11 +6,11 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 from float_cases import LAYOUTS, WIDTHS, drawn_rows, floats, make_table, same, spellings
-from scale import IS_NIGHTLY, tries
+from scale import tries
 
 import projseg
 
-SPELLINGS = 100 if IS_NIGHTLY else 6
+SPELLINGS = tries(100, 6)
 """How many are asked of each table."""
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 
@@ -24,7 +24,7 @@ def written(seconds):
 
 @pytest.mark.parametrize("arrow_type", TYPES, ids=str)
 @pytest.mark.parametrize("order", [(), ("n", "t")])
-@settings(max_examples=500 if IS_NIGHTLY else 6)
+@settings(max_examples=tries(500, 6))
 @given(
     places=st.lists(st.integers(0, 9), min_size=1, max_size=40),
     step=STEPS,

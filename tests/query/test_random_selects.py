@@ -3,13 +3,13 @@
 import pyarrow as pa
 from hypothesis import given, settings
 from query_cases import SCHEMA
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 from select_asking import assert_answers, rows_of, tables_of
 from select_cases import STORED_ROWS, selects
 from select_texts import KEYS
 from sql_statements import duckdb_over
 
-TABLES = 200 if IS_NIGHTLY else 2
+TABLES = tries(200, 2)
 SELECTS_A_TABLE = 20 if IS_NIGHTLY else 12
 
 

@@ -4,7 +4,7 @@ import pytest
 from answers_agree import same
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 from sql_statements import (
     duckdb_over,
     in_duckdb,
@@ -13,7 +13,7 @@ from sql_statements import (
     values_of,
 )
 
-STATEMENTS = 1_500 if IS_NIGHTLY else 10
+STATEMENTS = tries(1_500, 10)
 KEYS = ("channel", "e.robot", "added % 5", "day", "date_trunc('DAY', e.time)", "upper(channel)")
 OVER_KEYS = {
     "channel": "channel || '!'",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY, one_of
+from scale import one_of, tries
 
 import projseg
 from projseg.errors import ProjsegError, UnsupportedFeatureError
@@ -375,7 +375,7 @@ def small_rows(rows):
     return pa.Table.from_pylist(rows, SMALL)
 
 
-@settings(max_examples=400 if IS_NIGHTLY else 8, deadline=None)
+@settings(max_examples=tries(400, 8), deadline=None)
 @given(
     rows=st.lists(ROW, min_size=1, max_size=60),
     order=st.lists(st.sampled_from(["s", "f", "n", "d", "t", "upper(s)"]), min_size=1, max_size=3),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odd_zones import ODD_ZONES
-from scale import IS_NIGHTLY, one_of
+from scale import one_of, tries
 
 import projseg
 from projseg.algebra.expressions.bind import bind
@@ -265,7 +265,7 @@ def spans(draw):
     return draw(st.sampled_from(TEXTS)), zone, low, low + length
 
 
-@settings(deadline=None, max_examples=2000 if IS_NIGHTLY else 30)
+@settings(deadline=None, max_examples=tries(2000, 30))
 @given(spans())
 def test_a_constant_is_the_value_of_every_time_of_a_span(drawn):
     text, zone, low, high = drawn

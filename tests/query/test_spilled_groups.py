@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from answers_agree import same
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.aggregation import bounded_groups
@@ -168,7 +168,7 @@ def usable(table, name, draw):
 @pytest.mark.parametrize("name", sorted(set(AGGREGATES) - DISTINCT_FORMS))
 def test_states_of_every_aggregate_come_back_as_they_went(name, table, spills, monkeypatch):
     draw = random.Random(name)
-    calls = list(islice(usable(table, name, draw), 30 if IS_NIGHTLY else 2))
+    calls = list(islice(usable(table, name, draw), tries(30, 2)))
     assert calls, name
     for call in calls:
         keys = draw.choice(["i, t", "f, p", "small, p", "d, b", "x, f", "day, at", "g, t"])
@@ -186,7 +186,7 @@ def test_states_of_every_aggregate_come_back_as_they_went(name, table, spills, m
 
 def test_random_orders_and_limits_are_the_same(table, spills, monkeypatch):
     draw = random.Random(1)
-    for _ in range(1_000 if IS_NIGHTLY else 30):
+    for _ in range(tries(1_000, 30)):
         keys = draw.sample(list(TYPES), draw.randint(1, 3))
         terms = draw.sample([*keys, "s", "n", "s + n", "lower(t)"], 2)
         terms = [term for term in terms if term != "lower(t)" or "t" in keys]

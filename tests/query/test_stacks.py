@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 from small_tables import describe_segment
 from sql_statements import duckdb_over
 
@@ -152,7 +152,7 @@ def test_a_missing_segment_is_named(tmp_path):
     assert file.name in str(raised.value)
 
 
-@settings(max_examples=2_000 if IS_NIGHTLY else 100)
+@settings(max_examples=tries(2_000, 100))
 @given(st.lists(st.tuples(st.sampled_from([0, 5, 8_000, 9_000]), st.booleans()), max_size=40))
 def test_stacks_hold_every_source_once_in_order(drawn):
     robot = Column(pa.bool_(), "robot")

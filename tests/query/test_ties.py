@@ -12,11 +12,11 @@ from asking import declare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from query_cases import PROJECTION, QUERY, ROW, SCHEMA
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 
-CASES = 1_000 if IS_NIGHTLY else 8
+CASES = tries(1_000, 8)
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 
 

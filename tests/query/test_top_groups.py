@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.algebra.expressions.tree import Column
@@ -43,7 +43,7 @@ def place_of(value, term):
 
 
 @pytest.mark.parametrize("arrow_type", VALUES, ids=str)
-@settings(max_examples=2_000 if IS_NIGHTLY else 30)
+@settings(max_examples=tries(2_000, 30))
 @given(data=st.data())
 def test_ranks_are_in_the_order_of_the_values(arrow_type, data):
     values = data.draw(st.lists(st.one_of(st.none(), VALUES[arrow_type]), max_size=12))
@@ -118,7 +118,7 @@ WORDS = st.sampled_from(["", "a", "a\0", "ab", "é" * 9, "x" * 150, "x" * 150 + 
 ORDERED = {pa.string(): st.one_of(WORDS, st.text(max_size=20)), pa.int64(): VALUES[pa.int64()]}
 
 
-@settings(max_examples=2_000 if IS_NIGHTLY else 50)
+@settings(max_examples=tries(2_000, 50))
 @given(st.data())
 def test_the_first_positions_are_those_of_sorted_rows(data):
     """Ties of one term are left to the next, and texts are told apart by bytes."""
@@ -150,7 +150,7 @@ def test_the_first_positions_are_those_of_sorted_rows(data):
     assert found == sorted(range(count), key=rows.__getitem__)[:limit]
 
 
-@settings(max_examples=500 if IS_NIGHTLY else 8, deadline=None)
+@settings(max_examples=tries(500, 8), deadline=None)
 @given(
     st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=12),
     st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=12),

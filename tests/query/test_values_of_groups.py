@@ -14,13 +14,13 @@ from asking import declare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from query_cases import CONDITION, KEY_COLUMNS, PROJECTION, ROW, SCHEMA
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.aggregation import values
 from projseg.errors import LimitExceededError, ProjsegError
 
-TABLES = 1_500 if IS_NIGHTLY else 3
+TABLES = tries(1_500, 3)
 COLUMNS = ["channel", "page", "code", "big", "robot", "price", "amount", "day"]
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 
 ULP = Fraction(1, 2**53)
-CASES = 3_000 if IS_NIGHTLY else 30
+CASES = tries(3_000, 30)
 
 
 def variance(values):

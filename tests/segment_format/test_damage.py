@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 from segment_bytes import FILE_ID, build_segment, open_segment, read_everything, same_bits
 
 from projseg.errors import (
@@ -148,7 +148,7 @@ def large():
     return content, read_everything(content)
 
 
-@pytest.mark.parametrize("seed", range(5_000 if IS_NIGHTLY else 100))
+@pytest.mark.parametrize("seed", range(tries(5_000, 100)))
 def test_random_damage_is_found(large, seed):
     content, expected = large
     rng = np.random.default_rng(seed)

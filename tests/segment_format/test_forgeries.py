@@ -17,7 +17,7 @@ from forged_segments import Forgery, bounded, forge, refooted, with_record
 from golden_files import read_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 from segment_bytes import (
     assert_read_alike,
     batch_of,
@@ -126,7 +126,7 @@ PAGE_TYPES = [
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(("key", "column_type"), PAGE_TYPES, ids=str)
-@settings(max_examples=2_000 if IS_NIGHTLY else 30)
+@settings(max_examples=tries(2_000, 30))
 @given(data=st.data())
 def test_changed_pages_do_nothing_worse_than_being_refused(key, column_type, data):
     part, claims = page_of(key)
@@ -137,7 +137,7 @@ def test_changed_pages_do_nothing_worse_than_being_refused(key, column_type, dat
     read_or_refuse(forged((bytes(damaged), claims), key, column_type))
 
 
-@settings(max_examples=20_000 if IS_NIGHTLY else 150)
+@settings(max_examples=tries(20_000, 150))
 @given(
     body=st.binary(max_size=120),
     encoding=st.integers(0, 2 + max(record.number for record in ENCODINGS)),

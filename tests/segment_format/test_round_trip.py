@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 from segment_bytes import build_segment, open_segment, read_everything, same_bits
 from segment_columns import TYPES, arrays, ids_of, vector_of
 
@@ -19,7 +19,7 @@ ORDERED = [t for t in TYPES if not pa.types.is_nested(t) and not pa.types.is_flo
 
 
 @pytest.mark.parametrize("arrow_type", TYPES, ids=str)
-@settings(max_examples=1_000 if IS_NIGHTLY else 20)
+@settings(max_examples=tries(1_000, 20))
 @given(data=st.data())
 def test_any_column_comes_back(arrow_type, data):
     array = data.draw(arrays(arrow_type))
@@ -29,7 +29,7 @@ def test_any_column_comes_back(arrow_type, data):
 
 
 @pytest.mark.parametrize("arrow_type", ORDERED, ids=str)
-@settings(max_examples=500 if IS_NIGHTLY else 10)
+@settings(max_examples=tries(500, 10))
 @given(data=st.data())
 def test_any_column_of_ids_comes_back(arrow_type, data):
     array = data.draw(arrays(arrow_type))

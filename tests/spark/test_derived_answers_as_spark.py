@@ -6,13 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 from derived_cases import answered, asked, make_table, pairs, rows
 from matching_tables import comparable
-from scale import IS_NIGHTLY
+from scale import tries
 
 from projseg.segment_format.logical_types import type_name
 
 pytestmark = pytest.mark.spark
 
-PAIRS = 250 if IS_NIGHTLY else 14
+PAIRS = tries(250, 14)
 APPROXIMATE = ("of_sketches",)
 
 

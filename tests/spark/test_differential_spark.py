@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import AnalysisException
 from query_cases import PROJECTION, QUERY, ROW, SCHEMA, START
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 from select_asking import assert_answers, rows_of, tables_of
 from select_cases import STORED_ROWS, selects
 from select_texts import EVERY_KEY
@@ -23,7 +23,7 @@ from projseg.errors import EvaluationError
 
 pytestmark = pytest.mark.spark
 
-TABLES = 100 if IS_NIGHTLY else 2
+TABLES = tries(100, 2)
 QUERIES_A_TABLE = 8 if IS_NIGHTLY else 5
 SELECTS_A_TABLE = 8 if IS_NIGHTLY else 3
 

@@ -8,10 +8,10 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 from float_cases import LAYOUTS, WIDTHS, drawn_rows, make_table, same, spellings
-from scale import IS_NIGHTLY
+from scale import tries
 from spark_sql import using
 
-CASES = [(width, seed) for seed in range(8 if IS_NIGHTLY else 1) for width in sorted(WIDTHS)]
+CASES = [(width, seed) for seed in range(tries(8, 1)) for width in sorted(WIDTHS)]
 
 
 def answer(spark, text):

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 from row_changes import Life
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 from spark_sql import using
 
-LIVES, STEPS = (20, 10) if IS_NIGHTLY else (2, 3)
+LIVES, STEPS = tries(20, 2), 10 if IS_NIGHTLY else 3
 
 
 @pytest.mark.timeout(7200)

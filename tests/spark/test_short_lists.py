@@ -133,7 +133,7 @@ def short(spark, tmp_path_factory):
     spark.read.format("projseg").load(str(place)).createOrReplaceTempView("short")
 
 
-CASES = tries(300) if IS_NIGHTLY else 12
+CASES = tries(300, 12)
 
 
 def test_lists_of_every_length_answer_as_spark(spark, short):

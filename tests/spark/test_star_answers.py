@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 from spark_sql import assert_same, plan_of, using
 from star_cases import PROJECTIONS, SCHEMAS, Star, rows_of
 
 import projseg
 
-STARS = 15 if IS_NIGHTLY else 2
+STARS = tries(15, 2)
 ASKED = 25 if IS_NIGHTLY else 10
 VIEWS = {
     "by_place": "SELECT region, d.name, country, day, sum(v) AS s, count(v), sum(v * d.zone) AS z "

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import quantiles as oracle
-from scale import IS_NIGHTLY, one_of
+from scale import one_of, tries
 from support.state_cases import folded, rows_of
 
 from projseg.aggregation.kll import KllState, sketches_apart
@@ -54,7 +54,7 @@ def in_memory(values, k):
     return [(values[0][0], 0), *blocks, (values[-1][0], 0)]
 
 
-@settings(deadline=None, max_examples=400 if IS_NIGHTLY else 8)
+@settings(deadline=None, max_examples=tries(400, 8))
 @given(st.data())
 def test_every_path_makes_the_oracles_sketch_of_few_values(data):
     value_type = data.draw(st.sampled_from([*ITEMS, pa.int32()]))
@@ -201,7 +201,7 @@ def merged(sketch, value_type=None, k=8):
     return state
 
 
-@settings(deadline=None, max_examples=2_000 if IS_NIGHTLY else 30)
+@settings(deadline=None, max_examples=tries(2_000, 30))
 @given(st.sampled_from([0, 1, 2, 8, 50]), st.sampled_from([*ITEMS]), st.data())
 def test_damaged_sketches_are_refused_or_read(count, value_type, data):
     values = np.arange(count).astype(pa.array([], value_type).to_numpy().dtype)

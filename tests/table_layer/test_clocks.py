@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import IS_NIGHTLY
+from scale import tries
 
 import projseg
 from projseg.errors import InvalidInputError
@@ -57,7 +57,7 @@ def lived(patch, location, commits, *, is_disk_wrong):
     return times, now
 
 
-@settings(max_examples=1_000 if IS_NIGHTLY else 20)
+@settings(max_examples=tries(1_000, 20))
 @given(
     commits=histories(),
     waited=st.sampled_from([0, 12, 24, 60]),

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 
 import projseg
 from projseg.algebra.expressions.sql_words import parse_type
@@ -251,7 +251,7 @@ class ColumnLife(RuleBasedStateMachine):
 
 
 def test_column_lives():
-    count, steps = (300, 40) if IS_NIGHTLY else (8, 20)
+    count, steps = tries(300, 8), 40 if IS_NIGHTLY else 20
     run_state_machine_as_test(
         ColumnLife,
         settings=settings(max_examples=count, stateful_step_count=steps, deadline=None),

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from life_tables import SCHEMA, answers, keyed, new_table, rows
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 from store_places import environment_of
 
 import projseg
@@ -313,7 +313,7 @@ def test_random_lives():
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=120 if IS_NIGHTLY else 6,
+            max_examples=tries(120, 6),
             stateful_step_count=30 if IS_NIGHTLY else 12,
         ),
     )

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 from viewed_tables import (
     QUESTIONS,
     SCHEMA,
@@ -196,7 +196,7 @@ class Life(RuleBasedStateMachine):
 def test_answers_are_those_of_the_rows_through_all_of_a_life(tmp_path_factory):
     Life.folder = str(tmp_path_factory.mktemp("lives"))
     steps = settings(
-        max_examples=40 if IS_NIGHTLY else 3,
+        max_examples=tries(40, 3),
         stateful_step_count=40 if IS_NIGHTLY else 24,
         deadline=None,
         suppress_health_check=list(HealthCheck),

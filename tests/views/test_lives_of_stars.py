@@ -7,13 +7,13 @@ from collections import Counter
 import duckdb
 import pyarrow as pa
 import pytest
-from scale import IS_NIGHTLY
+from scale import IS_NIGHTLY, tries
 from star_cases import PROJECTIONS, SCHEMAS, Star, rows_of
 from viewed_tables import check_covers
 
 import projseg
 
-LIVES = 16 if IS_NIGHTLY else 2
+LIVES = tries(16, 2)
 STEPS = 30 if IS_NIGHTLY else 5
 ASKED = Counter()
 DONE = Counter()

@@ -4,13 +4,13 @@ import collections
 
 import pytest
 from matching_tables import answer, atom, declaration, make_query, make_table, random_of, rows
-from scale import IS_NIGHTLY
+from scale import tries
 
 from projseg import Table
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 
-TABLES = 60 if IS_NIGHTLY else 2
+TABLES = tries(60, 2)
 STEPS = 3
 QUERIES_A_STEP = 6
 
