@@ -7,7 +7,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -41,6 +41,7 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import InvalidInputError
 from projseg.errors import listed as listed_items
 from projseg.maintenance.sampled_segments import ProjectionSizes, SampledSegments
+from projseg.memory.deadline import check_deadline
 from projseg.memory.memory_pool import parse_byte_count
 from projseg.reader.query_log.read_log import LoggedQuery, LogReader, Since, bad_log
 from projseg.table import Table
@@ -65,6 +66,7 @@ def advise(
     since: Since = "30 days",
     kinds: Sequence[str] = KINDS,
     seconds: float = 60,
+    on_progress: Callable[[int, int], object] | None = None,
 ) -> Advice:
     """Return what a table should store for what was asked of it, and what of it nobody uses.
 
@@ -88,6 +90,8 @@ def advise(
         Of `projection` and `drop`.
     seconds : float
         After which the best that was found is returned.
+    on_progress : callable or None
+        Called with how many candidates have a size in one segment, and how many there are.
 
     Returns
     -------
@@ -112,7 +116,7 @@ def advise(
                 "PROJSEG_BAD_ARGUMENT", f"kinds has {kind!r}; the kinds are {', '.join(KINDS)}"
             )
     work = log if isinstance(log, LoggedWorkload) else _workload(table, log, since)
-    return _Advising(table, work, budget, frozenset(wanted), seconds).advice()
+    return _Advising(table, work, budget, frozenset(wanted), seconds, on_progress).advice()
 
 
 def _workload(table: Table, log: LogLike, since: Since) -> LoggedWorkload:
@@ -214,9 +218,16 @@ class _Advising:
     """One call of `advise`."""
 
     def __init__(
-        self, table: Table, work: LoggedWorkload, budget: str, kinds: frozenset[str], seconds: float
+        self,
+        table: Table,
+        work: LoggedWorkload,
+        budget: str,
+        kinds: frozenset[str],
+        seconds: float,
+        on_progress: Callable[[int, int], object] | None,
     ) -> None:
         self._table, self._work, self._kinds = table, work, kinds
+        self._on_progress = on_progress or (lambda done, count: None)
         self._snapshot = table.snapshot
         self._entries = list(self._snapshot.segments)
         self._base_bytes = sum(
@@ -259,6 +270,7 @@ class _Advising:
         if len(self._work.shapes) > SHAPES_MAX:
             self._not_examined.append(f"{len(self._work.shapes) - SHAPES_MAX:,} rarer shapes")
         for shape in shapes:
+            check_deadline()
             planned = self._planned(values.bound(shape))
             if planned is None:
                 self._unbound += 1
@@ -293,7 +305,7 @@ class _Advising:
     def _chosen(self, shapes: Sequence[_Known], sample: SampledSegments) -> list[_Sized]:
         sized = self._sized(shapes, sample)
         left = self._budget - self._before
-        saved = np.array([self._saved(one, shapes) for one in sized]).reshape(-1, len(shapes))
+        saved = np.array([self._saved(one, shapes) for one in sized]).reshape(len(sized), len(shapes))
         for _ in range(len(sized) + 1):
             sizes = [one.bytes for one in sized]
             chosen = choose_within(SavedTimes(saved), sizes, left)
@@ -327,6 +339,7 @@ class _Advising:
         found: list[_Sized] = []
         wanted = self._wanted_needs(shapes)
         for number, need in enumerate(wanted):
+            self._on_progress(number, len(wanted))
             candidate = candidate_of(need, self._snapshot, taken)
             if candidate is None:
                 continue
@@ -519,6 +532,7 @@ class _Advising:
         )
 
     def _check_time(self, share: float) -> None:
+        check_deadline()
         if time.monotonic() - self._start > share * self._seconds:
             raise _OutOfTimeError
 

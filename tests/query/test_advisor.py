@@ -17,6 +17,7 @@ from projseg.advisor.measured_workload import read_statements
 from projseg.benchmarks.bench import same_answer
 from projseg.cli import app
 from projseg.errors import InvalidInputError, StorageError
+from projseg.memory.deadline import Deadline, under
 from projseg.reader.query_log import log_files
 from projseg.reader.query_log.log_files import flush_query_logs
 
@@ -101,6 +102,24 @@ def test_advice_fits_the_budget_and_names_what_is_left(table, log):
         assert item.queries >= 10
         assert item.milliseconds_after < item.milliseconds_before
         assert item.saved_seconds > 0
+
+
+def test_advice_says_how_far_it_is_and_is_stopped_by_a_deadline(table, log):
+    calls = []
+    projseg.advise(table, log, on_progress=lambda *of: calls.append(of))
+    assert calls == [(number, len(calls)) for number in range(len(calls))] != []
+    clock = iter([0.0])
+    with (
+        pytest.raises(projseg.ProjsegError, match="QUERY_TIMEOUT"),
+        under(Deadline(1, clock=lambda: next(clock, 2.0))),
+    ):
+        projseg.advise(table, log)
+
+
+def test_a_log_whose_queries_no_longer_bind_gives_no_advice(tmp_path, log):
+    table = projseg.Table.create(tmp_path / "t", data={"other": [1, 2]})
+    advice = projseg.advise(table, _of(log, table))
+    assert (advice.items, advice.log["unbound"]) == ((), advice.log["shapes"])
 
 
 def test_applied_advice_is_used_gives_the_same_answers_and_is_not_given_again(tmp_path, log):
