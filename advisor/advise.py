@@ -305,7 +305,9 @@ class _Advising:
     def _chosen(self, shapes: Sequence[_Known], sample: SampledSegments) -> list[_Sized]:
         sized = self._sized(shapes, sample)
         left = self._budget - self._before
-        saved = np.array([self._saved(one, shapes) for one in sized]).reshape(len(sized), len(shapes))
+        saved = np.array([self._saved(one, shapes) for one in sized]).reshape(
+            len(sized), len(shapes)
+        )
         for _ in range(len(sized) + 1):
             sizes = [one.bytes for one in sized]
             chosen = choose_within(SavedTimes(saved), sizes, left)
