@@ -8,7 +8,6 @@ name alone is opened.
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -21,6 +20,7 @@ from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.proofs.index_keys import AnyOf, Keys, KeyTree, OneOf, keys_of
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.select_query import select_query
+from projseg.algebra.query.statement_words import is_select
 from projseg.catalog.declared_table import UNTYPED
 from projseg.catalog.spec.spec_rules import column_types
 from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE, TableMetadata
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _ROWS_A_BATCH: Final = 10_000
 _DEFINITIONS_A_PAGE: Final = 100
-_IS_SELECT: Final = re.compile(r"\s*(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
 _NAMES: Final = ("table_schema", "table_name")
 _Names: TypeAlias = frozenset[str] | None
 _TABLE: Final = "table_catalog string, table_schema string, table_name string"
@@ -105,7 +104,7 @@ class InformationSchema(TableVerbs):
             )
         view = view_of(parts[1])
         among: tuple[_Names, _Names] = (None, None)
-        if view != "schemata" and _IS_SELECT.match(text):
+        if view != "schemata" and is_select(text):
             among = _named_tables(text, VIEWS[view], context, args)
         batches = self._view_batches(view, among)
         with tempfile.TemporaryDirectory(prefix="projseg-") as folder:

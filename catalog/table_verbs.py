@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +10,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
-from projseg.algebra.expressions.sql_words import NAME, name_parts
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.algebra.query.statement_words import explained_select
 from projseg.catalog.declared_table import unwritten
 from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.named_table import CatalogTable
@@ -21,6 +20,7 @@ from projseg.catalog.store.open_store import open_store
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import Name, NameLike, TableMetadata, parse_name
 from projseg.errors import CatalogError, InvalidInputError, UnsupportedFeatureError
+from projseg.table.sql_statements import described_table
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.table_layer.storage.locate_storage import open_storage
@@ -29,13 +29,6 @@ from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 if TYPE_CHECKING:
     from projseg.explain import Explain
-
-_EXPLAIN: Final = re.compile(r"\s*EXPLAIN(?:\s+ANALYZE)?\s+", re.IGNORECASE)
-_DESCRIBED: Final = re.compile(
-    r"\s*(?:DESCRIBE|DESC|SHOW\s+\w+\s+(?:FROM|IN|ON))\s+(?:TABLE\s+)?"
-    rf"(?P<name>{NAME})\s*;?\s*",
-    re.IGNORECASE,
-)
 
 
 class TableVerbs:
@@ -321,9 +314,9 @@ def _value_text(value: Any) -> str:
 
 def table_of(text: str, args: ArgumentsLike | None) -> tuple[str, ...]:
     """Return the name after a statement's innermost FROM."""
-    described = _DESCRIBED.fullmatch(text) if isinstance(text, str) else None
-    if described is not None:
-        return name_parts(described["name"])
+    name = described_table(text) if isinstance(text, str) else None
+    if name:
+        return name
     return innermost_select(text, args).table.parts
 
 
@@ -331,7 +324,8 @@ def innermost_select(text: str, args: ArgumentsLike | None) -> SelectStatement:
     """Return the SELECT of a statement that reads a table itself."""
     if not isinstance(text, str):
         raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
-    select, _ = with_arguments(_EXPLAIN.sub("", text, count=1), args)
+    asked = explained_select(text)
+    select, _ = with_arguments(text if asked is None else asked.select, args)
     statement: SelectStatement = parse_select(select, with_joins=False)  # as `Table.sql`: once
     while statement.source is not None:
         statement = statement.source

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from projseg.algebra.query.statement_words import explained_select
 from projseg.errors import InvalidInputError
 from projseg.table.sql_statements import tables_in
 
 SQL_BYTES_MAX: Final = 64 << 10
-_EXPLAIN: Final = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
 _PREFIXES: Final = {"run": "", "explain": "EXPLAIN ", "analyze": "EXPLAIN ANALYZE "}
 
 
@@ -39,7 +38,8 @@ def box_statement(typed: str, action: str) -> BoxStatement:
             "PROJSEG_BAD_ARGUMENT", f"action is {action!r}; give run, explain or analyze"
         )
     prefix = _PREFIXES[action]
-    return BoxStatement(prefix, _EXPLAIN.sub("", sql, count=1) if prefix else sql)
+    asked = explained_select(sql) if prefix else None
+    return BoxStatement(prefix, sql if asked is None else asked.select.lstrip())
 
 
 def check_names(sql: str, name: str, names: Sequence[str]) -> None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.sql_parameters import ArgumentsLike
 from projseg.algebra.query.query_parts import QueryParts, statement_options, with_query_parts
-from projseg.algebra.query.request import Expressions, Query, is_select
+from projseg.algebra.query.request import Expressions, Query
+from projseg.algebra.query.statement_words import is_select
 from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError, did_you_mean
 from projseg.memory.metrics import counted_question
 from projseg.query_pool.fork_server import ForkServer

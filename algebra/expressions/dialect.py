@@ -93,6 +93,9 @@ def _is_name_after(
     return before == TokenType.DOT and kind in _KEYWORDS
 
 
+_COMMENTS: Final = re.compile(r"(?:--|/\*).*", re.DOTALL)  # in what lies between two tokens
+
+
 class SparkExpression(Spark):
     """Spark's dialect: its operators in its order, each name a name, each function as spelled."""
 
@@ -296,6 +299,8 @@ class SparkExpression(Spark):
         Older releases of sqlglot have no second parameter.
         """
         tokens: list[Token] = super().tokenize(sql, *dialect)
+        if "--" in sql or "/*" in sql:
+            tokens = super().tokenize(blank_comments(sql, tokens), *dialect)
         kinds: list[TokenType | None] = [*(token.token_type for token in tokens), None]
         for place, token in enumerate(tokens[1:], start=1):
             if _is_name_after(kinds[place - 1], kinds[place], kinds[place + 1]):
@@ -304,6 +309,21 @@ class SparkExpression(Spark):
             for place in parameter_places(tokens):
                 tokens[place].token_type = TokenType.VAR
         return tokens
+
+
+def blank_comments(sql: str, tokens: Sequence[Token]) -> str:
+    """Return a text with spaces for comments, so that GROUP and BY are one keyword around one."""
+    parts, end = [], 0
+    for token in tokens:
+        if token.start >= end:  # `1L` is three tokens at one place
+            gap = _COMMENTS.sub(_blank, sql[end : token.start])
+            parts += [gap, sql[token.start : token.end + 1]]
+            end = token.end + 1
+    return "".join([*parts, _COMMENTS.sub(_blank, sql[end:])])
+
+
+def _blank(comments: re.Match[str]) -> str:
+    return re.sub(r"\S", " ", comments[0])
 
 
 _GENERATOR: Final = SparkExpression.Generator(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from itertools import islice
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -33,8 +32,6 @@ IntervalLike: TypeAlias = str | Interval | Sequence[datetime | date | str]
 
 _VERSION_KEY: Final = "projseg_query"
 _VERSION: Final = 1
-_STATEMENT: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
-_DESCRIBED: Final = re.compile(r"\s*(explain|describe|desc|show)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -285,16 +282,6 @@ _FIELD_TYPES: Final[dict[str, Any]] = {
     "aggregation": str,
     "joins": list[dict[str, Any]] | None,
 }
-
-
-def is_select(text: object) -> TypeGuard[str]:
-    """Whether it is the text of a statement, which begins as no expression does."""
-    return isinstance(text, str) and _STATEMENT.match(text) is not None
-
-
-def is_described(text: str) -> bool:
-    """Whether it begins a statement that tells of tables and plans instead of rows."""
-    return _DESCRIBED.match(text) is not None
 
 
 def _interval_text(interval: IntervalLike | None) -> str | None:

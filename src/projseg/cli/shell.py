@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -20,6 +19,7 @@ from typing import Annotated, Final
 import typer
 
 from projseg.algebra.expressions.dialect import sql_tokens
+from projseg.algebra.query.statement_words import explained_select
 from projseg.catalog.places import Places
 from projseg.cli.output import OutputFormat, chosen_format, print_rows, terminal
 from projseg.cli.shared_arguments import Output, TablePlaces, given_options
@@ -27,7 +27,6 @@ from projseg.errors import InvalidInputError, ProjsegError, did_you_mean, place_
 from projseg.extras import require
 from projseg.memory.deadline import Deadline, under
 
-_EXPLAIN: Final = re.compile(r"\s*EXPLAIN\b", re.IGNORECASE)
 _HELP: Final = """\
 A statement ends with `;`: SELECT, EXPLAIN [ANALYZE] SELECT, DESCRIBE t, SHOW PROJECTIONS FROM t.
 .tables                          list the tables
@@ -149,7 +148,7 @@ class _Session:
         found = self.places.sql(statement)
         seconds = time.perf_counter() - start
         with self._pager():
-            if _EXPLAIN.match(statement) and chosen_format(self.mode) is OutputFormat.TABLE:
+            if explained_select(statement) and chosen_format(self.mode) is OutputFormat.TABLE:
                 sys.stdout.write(f"{found.column(0)[0].as_py().rstrip()}\n")
             else:
                 print_rows(found, self.mode)

@@ -18,7 +18,8 @@ from projseg.algebra.query.query_parts import (
     statement_options,
     with_query_parts,
 )
-from projseg.algebra.query.request import Expressions, IntervalLike, Query, is_described, is_select
+from projseg.algebra.query.request import Expressions, IntervalLike, Query
+from projseg.algebra.query.statement_words import explained_select, is_described, is_select
 from projseg.errors import InvalidInputError, listed
 from projseg.extras import require
 from projseg.memory.deadline import answered_within
@@ -217,7 +218,7 @@ class TableVersion(AgedVersion):
             raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
         with fixed_instant(), through("sql"):
             if is_described(text):
-                if not text.lstrip().upper().startswith("EXPLAIN"):
+                if explained_select(text) is None:
                     with_arguments("", args)
                 # Imported here, so that a process that only asks starts without it.
                 with late_import:

@@ -17,10 +17,15 @@ from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.context import parse_context
 from projseg.algebra.query.declared_columns import composed, keeps_rows
-from projseg.algebra.query.request import is_select
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.select_table import SelectedTable
+from projseg.algebra.query.statement_words import (
+    explained_select,
+    is_described,
+    is_select,
+    without_comments,
+)
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.explain import Explain, explain_plan
@@ -34,8 +39,7 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata_tables import METADATA_TABLES, offered_by
 
 _STATEMENT: Final = re.compile(
-    r"\s*(?P<verb>EXPLAIN|DESCRIBE|DESC|SHOW)(?:\s+(?P<mode>ANALYZE|EXTENDED|FORMATTED))?\s+"
-    r"(?P<rest>.*)",
+    r"\s*(?P<verb>DESCRIBE|DESC|SHOW)(?:\s+(?:EXTENDED|FORMATTED))?\s+(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?(?P<table>{NAME})\s*;?\s*", re.IGNORECASE)
@@ -193,11 +197,11 @@ def described(version: TableInspection | None, text: str, explained: _Explained)
     ProjsegError
         As of `TableVersion.explain`; PROJSEG_BAD_SQL.
     """
-    found = _STATEMENT.fullmatch(text)
+    asked = explained_select(text)
+    if asked is not None and is_select(asked.select):
+        return pa.table({"plan": [str(explained(asked.select, asked.is_analyzed))]})
+    found = _STATEMENT.fullmatch(without_comments(text))
     verb, rest = (found["verb"].upper(), found["rest"]) if found else ("", "")
-    if found and verb == "EXPLAIN" and is_select(rest):
-        analyze = (found["mode"] or "").upper() == "ANALYZE"
-        return pa.table({"plan": [str(explained(rest, analyze))]})
     if version is not None and verb in ("DESCRIBE", "DESC") and _DESCRIBE.fullmatch(rest):
         return _columns(version)
     shown = _show_match(rest) if verb == "SHOW" else None
@@ -220,27 +224,26 @@ def _show_match(rest: str) -> re.Match[str] | None:
     return re.fullmatch(rf"(?P<what>{whats}){of_table}\s*;?\s*", rest, re.IGNORECASE)
 
 
-def described_table(text: str) -> str | None:
-    """Return the name of the table that DESCRIBE or SHOW tells of; "" if it names none.
+def described_table(text: str) -> tuple[str, ...] | None:
+    """Return the parts of the table's name after DESCRIBE or SHOW; no parts if it names none.
 
     None of a statement that is not known.
     """
-    found = _STATEMENT.fullmatch(text)
+    found = _STATEMENT.fullmatch(without_comments(text))
     rest = found["rest"] if found else ""
     named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None
     named = named or _show_match(rest)
-    return None if named is None else ".".join(name_parts(named["table"] or ""))
+    return None if named is None else name_parts(named["table"] or "")
 
 
 def tables_in(text: str, args: ArgumentsLike | None = None) -> list[tuple[str, ...]]:
     """Return the names of the tables in a statement, each in parts; none if it cannot be read."""
-    found = _STATEMENT.fullmatch(text)
-    is_explain = found is not None and found["verb"].upper() == "EXPLAIN"
+    asked = explained_select(text)
     try:
-        if found is not None and not is_explain:
+        if asked is None and is_described(text):
             name = described_table(text)
-            return [tuple(name.split("."))] if name else []
-        select = found["rest"] if found else text
+            return [name] if name else []
+        select = text if asked is None else asked.select
         statement: SelectStatement | None = parse_select(
             with_arguments(select, args)[0], with_joins=True
         )

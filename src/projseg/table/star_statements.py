@@ -18,13 +18,14 @@ from projseg.algebra.expressions.sql_parameters import (
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
 from projseg.algebra.query.fact_table import orient
 from projseg.algebra.query.join import Join, key_not_unique
-from projseg.algebra.query.request import Query, is_described, is_select, texts_of
+from projseg.algebra.query.request import Query, texts_of
 from projseg.algebra.query.select_names import warn_of_names
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.select_table import SelectedTable, WrittenJoin
 from projseg.algebra.query.star import JoinedTable, joined_schema, path_of_columns
 from projseg.algebra.query.star_names import StarScope, named_tables
+from projseg.algebra.query.statement_words import explained_select, is_described, is_select
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import LimitExceededError, ProjsegError
 from projseg.memory.cache import KEPT
@@ -158,12 +159,12 @@ def _described(
     args: ArgumentsLike | None,
 ) -> pa.Table:
     """Return what EXPLAIN tells of a SELECT, or DESCRIBE and SHOW of the table that they name."""
-    is_explain = text.lstrip()[:7].upper() == "EXPLAIN"
+    is_explain = explained_select(text) is not None
     if not is_explain:
         with_arguments("", args)
     name = None if is_explain else described_table(text)
     return described(
-        None if name is None else table_named(name, tables),
+        None if name is None else table_named(".".join(name), tables),
         text,
         lambda select, analyze: _selected(select, tables, context, args).explain(analyze=analyze),
     )
