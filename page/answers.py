@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from projseg.memory.door import through
 from projseg.query_pool.pool import QueryPool
 from projseg.table import Table
 from projseg.table.queries import TableVersion
+
+if TYPE_CHECKING:
+    from projseg.advisor.advice import Advice
 
 QUERIES_RUNNING_MAX: Final = 2
 QUERIES_WAITING_MAX: Final = 16
@@ -38,43 +41,60 @@ class TooManyQueriesError(Exception):
     """So many run and wait that no other is taken."""
 
 
-class Answer:
-    """A statement, and what became of it.
+class Asked(NamedTuple):
+    """What is to be done.
 
     Parameters
     ----------
     table : str
         The name of the table.
     sql : str
-        The statement.
-    seconds : float
-        How long it may take.
-    max_rows : int
-        Rows that are kept.
+        A statement; empty: it is a change, or advice.
+    seconds : float or None
+        How long it may take; None: as long as any statement.
     prefix : str
         What is put before the statement.
     version : str or None
         The version that is read, if that is known before.
+    asked_version : str or None
+        The version by which it was asked for; None: the newest.
+    budget : str or None
+        Of advice; None: it is none.
     """
 
-    def __init__(
-        self,
-        table: str,
-        sql: str,
-        seconds: float,
-        max_rows: int,
-        prefix: str = "",
-        version: str | None = None,
-    ) -> None:
+    table: str
+    sql: str = ""
+    seconds: float | None = None
+    prefix: str = ""
+    version: str | None = None
+    asked_version: str | None = None
+    budget: str | None = None
+
+
+class Answer:
+    """What was asked, and what became of it.
+
+    Parameters
+    ----------
+    asked : Asked
+        What is to be done.
+    seconds : float
+        How long it may take.
+    max_rows : int
+        Rows that are kept.
+    """
+
+    def __init__(self, asked: Asked, seconds: float, max_rows: int) -> None:
         self.id = secrets.token_hex(16)
-        self.table, self.sql, self.seconds, self.max_rows = table, sql, seconds, max_rows
+        self.asked, self.seconds, self.max_rows = asked, seconds, max_rows
         self.state: State = "running"
         self.rows: pa.Table | None = None
         self.row_count = 0
-        self.prefix, self.version = prefix, version
-        self.asked_version: str | None = None
+        self.version = asked.version
         self.milliseconds: float | None = None
         self.error: ProjsegError | None = None
+        self.advice: Advice | None = None
+        self.progress: tuple[int, int] | None = None
         self.future: Future[pa.Table] | None = None
         self.stop: Callable[[], None] = lambda: None
         self._start = time.monotonic()
@@ -88,8 +108,19 @@ class Answer:
     @property
     def place(self) -> int | None:
         """The place in the statement that the error names."""
-        found = None if self.error is None else place_in(self.prefix + self.sql, self.error)
-        return None if found is None else max(found - len(self.prefix), 0)
+        prefix, sql = self.asked.prefix, self.asked.sql
+        found = None if self.error is None else place_in(prefix + sql, self.error)
+        return None if found is None else max(found - len(prefix), 0)
+
+    def error_record(self) -> dict[str, Any] | None:
+        """Return the error as code, message, and the place in the statement or None."""
+        if self.error is None:
+            return None
+        return {"code": self.error.code, "message": self.error.message, "place": self.place}
+
+    def note_progress(self, done: int, count: int) -> None:
+        """Keep how much of the work is done."""
+        self.progress = done, count
 
     def finish(self, future: Future[pa.Table]) -> None:
         """Take over what a future has."""
@@ -123,7 +154,7 @@ def _copied(rows: pa.Table) -> pa.Table:
     return (
         rows
         if rows.nbytes * 2 >= rows.get_total_buffer_size()
-        else rows.take(pa.array(range(rows.num_rows)))
+        else rows.take(pa.array(range(rows.num_rows), pa.int64()))
     )
 
 
@@ -145,14 +176,7 @@ class Answers:
         self._pools: OrderedDict[str, QueryPool] = OrderedDict()
         self._threads: ThreadPoolExecutor | None = None
 
-    def ask(
-        self,
-        name: str,
-        table: TableVersion,
-        sql: str,
-        seconds: float | None,
-        prefix: str = "",
-    ) -> Answer:
+    def ask(self, asked: Asked, table: TableVersion) -> Answer:
         """Begin to answer a statement over a table.
 
         Processes read the newest version, and this one reads all others.
@@ -163,31 +187,23 @@ class Answers:
             If too many wait already.
         """
         # What a definition hides is known in this process alone.
-        is_select = not prefix and sql.lstrip()[:6].upper().startswith(_SELECTS)
+        is_select = not asked.prefix and asked.sql.lstrip()[:6].upper().startswith(_SELECTS)
         if not isinstance(table, Table) or table._columns_of is not None or not is_select:
-            version = str(table.version)
-            return self.begin(name, sql, lambda: table.sql(prefix + sql), seconds, prefix, version)
+            asked = asked._replace(version=str(table.version))
+            return self.begin(asked, lambda _: table.sql(asked.prefix + asked.sql))
         with self._lock:
-            answer = self._new(name, sql, seconds)
-            pool = self._pool(name, table)
+            answer = self._new(asked)
+            pool = self._pool(asked.table, table)
             with through("page"):
-                future = pool.submit(sql, timeout=answer.seconds)
+                future = pool.submit(asked.sql, timeout=answer.seconds)
             answer.stop = lambda: pool.stop(future)
         return self._followed(answer, future)
 
-    def begin(
-        self,
-        name: str,
-        sql: str,
-        work: Callable[[], pa.Table],
-        seconds: float | None,
-        prefix: str = "",
-        version: str | None = None,
-    ) -> Answer:
+    def begin(self, asked: Asked, work: Callable[[Answer], pa.Table]) -> Answer:
         """Begin to answer by a function, in a thread of this process; errors as of `ask`."""
         stopped = threading.Event()
         with self._lock:
-            answer = self._new(name, sql, seconds, prefix, version)
+            answer = self._new(asked)
             self._threads = self._threads or ThreadPoolExecutor(QUERIES_RUNNING_MAX, "projseg-page")
             future = self._threads.submit(_answered, work, answer, stopped)
 
@@ -211,19 +227,13 @@ class Answers:
             self._evict()
         answer.over.set()
 
-    def _new(
-        self,
-        name: str,
-        sql: str,
-        seconds: float | None,
-        prefix: str = "",
-        version: str | None = None,
-    ) -> Answer:
+    def _new(self, asked: Asked) -> Answer:
         running = [one for one in self._answers.values() if one.state == "running"]
         if len(running) >= QUERIES_RUNNING_MAX + QUERIES_WAITING_MAX:
             raise TooManyQueriesError
-        answer = Answer(name, sql, seconds or self._seconds, self._max_rows, prefix, version)
-        answer.seconds = min(answer.seconds, self._seconds) if sql else answer.seconds
+        seconds = asked.seconds or self._seconds
+        seconds = min(seconds, self._seconds) if asked.sql else seconds
+        answer = Answer(asked, seconds, self._max_rows)
         self._answers[answer.id] = answer
         self._evict()
         return answer
@@ -243,7 +253,15 @@ class Answers:
         """Return an answer that is kept; None: there is none of a table."""
         with self._lock:
             found = self._answers.get(id_)
-            return found if found is not None and found.table == table else None
+            return found if found is not None and found.asked.table == table else None
+
+    def latest_advice(self, table: str) -> Answer | None:
+        """Return the advice for a table that was asked for last, if it is kept."""
+        with self._lock:
+            found = reversed(self._answers.values())
+            return next(
+                (one for one in found if one.asked.budget and one.asked.table == table), None
+            )
 
     def cancel(self, answer: Answer) -> None:
         """End the work for an answer."""
@@ -278,7 +296,9 @@ class Answers:
             threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _answered(work: Callable[[], pa.Table], answer: Answer, stopped: threading.Event) -> pa.Table:
+def _answered(
+    work: Callable[[Answer], pa.Table], answer: Answer, stopped: threading.Event
+) -> pa.Table:
     """Do some work in this process, until it is stopped or late."""
     end = time.monotonic() + answer.seconds
 
@@ -294,7 +314,7 @@ def _answered(work: Callable[[], pa.Table], answer: Answer, stopped: threading.E
         return math.inf if stopped.is_set() or time.monotonic() > end else 0.0
 
     with through("page"), under(Deadline(1, late, clock=clock)):
-        return work()
+        return work(answer)
 
 
 def waited(answer: Answer, seconds: float) -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
-from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import parse_qs, quote, urlencode
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs
 
 import anyio
-import jinja2
 import msgspec
 import pyarrow as pa
-from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -26,57 +21,44 @@ from starlette.types import ASGIApp
 
 from projseg import __version__
 from projseg.catalog.places import Places
-from projseg.doors.exported_files import FileFormat, write_stream
-from projseg.doors.plain_values import plain_value
 from projseg.errors import InvalidInputError, PermissionDeniedError, ProjsegError
 from projseg.memory.door import through
 from projseg.page import details
-from projseg.page.answers import (
-    TEXT_COLUMN,
-    Answer,
-    Answers,
-    TooManyQueriesError,
-    plain_rows,
-    waited,
+from projseg.page.advice_view import (
+    BUDGET,
+    AdviceRecord,
+    advice_record,
+    check_action,
+    compute_advice,
 )
-from projseg.page.changes import change_record, changed_text
-from projseg.page.drawing import drawing, zoom_links
+from projseg.page.answers import TEXT_COLUMN, Answer, Answers, Asked, TooManyQueriesError, waited
+from projseg.page.changes import ChangeForm, ChangeRecord, change_record, changed_text
+from projseg.page.printing import HERE, MEDIA, download, environment, json_response, quoted
 from projseg.page.queries_view import QueriesRecord, queries_record
-from projseg.page.query_view import answer_record, cell_text, query_record
-from projseg.page.security import BODY_BYTES_MAX, Guard, shown_text, steerless_text
+from projseg.page.query_view import answer_record, query_record
+from projseg.page.security import BODY_BYTES_MAX, Guard
 from projseg.page.statements import box_statement, check_names
-from projseg.page.table_view import all_times, table_record
+from projseg.page.table_view import table_record
 from projseg.page.tables_view import tables_record
 from projseg.page.timeline import open_window
+from projseg.table.queries import TableVersion
 
 LOGGER: Final = logging.getLogger("projseg.page")
-_HERE: Final = Path(__file__).parent
 _NOT_FOUND: Final = (
     "PROJSEG_UNKNOWN_TABLE",
     "PROJSEG_UNKNOWN_VERSION",
     "PROJSEG_UNKNOWN_TAG",
     "PROJSEG_NOT_A_TABLE",
 )
-_STATUS: Final = {
-    "running": 202, "done": 200, "failed": 400, "cancelled": 200, "timeout": 504,
-}  # fmt: skip
-_MEDIA: Final = {
-    "arrow": "application/vnd.apache.arrow.file",
-    "csv": "text/csv; charset=utf-8",
-    "jsonl": "application/x-ndjson",
-}
+_STATUS: Final = {"running": 202, "failed": 400, "timeout": 504}
 _ASSETS: Final = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-_VIEWS: Final = ("projections", "columns", "segments", "history", "queries", "query")
 _SINCE: Final = "30 days"
 _CHANGE_SECONDS: Final = 24 * 3600.0
 _WAIT_SECONDS: Final = 1.0
-_NONE: Final = "\N{EN DASH}"
-_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
-_Handler: TypeAlias = Callable[[Request], Response]
 
 
 class PageSettings(NamedTuple):
@@ -120,21 +102,19 @@ def application(places: Places, settings: PageSettings) -> ASGIApp:
 
     made = Starlette(
         routes=[
-            Route("/", page.tables),
-            Route("/index.json", page.tables),
-            Route("/queries", page.queries),
-            Route("/queries.json", page.queries),
+            Route("/", page.all_tables),
+            Route("/index.json", page.all_tables),
+            Route("/queries", page.all_tables),
+            Route("/queries.json", page.all_tables),
             Route("/assets/{file}", page.asset),
-            Route("/favicon.ico", page.icon),
-            Route("/t/{name}", page.table),
+            Route("/favicon.ico", page.asset),
+            Route("/t/{name}", page.view),
             Route("/t/{name}/query", page.ask, methods=["POST"]),
-            Route("/t/{name}/change", page.change, methods=["GET", "HEAD"]),
-            Route("/t/{name}/change.json", page.change, methods=["GET", "HEAD"]),
-            Route("/t/{name}/change", page.make_change, methods=["POST"]),
             Route("/t/{name}/advice", page.advise, methods=["POST"]),
+            Route("/t/{name}/change", page.make_change, methods=["POST"]),
             Route("/t/{name}/answers/{id}/cancel", page.cancel, methods=["POST"]),
             Route("/t/{name}/answers/{id}", page.answer),
-            Route("/t/{name}/segments/{file:path}", page.segment),
+            Route("/t/{name}/segments/{file:path}", page.view),
             Route("/t/{name}/{view}", page.view),
         ],
         exception_handlers={HTTPException: page.refuse},  # type: ignore[dict-item]
@@ -143,148 +123,142 @@ def application(places: Places, settings: PageSettings) -> ASGIApp:
     return Guard(made, settings.token, settings.port, settings.host)
 
 
+class _Shown(NamedTuple):
+    """What a view is asked for: a table at a version, the address's query, and a segment."""
+
+    name: str
+    version: TableVersion
+    query: Mapping[str, str]
+    file: str
+
+    @property
+    def window(self) -> tuple[str | None, str | None]:
+        """Return the times that are asked for."""
+        return self.query.get("from") or None, self.query.get("to") or None
+
+
 class _Page:
     """The views of a page."""
 
     def __init__(self, places: Places, settings: PageSettings) -> None:
         self._places, self._settings = places, settings
         self.answers = Answers(settings.timeout, settings.max_rows)
-        self._templates = _environment()
-        self._templates.globals["may_change"] = settings.allow_changes
+        self._templates = environment(may_change=settings.allow_changes)
 
-    def tables(self, request: Request) -> Response:
-        """Show all tables."""
+    def all_tables(self, request: Request) -> Response:
+        """Show what there is of all tables: the tables, or their queries."""
         query = request.query_params
 
         def view_shown() -> Response:
-            found = tables_record(self._places, query.get("search", ""), _number(query.get("page")))
-            return self._printed(request, "tables.html", found, title="Tables")
-
-        return self._safely(request, view_shown)
-
-    def table(self, request: Request) -> Response:
-        """Show one table."""
-
-        def view_shown() -> Response:
-            name, newest, version = self._version(request, "name")
-            query = request.query_params
-            start, end = query.get("from"), query.get("to")
-            found = table_record(name, version, newest, start, end)
-            return self._printed(
-                request,
-                "table.html",
-                found,
-                title=name,
-                drawing=drawing(found.timeline),
-                zoom=zoom_links(found.timeline, all_times(version.snapshot)),
+            if request.url.path.startswith("/queries"):
+                found = self._queries(query, None, None)
+                return self._printed(request, "queries", found, title="Queries")
+            tables = tables_record(
+                self._places, query.get("search", ""), _number(query.get("page"))
             )
+            return self._printed(request, "tables", tables, title="Tables")
 
         return self._safely(request, view_shown)
 
     def view(self, request: Request) -> Response:
-        """Show a part of what a table is."""
-        view = request.path_params["view"].removesuffix(".json")
-        if view not in _VIEWS:
+        """Show a table, or a part of what it is."""
+        path = request.path_params
+        view = path.get("view", "segment" if "file" in path else "table").removesuffix(".json")
+
+        made = self._views().get(view)
+        if made is None:
             return self._error(request, 404, "PROJSEG_BAD_ARGUMENT", f"there is no view '{view}'")
 
         def view_shown() -> Response:
-            name, newest, version = self._version(request)
-            query, title = request.query_params, f"{name}: {view}"
-            found: Any
-            if view == "segments":
-                asked = query.get("from") or None, query.get("to") or None
-                found = details.segments_record(
-                    name, version, open_window(*asked), query.get("sort", "time"),
-                    _number(query.get("page")), asked,
-                )  # fmt: skip
-            elif view == "queries":
-                found = self._queries(request, name, version.properties.table_id)
-            elif view == "projections":
-                found = details.projections_record(name, version, self._settings.log)
-            elif view == "query":
-                found = query_record(name, version, query.get("sql", ""), self._settings.timeout)
-            else:
-                found = getattr(details, f"{view}_record")(name, version)
-            return self._printed(request, f"{view}.html", found, title=title, newest=newest)
+            name, query = path["name"], request.query_params
+            if view == "table" and name.endswith(".json") and name not in self._places.names():
+                name = name.removesuffix(".json")
+                request.scope["is_json"] = True
+            asked = query.get("version")
+            version = self._places.version(name, asked)
+            newest = self._places.table(name).version if asked else version.version
+            found = made(_Shown(name, version, query, path.get("file", "").removesuffix(".json")))
+            title = name if view == "table" else f"{name}: {view}"
+            return self._printed(request, view, found, title=title, newest=newest)
 
         return self._safely(request, view_shown)
 
-    def queries(self, request: Request) -> Response:
-        """Show the queries of all tables."""
+    def _views(self) -> Mapping[str, Callable[[_Shown], msgspec.Struct]]:
+        """Return what makes the record of each view."""
+        settings = self._settings
+        return {
+            "table": lambda one: table_record(one.name, one.version, *one.window),
+            "projections": lambda one: details.projections_record(
+                one.name, one.version, settings.log
+            ),
+            "columns": lambda one: details.columns_record(one.name, one.version),
+            "segments": lambda one: details.segments_record(
+                one.name, one.version, open_window(*one.window), one.query.get("sort", "time"),
+                _number(one.query.get("page")), one.window,
+            ),
+            "segment": lambda one: details.segment_record(one.name, one.version, one.file),
+            "history": lambda one: details.history_record(one.name, one.version),
+            "queries": lambda one: self._queries(
+                one.query, one.name, one.version.properties.table_id
+            ),
+            "query": lambda one: query_record(
+                one.name, one.version, one.query.get("sql", ""), settings.timeout
+            ),
+            "advice": lambda one: self._advice(
+                one.name, one.version.version, one.query.get("answer")
+            ),
+            "change": lambda one: self._change(one.name, one.query)[1],
+        }  # fmt: skip
 
-        def view_shown() -> Response:
-            found = self._queries(request, None, None)
-            return self._printed(request, "queries.html", found, title="Queries")
+    def _queries(
+        self, query: Mapping[str, str], name: str | None, table_id: str | None
+    ) -> QueriesRecord:
+        since, sort = query.get("since") or _SINCE, query.get("sort", "time")
+        return queries_record(name, table_id, self._log(), since, sort)
 
-        return self._safely(request, view_shown)
-
-    def _queries(self, request: Request, name: str | None, table_id: str | None) -> QueriesRecord:
+    def _log(self) -> str:
         if self._settings.log is None:
             raise InvalidInputError(
                 "PROJSEG_BAD_LOG",
                 "the page was started without a query log; start it with --log FOLDER, and what "
                 "asks with PROJSEG_QUERY_LOG=FOLDER",
             )
-        query = request.query_params
-        since, sort = query.get("since") or _SINCE, query.get("sort", "time")
-        return queries_record(name, table_id, self._settings.log, since, sort)
+        return self._settings.log
 
-    def segment(self, request: Request) -> Response:
-        """Show what is in a segment."""
+    def _advice(self, name: str, version: int, id_: str | None) -> AdviceRecord:
+        found = self.answers.get(id_, name) if id_ else self.answers.latest_advice(name)
+        if found is not None:
+            waited(found, _WAIT_SECONDS if id_ else 0)
+        return advice_record(name, version, self._log(), found)
 
-        def view_shown() -> Response:
-            name, newest, version = self._version(request)
-            file = request.path_params["file"].removesuffix(".json")
-            found = details.segment_record(name, version, file)
-            return self._printed(
-                request, "segment.html", found, title=f"{name}: segment", newest=newest
-            )
-
-        return self._safely(request, view_shown)
-
-    async def ask(self, request: Request) -> Response:
-        """Begin to answer a statement, and lead to where its answer will be."""
-        return await self._with_form(request, self._statement)
-
-    def change(self, request: Request) -> Response:
-        """Show what a change would do."""
-
-        def view_shown() -> Response:
-            self._check_changes()
-            name, query = request.path_params["name"], request.query_params
-            table = copy(self._places.table(name))
-            found = change_record(
-                name, table, query.get("change", ""), query.get("what", ""), query.get("sql", "")
-            )
-            return self._printed(request, "change.html", found, title=f"{name}: change")
-
-        return self._safely(request, view_shown)
-
-    async def make_change(self, request: Request) -> Response:
-        """Begin a change, and lead to where it says what it did."""
-        return await self._with_form(request, self._change)
-
-    def _change(self, name: str, given: Mapping[str, str]) -> Answer:
-        self._check_changes()
-        table = copy(self._places.table(name))  # which moves with its commit
-        asked = given.get("change", ""), given.get("what", ""), given.get("sql", "")
-        change_record(name, table, *asked)
-
-        def work() -> pa.Table:
-            return pa.table({TEXT_COLUMN: [changed_text(table, *asked)]})
-
-        return self.answers.begin(name, "", work, _CHANGE_SECONDS)
-
-    def _check_changes(self) -> None:
+    def _change(self, name: str, given: Mapping[str, str]) -> tuple[ChangeForm, ChangeRecord]:
+        """Return a change that is asked for, and what it would do."""
         if not self._settings.allow_changes:
             raise PermissionDeniedError(
                 "PROJSEG_PERMISSION_DENIED",
                 "the page was started to read; start it with --allow-changes, or use the shell",
             )
+        what = given.get("what", "")
+        answer = self.answers.get(what, name)
+        form = ChangeForm(
+            given.get("change", ""),
+            what,
+            given.get("sql", ""),
+            None if answer is None else answer.advice,
+        )
+        return form, change_record(name, copy(self._places.table(name)), form)
+
+    async def ask(self, request: Request) -> Response:
+        """Begin to answer a statement, and lead to where its answer will be."""
+        return await self._with_form(request, self._begin_statement)
+
+    async def make_change(self, request: Request) -> Response:
+        """Begin a change, and lead to where it says what it did."""
+        return await self._with_form(request, self._begin_change)
 
     async def advise(self, request: Request) -> Response:
         """Begin to find out what a table should store, and lead to where that will be."""
-        return await self._with_form(request, self._advice)
+        return await self._with_form(request, self._begin_advice)
 
     async def _with_form(
         self, request: Request, begin: Callable[[str, Mapping[str, str]], Answer]
@@ -298,62 +272,52 @@ class _Page:
         form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
         given = {name: values[-1] for name, values in form.items()}
         given.setdefault("version", request.query_params.get("version", ""))
-        return await anyio.to_thread.run_sync(self._begin, request, given, begin)
 
-    def _begin(
-        self,
-        request: Request,
-        given: Mapping[str, str],
-        begin: Callable[[str, Mapping[str, str]], Answer],
-    ) -> Response:
         def led() -> Response:
-            name = request.path_params["name"]
             try:
-                answer = begin(name, given)
+                return _led(begin(request.path_params["name"], given))
             except TooManyQueriesError:
                 return self._error(
                     request, 429, "PROJSEG_BAD_ARGUMENT",
                     "two queries run and sixteen wait; ask again when some are answered",
                 )  # fmt: skip
-            return RedirectResponse(f"/t/{_quoted(name)}/answers/{answer.id}", 303)
 
-        return self._safely(request, led)
+        return await anyio.to_thread.run_sync(self._safely, request, led)
 
-    def _advice(self, name: str, given: Mapping[str, str]) -> Answer:
-        table, log = self._places.table(name), self._settings.log
-        if log is None:
-            raise InvalidInputError("PROJSEG_BAD_LOG", "there is no query log to advise from")
-        # Imported here: it is not what most visits need.
-        from projseg.advisor.advise import advise
+    def _begin_change(self, name: str, given: Mapping[str, str]) -> Answer:
+        form, _ = self._change(name, given)
+        table = copy(self._places.table(name))  # which moves with its commit
 
-        seconds = self._settings.timeout
-        budget = given.get("budget", "10%")
+        def work(answer: Answer) -> pa.Table:
+            return pa.table({TEXT_COLUMN: [changed_text(table, form, answer.note_progress)]})
 
-        def work() -> pa.Table:
-            found = advise(table, log, budget=budget, seconds=seconds)
-            text = "\n".join([str(found), "", found.sql()]).rstrip()
-            return pa.table({TEXT_COLUMN: [text]})
+        return self.answers.begin(Asked(name, seconds=_CHANGE_SECONDS), work)
 
-        return self.answers.begin(name, "", work, seconds * 2)
+    def _begin_advice(self, name: str, given: Mapping[str, str]) -> Answer:
+        table, log, seconds = self._places.table(name), self._log(), self._settings.timeout
+        budget, action = given.get("budget") or BUDGET, check_action(given.get("action", "advise"))
 
-    def _statement(self, name: str, given: Mapping[str, str]) -> Answer:
-        asked = given["version"] or None
-        table = self._places.version(name, asked)
+        def work(answer: Answer) -> pa.Table:
+            return compute_advice(table, log, budget, action, seconds, answer)
+
+        return self.answers.begin(Asked(name, seconds=seconds * 2, budget=budget), work)
+
+    def _begin_statement(self, name: str, given: Mapping[str, str]) -> Answer:
+        asked_version = given["version"] or None
+        table = self._places.version(name, asked_version)
         action, seconds = given.get("action", "run"), _seconds(given.get("timeout"))
         prefix, sql = box_statement(given.get("sql", ""), action)
         check_names(sql, name, self._places.names())
         what_if = given.get("what_if", "").strip()
+        asked = Asked(name, sql, seconds, prefix, asked_version=asked_version)
 
-        def work() -> pa.Table:
+        def work(_: Answer) -> pa.Table:
             found = table.explain(sql, what_if=[{"name": "what_if", "sql": what_if}])
             return pa.table({TEXT_COLUMN: [str(found)]})
 
         if action == "explain" and what_if:
-            answer = self.answers.begin(name, sql, work, seconds, prefix, str(table.version))
-        else:
-            answer = self.answers.ask(name, table, sql, seconds, prefix)
-        answer.asked_version = asked
-        return answer
+            return self.answers.begin(asked._replace(version=str(table.version)), work)
+        return self.answers.ask(asked, table)
 
     def answer(self, request: Request) -> Response:
         """Show an answer, or how far it is."""
@@ -367,15 +331,14 @@ class _Page:
         waited(found, _WAIT_SECONDS)
 
         def view_shown() -> Response:
-            if ending in _MEDIA:
-                return _download(found, ending)
-            record = answer_record(found, self._places)
-            status = _STATUS[found.state]
-            headers = {"Retry-After": "1"} if status == 202 else {}
-            title = f"{found.table}: answer"
+            if ending in MEDIA:
+                if found.rows is None:
+                    raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "there are no rows to download")
+                return download(found.asked.table, found.rows, ending)
+            record, title = answer_record(found, self._places), f"{found.asked.table}: answer"
             return self._printed(
-                request, "answer.html", record, status, headers, title=title,
-                view="query", answer_id=found.id, asked_version=found.asked_version,
+                request, "answer", record, title=title, view="query",
+                answer_id=found.id, asked_version=found.asked.asked_version,
             )  # fmt: skip
 
         return self._safely(request, view_shown)
@@ -384,39 +347,24 @@ class _Page:
         """End the work for an answer."""
         name, id_ = request.path_params["name"], request.path_params["id"]
         found = self.answers.get(id_, name)
-        if found is not None:
-            self.answers.cancel(found)
-        return RedirectResponse(f"/t/{_quoted(name)}/answers/{_quoted(id_)}", 303)
+        if found is None:
+            return RedirectResponse(f"/t/{quoted(name)}/answers/{quoted(id_)}", 303)
+        self.answers.cancel(found)
+        return _led(found)
 
     def asset(self, request: Request) -> Response:
-        """Return a file of the page's own."""
-        name = request.path_params["file"]
+        """Return a file of the page's own; browsers ask for the icon by themselves."""
+        name = request.path_params.get("file", "icon.svg")
         if name not in _ASSETS:
             return self._error(request, 404, "PROJSEG_BAD_ARGUMENT", "there is no such file")
-        content = (_HERE / "assets" / name).read_bytes()
+        content = (HERE / "assets" / name).read_bytes()
         return Response(content, headers={"Content-Type": _ASSETS[name]})
-
-    def icon(self, _: Request) -> Response:
-        """Return the icon, which browsers ask for by themselves."""
-        content = (_HERE / "assets" / "icon.svg").read_bytes()
-        return Response(content, headers={"Content-Type": _ASSETS["icon.svg"]})
 
     async def refuse(self, request: Request, error: HTTPException) -> Response:
         """Answer what is none of the routes."""
         return self._error(
             request, error.status_code, "PROJSEG_BAD_ARGUMENT", "there is no such page"
         )
-
-    def _version(self, request: Request, key: str = "") -> tuple[str, int, Any]:
-        """Return the name that is asked for, its newest version's number, and the version."""
-        name = request.path_params["name"]
-        if key and name.endswith(".json") and name not in self._places.names():
-            name = name.removesuffix(".json")
-            request.scope["is_json"] = True
-        version = self._places.version(name, request.query_params.get("version"))
-        asked = request.query_params.get("version")
-        newest = self._places.table(name).version if asked else version.version
-        return name, newest, version
 
     def _safely(self, request: Request, answer: Callable[[], Response]) -> Response:
         try:
@@ -438,123 +386,41 @@ class _Page:
     def _error(self, request: Request, status: int, code: str, message: str) -> Response:
         found = {"code": code, "message": message, "status": status}
         if _is_json(request):
-            return _json({"error": found}, status)
-        return self._html("error.html", status, title="Not shown", error=found, name=None)
+            return json_response({"error": found}, status)
+        return self._html("error", status, title="Not shown", error=found, name=None)
 
     def _printed(
-        self,
-        request: Request,
-        template: str,
-        record: msgspec.Struct,
-        status: int = 200,
-        headers: Mapping[str, str] | None = None,
-        **more: Any,
+        self, request: Request, template: str, record: msgspec.Struct, **more: Any
     ) -> Response:
+        status = _STATUS.get(getattr(record, "state", None) or "", 200)
+        headers = {"Retry-After": "1"} if status == 202 else {}
         if _is_json(request):
-            return _json(record, status, headers)
-        query = dict(request.query_params)
+            return json_response(record, status, headers)
         return self._html(
-            template, status, headers, record=record, query=query,
-            name=getattr(record, "name", None), path=request.url.path,
-            **({"view": template.removesuffix(".html")} | more),
+            template, status, headers, record=record, query=dict(request.query_params),
+            name=getattr(record, "name", None), **({"view": template} | more),
         )  # fmt: skip
 
     def _html(
         self, template: str, status: int, headers: Mapping[str, str] | None = None, **values: Any
     ) -> Response:
-        text = self._templates.get_template(template).render(release=__version__, **values)
+        found = self._templates.get_template(f"{template}.html")
+        text = found.render(release=__version__, **values)
         return Response(text, status, dict(headers or {}), "text/html")
 
 
-def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {
-        "number": _number_text,
-        "bytes": _bytes_text,
-        "share": lambda value: _NONE if value is None else f"{value:.1%}",
-        "quoted": _quoted,
-        "cell": cell_text,
-        "typed": escape,  # in a hidden field, to be sent again
-        "editable": lambda value: escape(steerless_text(str(value))),
-        "query": lambda values: urlencode({k: v for k, v in values.items() if v}),
-    }
-    return made
-
-
-def _printable(value: Any) -> Any:
-    """Return what a template prints of a value: no character of it steers the reader's eyes."""
-    if isinstance(value, Markup):
-        return value
-    if value is None:
-        return ""
-    return shown_text(str(value))
-
-
-def _number_text(value: float | None) -> str:
-    return _NONE if value is None else f"{value:,}"
-
-
-def _bytes_text(value: float | None) -> str:
-    if value is None:
-        return _NONE
-    unit = 0
-    while abs(value) >= 1000 and unit < len(_UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:,.0f} {_UNITS[0]}" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
-
-
-def _quoted(name: str) -> str:
-    return quote(name, safe="")
+def _led(answer: Answer) -> Response:
+    """Return what leads to where an answer is, or will be."""
+    base = f"/t/{quoted(answer.asked.table)}"
+    place = f"advice?answer={answer.id}" if answer.asked.budget else f"answers/{answer.id}"
+    return RedirectResponse(f"{base}/{place}", 303)
 
 
 def _is_json(request: Request) -> bool:
-    is_of_view = request.url.path.endswith(".json") and not request.url.path.startswith("/t/")
-    parts = request.url.path.split("/")
-    is_below = request.url.path.endswith(".json") and len(parts) > 3
-    return bool(request.scope.get("is_json")) or is_of_view or is_below
-
-
-def _json(content: Any, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    encoded = msgspec.json.encode(content, enc_hook=str)
-    return Response(encoded, status, dict(headers or {}), "application/json")
-
-
-def _download(answer: Answer, kind: FileFormat) -> Response:
-    if answer.rows is None:
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "there are no rows to download")
-    sink, rows = io.BytesIO(), answer.rows
-    if kind == "jsonl":
-        names = rows.column_names
-        lines = (dict(zip(names, row, strict=True)) for row in plain_rows(rows, rows.num_rows))
-        sink.write(msgspec.json.Encoder().encode_lines(lines))
-    else:
-        write_stream((_with_texts(rows) if kind == "csv" else rows).to_reader(), sink, kind)
-    name = quote(f"{answer.table}.{kind}", safe="")
-    headers = {
-        "Content-Type": _MEDIA[kind],
-        "Content-Disposition": f"attachment; filename=\"answer.{kind}\"; filename*=UTF-8''{name}",
-    }
-    return Response(sink.getvalue(), headers=headers)
-
-
-def _with_texts(rows: pa.Table) -> pa.Table:
-    """Return rows with the texts of values that CSV has no form for, as the shell prints them."""
-    for place, field in enumerate(rows.schema):
-        if pa.types.is_binary(field.type) or pa.types.is_nested(field.type):
-            values = [plain_value(one) for one in rows[place].to_pylist(maps_as_pydicts="lossy")]
-            texts = [
-                one if one is None or isinstance(one, str) else json.dumps(one, ensure_ascii=False)
-                for one in values
-            ]
-            rows = rows.set_column(place, field.name, pa.array(texts, pa.string()))
-    return rows
+    path = request.url.path
+    # `/t/NAME.json` may be a table of that name; who opens it knows.
+    is_of_table = path.startswith("/t/") and len(path.split("/")) <= 3
+    return bool(request.scope.get("is_json")) or (path.endswith(".json") and not is_of_table)
 
 
 def _number(text: str | None) -> int:

@@ -6,12 +6,36 @@ Each change says first what it would do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.table import Table
+
+if TYPE_CHECKING:
+    from projseg.advisor.advice import Advice
+
+
+class ChangeForm(NamedTuple):
+    """A change that is asked for.
+
+    Parameters
+    ----------
+    change : str
+        As of `PAGE_CHANGES`.
+    what : str
+        Which projection, index or view; the answer that has the advice.
+    sql : str
+        Of a projection to add.
+    advice : Advice or None
+        What is to be applied.
+    """
+
+    change: str
+    what: str = ""
+    sql: str = ""
+    advice: Advice | None = None
 
 
 class ChangeRecord(msgspec.Struct):
@@ -35,11 +59,14 @@ class ChangeRecord(msgspec.Struct):
     preview: str
 
 
-class _PageChange(NamedTuple):
-    """How a change is previewed and made, of a table, a name and an SQL text."""
+Progress: TypeAlias = Callable[[int, int], object]
 
-    preview: Callable[[Table, str, str], str]
-    run: Callable[[Table, str, str], Any]
+
+class _PageChange(NamedTuple):
+    """How a change is previewed, and made while it says how far it is."""
+
+    preview: Callable[[Table, ChangeForm], str]
+    run: Callable[[Table, ChangeForm, Progress], Any]
 
 
 def _row_of(rows: list[dict[str, Any]], key: str, what: str) -> dict[str, Any]:
@@ -53,64 +80,103 @@ def _row_of(rows: list[dict[str, Any]], key: str, what: str) -> dict[str, Any]:
     return known[what]
 
 
-def _of_projection(table: Table, what: str, _: str) -> str:
-    row = _row_of(table.projection_stats().to_pylist(), "projection", what)
+def _of_projection(table: Table, form: ChangeForm) -> str:
+    row = _row_of(table.projection_stats().to_pylist(), "projection", form.what)
     return (
         f"{row['missing']:,} segments lack it and {row['failed']:,} failed: these are written anew "
         "with it, their other parts copied."
     )
 
 
-def _of_dropped(table: Table, what: str, _: str) -> str:
-    row = _row_of(table.projection_stats().to_pylist(), "projection", what)
+def _of_dropped(table: Table, form: ChangeForm) -> str:
+    row = _row_of(table.projection_stats().to_pylist(), "projection", form.what)
     return (
         f"Queries use it no longer, and new segments go without. Its {row['bytes']:,} bytes stay "
         "until segments are written anew."
     )
 
 
-def _of_added(table: Table, what: str, sql: str) -> str:
-    table.explain(aggregators="count(*)", what_if=[{"name": what, "sql": sql}])  # it can be built
+def _of_added(table: Table, form: ChangeForm) -> str:
+    projection = {"name": form.what, "sql": form.sql}
+    table.explain(aggregators="count(*)", what_if=[projection])  # it can be built
     count = len(table.snapshot.segments)
     return (
-        f"{what} is declared; segments written from now on have it. The {count:,} that are there "
-        "get it by materialize-projection."
+        f"{form.what} is declared; segments written from now on have it. The {count:,} that are "
+        "there get it by materialize-projection."
     )
 
 
-def _of_index(table: Table, what: str, _: str) -> str:
-    row = _row_of(table.indexes().to_pylist(), "name", what)
+def _of_index(table: Table, form: ChangeForm) -> str:
+    row = _row_of(table.indexes().to_pylist(), "name", form.what)
     return f"{row['segments'] - row['covered']:,} segments get filters; their rows are read."
 
 
-def _of_compact(table: Table, _what: str, _sql: str) -> str:
+def _of_compact(table: Table, _: ChangeForm) -> str:
     planned = table.compact(dry_run=True)
     merged, made = sum(planned["segments"].to_pylist()), planned.num_rows
     return f"{merged:,} segments are merged into {made:,}; rows and answers stay."
 
 
-def _of_view(table: Table, what: str, _: str) -> str:
-    return str(table.view(what).refresh(dry_run=True))
+def _of_view(table: Table, form: ChangeForm) -> str:
+    return str(table.view(form.what).refresh(dry_run=True))
 
 
+def _of_advice(table: Table, form: ChangeForm) -> str:
+    items = _advice(form).items
+    drops = form.change == _WITH_DROPS
+    statements = [item.statement for item in items if drops or item.kind != "drop"]
+    count = len(table.snapshot.segments)
+    return "\n".join(
+        [
+            *(f"{statement};" for statement in statements),
+            "",
+            f"All of it is declared in one commit, and built in the {count:,} segments that are "
+            "there. If the table changed so that the advice no longer fits, nothing is done.",
+        ]
+        if statements
+        else ["There is nothing to do."]
+    )
+
+
+def _applied(table: Table, form: ChangeForm, progress: Progress) -> str:
+    drop = form.change == _WITH_DROPS
+    commits = _advice(form).apply(table, drop=drop, on_progress=progress)
+    return "" if commits else "The table has it all already."
+
+
+def _advice(form: ChangeForm) -> Advice:
+    if form.advice is None:
+        raise InvalidInputError(
+            "PROJSEG_ADVICE_STALE", "this advice is kept no longer; ask for advice again"
+        )
+    return form.advice
+
+
+_WITH_DROPS: Final = "apply-advice-and-drop"
 PAGE_CHANGES: Final = {
     "add-projection": _PageChange(
-        _of_added, lambda table, what, sql: table.add_projection({"name": what, "sql": sql})
+        _of_added,
+        lambda table, form, _: table.add_projection({"name": form.what, "sql": form.sql}),
     ),
     "materialize-projection": _PageChange(
-        _of_projection, lambda table, what, _: table.materialize_projection(what)
+        _of_projection,
+        lambda table, form, progress: table.materialize_projection(form.what, on_progress=progress),
     ),
-    "drop-projection": _PageChange(_of_dropped, lambda table, what, _: table.drop_projection(what)),
+    "drop-projection": _PageChange(
+        _of_dropped, lambda table, form, _: table.drop_projection(form.what)
+    ),
     "materialize-index": _PageChange(
-        _of_index, lambda table, what, _: table.materialize_index(what)
+        _of_index, lambda table, form, _: table.materialize_index(form.what)
     ),
-    "refresh-view": _PageChange(_of_view, lambda table, what, _: table.view(what).refresh()),
-    "compact": _PageChange(_of_compact, lambda table, _what, _sql: table.compact()),
+    "refresh-view": _PageChange(_of_view, lambda table, form, _: table.view(form.what).refresh()),
+    "compact": _PageChange(_of_compact, lambda table, _form, _: table.compact()),
+    "apply-advice": _PageChange(_of_advice, _applied),
+    _WITH_DROPS: _PageChange(_of_advice, _applied),
 }
-"""By the verbs of the shell that do the same."""
+"""By the verbs of the shell that do the same; advice by what is done of it."""
 
 
-def change_record(name: str, table: Table, change: str, what: str, sql: str) -> ChangeRecord:
+def change_record(name: str, table: Table, form: ChangeForm) -> ChangeRecord:
     """Return what a change would do.
 
     Raises
@@ -118,14 +184,15 @@ def change_record(name: str, table: Table, change: str, what: str, sql: str) -> 
     InvalidInputError
         PROJSEG_BAD_ARGUMENT, and as of the change.
     """
-    preview = _page_change(change).preview(table, what, sql)
-    return ChangeRecord(name, table.version, change, what, sql, preview)
+    preview = _page_change(form.change).preview(table, form)
+    return ChangeRecord(name, table.version, form.change, form.what, form.sql, preview)
 
 
-def changed_text(table: Table, change: str, what: str, sql: str) -> str:
+def changed_text(table: Table, form: ChangeForm, progress: Progress) -> str:
     """Make a change through an object that nobody else reads, and return what it did."""
-    done = _page_change(change).run(table, what, sql)
-    return f"{change} {what}".rstrip() + f": done, in version {table.newest().version}.\n{done}"
+    done = _page_change(form.change).run(table, form, progress)
+    text = f"{form.change} {'' if form.advice else form.what}".rstrip()
+    return f"{text}: done, in version {table.newest().version}.\n{done}"
 
 
 def _page_change(change: str) -> _PageChange:

@@ -11,10 +11,11 @@ import msgspec
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.doors.plain_values import plain_mapping
 from projseg.errors import InvalidInputError
-from projseg.page.queries_view import use_of_sources
+from projseg.page.queries_view import Use, use_of_sources
 from projseg.segment_format.file.description import describe
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.table.queries import TableVersion
+from projseg.table_layer.metadata.known_properties import scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
 _PAGE: Final = 100
@@ -109,30 +110,29 @@ def projections_record(
     name: str, version: TableVersion, log: str | None = None
 ) -> ProjectionsRecord:
     """Return a version's projections, indexes and views, and their use by the queries of a log."""
-    snapshot = version.snapshot
+    snapshot, properties = version.snapshot, version.properties.properties
     uses = {} if log is None else use_of_sources(version.properties.table_id, log, _SINCE)
 
     def use(source: str) -> dict[str, Any]:
-        found = uses.get(source)
-        none = None if log is None else 0
+        found = uses.get(source, Use())
         return {
-            "queries": none if found is None else found.queries,
-            "last_used": None if found is None else found.last,
+            "queries": None if log is None else found.queries,
+            "last_used": found.last,
+            "rejections": dict(found.rejections.most_common()),
         }
 
     definitions = {row["name"]: row for row in version.projections().to_pylist()}
-    projections = []
-    for row in version.projection_stats().to_pylist():
-        said = definitions[row["projection"]]
-        projections.append(
-            {
-                **plain_mapping(row),
-                **use(row["projection"]),
-                "definition": definition_text(said),
-                "share_of_rows": row["rows"] / row["base_rows"] if row["base_rows"] else None,
-                "share_of_bytes": row["bytes"] / snapshot.data_bytes if snapshot.data_bytes else 0,
-            }
-        )
+    projections = [
+        {
+            **plain_mapping(row),
+            **use(row["projection"]),
+            "definition": definition_text(definitions[row["projection"]]),
+            "scope": _scope(properties, row["projection"]),
+            "share_of_rows": row["rows"] / row["base_rows"] if row["base_rows"] else None,
+            "share_of_bytes": row["bytes"] / snapshot.data_bytes if snapshot.data_bytes else 0,
+        }
+        for row in version.projection_stats().to_pylist()
+    ]
     return ProjectionsRecord(
         name,
         version.version,
@@ -148,6 +148,12 @@ def projections_record(
             for row in version.views().to_pylist(maps_as_pydicts="lossy")
         ],
     )
+
+
+def _scope(properties: Mapping[str, str], projection: str) -> dict[str, str]:
+    """Return which segments a projection is built in, by the last words of the properties."""
+    stated = scope_of(properties, projection).to_properties(projection)
+    return {key.rpartition(".")[2]: value for key, value in stated.items()}
 
 
 def definition_text(row: Mapping[str, Any]) -> str:

@@ -171,11 +171,11 @@ class ZoomLink(NamedTuple):
     to: str | None
 
 
-def zoom_links(shown: Timeline, whole: tuple[int, int] | None) -> list[ZoomLink]:
+def zoom_links(shown: Timeline, first_time: str | None, last_time: str | None) -> list[ZoomLink]:
     """Return the windows around the one that is shown, within all times of the table."""
-    if shown.from_ is None or shown.to is None or whole is None:
+    if shown.from_ is None or shown.to is None or first_time is None or last_time is None:
         return []
-    (start, end), (first, last) = _window(shown.from_, shown.to), whole
+    (start, end), (first, last) = _window(shown.from_, shown.to), _window(first_time, last_time)
     length = end - start
     found = []
     for label, key, low, high in (

@@ -84,10 +84,11 @@ class QueriesRecord(msgspec.Struct):
 
 
 class Use(msgspec.Struct):
-    """How many queries of a log used a source, and when the last did."""
+    """How many queries of a log used a source, when the last did, and why others did not."""
 
-    queries: int
-    last: str
+    queries: int = 0
+    last: str | None = None
+    rejections: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 def queries_record(
@@ -133,8 +134,10 @@ def use_of_sources(table_id: str, log: str, since: str) -> dict[str, Use]:
         if one is None or one.table_id != table_id:
             continue
         for source in (*one.sources, *(f"index:{name}" for name in one.indexes)):
-            use = found.setdefault(source, Use(0, ""))
-            use.queries, use.last = use.queries + 1, max(use.last, _iso(one))
+            use = found.setdefault(source, Use())
+            use.queries, use.last = use.queries + 1, max(use.last or "", _iso(one))
+        for source, code in one.reasons.items():
+            found.setdefault(source, Use()).rejections[code] += 1
     return found
 
 

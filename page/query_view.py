@@ -49,6 +49,11 @@ class PlanRecord(msgspec.Struct):
     bytes: int
     rejections: list[Refused]
 
+    @property
+    def answered(self) -> list[dict[str, Any]]:
+        """Return the sources with how many segments each answered for."""
+        return [{"source": name, "segments": count} for name, count in self.sources.items()]
+
 
 class AnswerRecord(msgspec.Struct):
     """A statement and its answer, as far as there is one.
@@ -93,14 +98,14 @@ def query_record(name: str, version: TableVersion, sql: str, timeout: float) -> 
 
 def answer_record(answer: Answer, places: Places) -> AnswerRecord:
     """Return an answer, and the plan of its statement at the table's newest version."""
-    rows, error = answer.rows, answer.error
+    rows, asked = answer.rows, answer.asked
     text = None
     if rows is not None and rows.column_names == [TEXT_COLUMN]:
         text = str(rows.column(0)[0].as_py())
     shown = pa.table({}) if rows is None or text is not None else rows
     return AnswerRecord(
-        answer.table,
-        answer.sql,
+        asked.table,
+        asked.sql,
         answer.state,
         answer.milliseconds,
         answer.version,
@@ -110,19 +115,18 @@ def answer_record(answer: Answer, places: Places) -> AnswerRecord:
         plain_rows(shown, ROWS_SHOWN),
         _plan(answer, places) if answer.state == "done" and text is None else None,
         text,
-        None
-        if error is None
-        else {"code": error.code, "message": error.message, "place": answer.place},
+        answer.error_record(),
     )
 
 
 def _plan(answer: Answer, places: Places) -> PlanRecord | None:
-    if answer.sql.lstrip()[:6].upper() not in ("SELECT", "WITH"):
+    sql = answer.asked.sql
+    if sql.lstrip()[:6].upper() not in ("SELECT", "WITH"):
         return None
     try:
-        version = places.version(answer.table, answer.version)
+        version = places.version(answer.asked.table, answer.version)
         with answered_within(_PLAN_SECONDS):
-            found = version.sql(answer.sql, explain=True)
+            found = version.sql(sql, explain=True)
     except ProjsegError:
         return None
     refused: dict[tuple[str, str], int] = {}

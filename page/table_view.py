@@ -53,12 +53,11 @@ class PartSize(msgspec.Struct):
 
 
 class TableRecord(msgspec.Struct):
-    """What a table is, at one version."""
+    """What a table is, at one version; `last_time` is that of the last row."""
 
     name: str
     location: str
     version: int
-    newest: int
     committed: str
     operation: str
     columns: int
@@ -66,6 +65,8 @@ class TableRecord(msgspec.Struct):
     segment_granularity: str
     cluster_by: list[str]
     rows: int
+    first_time: str | None
+    last_time: str | None
     segments: int
     bytes: int
     deleted_rows: int | None
@@ -76,7 +77,7 @@ class TableRecord(msgspec.Struct):
 
 
 def table_record(
-    name: str, version: TableVersion, newest: int, start: str | None, end: str | None
+    name: str, version: TableVersion, start: str | None, end: str | None
 ) -> TableRecord:
     """Return the facts of a table at a version.
 
@@ -86,8 +87,6 @@ def table_record(
         What the table is called here.
     version : TableVersion
         What is shown.
-    newest : int
-        The number of the newest version.
     start, end : str or None
         The window of the timeline; None: all times.
 
@@ -97,13 +96,13 @@ def table_record(
         PROJSEG_BAD_INTERVAL.
     """
     snapshot, properties = version.snapshot, version.properties
+    times = all_times(snapshot)
     is_small = len(snapshot.segments) <= DECODED_MAX
     entries = list(snapshot.segments) if is_small else []
     return TableRecord(
         name=name,
         location=without_secrets(version.location),
         version=version.version,
-        newest=newest,
         committed=micros_to_iso(snapshot.timestamp_us),
         operation=snapshot.operation,
         columns=len(version.schema),
@@ -111,11 +110,13 @@ def table_record(
         segment_granularity=properties.segment_granularity,
         cluster_by=list(properties.cluster_by),
         rows=snapshot.row_count,
+        first_time=None if times is None else micros_to_iso(times[0]),
+        last_time=None if times is None else micros_to_iso(times[1] - 1),
         segments=len(snapshot.segments),
         bytes=snapshot.data_bytes,
         deleted_rows=sum(one.deleted_row_count for one in entries) if is_small else None,
         tags=dict(snapshot.tags),
-        warnings=list(_warnings(version, entries)),
+        warnings=list(table_warnings(version, entries)),
         sizes=_sizes(version, entries),
         timeline=table_timeline(version, start, end),
     )
@@ -302,7 +303,7 @@ def _sizes(version: TableVersion, entries: Iterable[SegmentEntry]) -> list[PartS
     return [PartSize(name, kind, size, size / most) for (name, kind), size in found.items()]
 
 
-def _warnings(version: TableVersion, entries: list[SegmentEntry]) -> Iterator[TableWarning]:
+def table_warnings(version: TableVersion, entries: list[SegmentEntry]) -> Iterator[TableWarning]:
     """Yield what somebody should mend, and how."""
     place = shlex.quote(without_secrets(version.location))
     kept = version.version - version.snapshot.kept_from

@@ -9,7 +9,8 @@ import msgspec
 from projseg.algebra.time.interval import micros_to_iso
 from projseg.catalog.places import Places
 from projseg.errors import ProjsegError
-from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.page.table_view import table_warnings
+from projseg.table import Table
 
 _PAGE: Final = 50
 _DECODED_MAX: Final = 1000  # segments of a table whose projections are added up
@@ -27,8 +28,16 @@ class TableLine(msgspec.Struct, omit_defaults=True):
     operation: str | None = None
     version: int | None = None
     projection_share: float | None = None
+    warnings: int | None = None
     code: str | None = None
     message: str | None = None
+
+    @property
+    def to_mend(self) -> str:
+        """Return what is wrong with it, in short."""
+        if self.code is not None:
+            return f"{self.code}: {self.message}"
+        return f"{self.warnings} warnings" if self.warnings else ""
 
 
 class TablesRecord(msgspec.Struct):
@@ -66,21 +75,23 @@ def tables_record(places: Places, search: str, page: int) -> TablesRecord:
 
 def _line(places: Places, name: str) -> TableLine:
     try:
-        return _line_of(name, places.table(name).snapshot)
+        return _line_of(name, places.table(name))
     except ProjsegError as error:
         return TableLine(name, code=error.code, message=error.message)
     except OSError as error:
         return TableLine(name, code="PROJSEG_STORAGE_FAILED", message=str(error.strerror))
 
 
-def _line_of(name: str, snapshot: Snapshot) -> TableLine:
+def _line_of(name: str, table: Table) -> TableLine:
+    snapshot = table.snapshot
     times = [
         one.max_time_us for one in snapshot.file.manifests if one.min_time_us <= one.max_time_us
     ]
-    share = None
+    share = warnings = None
     if 0 < len(snapshot.segments) <= _DECODED_MAX and snapshot.data_bytes:
         stored = sum(p.byte_count for entry in snapshot.segments for p in entry.projections)
         share = stored / snapshot.data_bytes
+        warnings = sum(1 for _ in table_warnings(table, list(snapshot.segments)))
     return TableLine(
         name=name,
         rows=snapshot.row_count,
@@ -91,4 +102,5 @@ def _line_of(name: str, snapshot: Snapshot) -> TableLine:
         operation=snapshot.operation,
         version=snapshot.version,
         projection_share=share,
+        warnings=warnings,
     )

@@ -17,7 +17,7 @@ document.addEventListener("keydown", (event) => {
     }
   }
 });
-for (const code of document.querySelectorAll("code[data-copy]")) {
+for (const code of document.querySelectorAll("[data-copy]")) {
   if (!navigator.clipboard) break;
   const button = document.createElement("button");
   button.type = "button";
@@ -33,8 +33,12 @@ async function look() {
   try {
     const reply = await fetch(waiting.dataset.wait);
     const found = await reply.json();
-    if (found.state === "running") setTimeout(look, 200);
-    else location.reload();
+    if (found.state !== "running") {
+      location.reload();
+      return;
+    }
+    if (found.progress) document.querySelector("[data-progress]").textContent = found.progress.join(" of ") + ".";
+    setTimeout(look, 200);
   } catch {
     setTimeout(look, 2000);
   }

@@ -42,7 +42,7 @@ HOMES = {
     "alembic": ("catalog/store/",),
     "starlette": ("catalog/rest_server.py", "page/"),
     "uvicorn": ("catalog/rest_server.py", "page/serving.py"),
-    "jinja2": ("page/application.py",),
+    "jinja2": ("page/printing.py",),
     "urllib3": ("catalog/external/", "catalog/store/", "benchmarks/scenarios/"),
     "numba": ("kernels/",),
     "pyspark": (

@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+import projseg
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 IS_REQUIRED = os.environ.get("PROJSEG_BROWSER") == "required"
 try:
@@ -26,14 +28,21 @@ pytestmark = [
     pytest.mark.skipif(bool(_LACKING) and not IS_REQUIRED, reason=f"there is no {_LACKING}"),
 ]
 VIEWS = ["/", "/t/edits", "/t/edits/projections", "/t/edits/columns", "/t/edits/segments",
-         "/t/edits/history", "/t/edits/query", "/t/geo.places", "/t/empty", "/t/none"]  # fmt: skip
+         "/t/edits/history", "/t/edits/query", "/t/edits/queries", "/t/edits/advice",
+         "/t/geo.places", "/t/empty", "/t/none"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def address(folder):
+def address(folder, tmp_path_factory):
     """The address that `projseg ui` prints; ctrl-C ends it and its workers."""
+    log = tmp_path_factory.mktemp("log")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PROJSEG_QUERY_LOG", str(log))
+        for _ in range(12):
+            projseg.Table(folder / "edits").query("country", "min(added)")
+        projseg.read_log(log)
     process = subprocess.Popen(
-        [sys.executable, "-m", "projseg", "ui", str(folder), "--port", "0"],
+        [sys.executable, "-m", "projseg", "ui", str(folder), "--port", "0", "--log", str(log)],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -1,0 +1,103 @@
+"""What a table should store for what was asked of it: advice, and what became of earlier advice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from projseg.doors.plain_values import plain_mapping
+from projseg.errors import InvalidInputError
+from projseg.page.answers import Answer
+from projseg.table import Table
+
+BUDGET: Final = "10%"
+ACTIONS: Final = ("advise", "report")
+
+
+class AdviceRecord(msgspec.Struct):
+    """Advice, as far as there is one.
+
+    Parameters
+    ----------
+    log : str
+        Where the queries are.
+    budget : str
+        What projections and indexes may take, as it was typed.
+    answer : str or None
+        By which the advice is found again; None: nobody asked since the page was started.
+    state : str or None
+        As of `Answer`.
+    progress : (int, int) or None
+        Candidates that have a size, and all of them.
+    advice : mapping or None
+        As of `Advice.to_json`.
+    sql : str
+        The statements that do it.
+    report : list of mappings
+        As of `projseg.advice_report`.
+    error : mapping or None
+        code and message.
+    """
+
+    name: str
+    version: int
+    log: str
+    budget: str
+    answer: str | None
+    state: str | None
+    progress: tuple[int, int] | None
+    milliseconds: float | None
+    advice: dict[str, Any] | None
+    sql: str
+    report: list[dict[str, Any]]
+    error: dict[str, Any] | None
+
+
+def advice_record(name: str, version: int, log: str, answer: Answer | None) -> AdviceRecord:
+    """Return what is known of the advice that was asked for."""
+    if answer is None:
+        return AdviceRecord(
+            name, version, log, BUDGET, None, None, None, None, None, "", [], None
+        )  # fmt: skip
+    advice, rows = answer.advice, answer.rows
+    return AdviceRecord(
+        name,
+        version,
+        log,
+        answer.asked.budget or BUDGET,
+        answer.id,
+        answer.state,
+        answer.progress,
+        answer.milliseconds,
+        None if advice is None else json.loads(advice.to_json()),
+        "" if advice is None else advice.sql(),
+        [] if rows is None else [plain_mapping(row) for row in rows.to_pylist()],
+        answer.error_record(),
+    )
+
+
+def compute_advice(
+    table: Table, log: str, budget: str, action: str, seconds: float, answer: Answer
+) -> pa.Table:
+    """Put advice into an answer, and return what became of earlier advice."""
+    # Imported here: it is not what most visits need.
+    from projseg.advisor.advice_report import advice_report
+    from projseg.advisor.advise import advise
+
+    if action == "advise":
+        answer.advice = advise(
+            table, log, budget=budget, seconds=seconds, on_progress=answer.note_progress
+        )
+    return advice_report(table, log)
+
+
+def check_action(action: str) -> str:
+    """Return which button was pressed, or refuse what is none."""
+    if action not in ACTIONS:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"action is {action!r}; give {' or '.join(ACTIONS)}"
+        )
+    return action
