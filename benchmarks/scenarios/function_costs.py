@@ -305,9 +305,10 @@ def measure_functions(bench: Bench) -> None:
 def _measure(bench: Bench, stack: ExitStack) -> None:
     rows = made_rows(bench["rows"])
     table = _loaded(bench.folder / "data", rows)
-    wanted = bench.names("functions")
+    wanted, shapes = bench.names("functions"), bench.names("shapes")
     few = _loaded(bench.folder / "few", rows.slice(0, _SAMPLE_ROWS))
-    cases = [*function_cases(wanted), *aggregate_cases(few, wanted)]
+    drawn = [*function_cases(wanted), *aggregate_cases(few, wanted)]
+    cases = [case for case in drawn if not shapes or case.shape in shapes]
     engines: dict[str, _Engine] = {"projseg": lambda text: _answer(table, text)}
     for peer in bench.names("peers"):
         require_known(peer, _PEERS, "a peer")

@@ -1,5 +1,6 @@
 """Hashes of byte strings, and digits of base 2 and 16, against their twins."""
 
+import hashlib
 import zlib
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import InvalidInputError
 from projseg.kernels.byte_hashes import crc32, java_bytes, murmur3, xxhash64
+from projseg.kernels.digests import digests
 from projseg.kernels.texts.digit_texts import digit_counts, number_digits
 from projseg.segment_format.arrow_arrays import as_wide, halves, text_buffers
 
@@ -49,6 +51,27 @@ def test_hashes_are_their_twins(rows):
     expected = [oracle.murmur3(content, seed & 0xFFFFFFFF) for content, seed in rows]
     assert murmur3(*texts, low).tolist() == expected
     assert crc32(*texts).tolist() == [zlib.crc32(content) for content, _ in rows]
+
+
+DIGESTS = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"]
+
+
+@given(st.lists(st.binary(max_size=40) | st.binary(max_size=300), max_size=8))
+@settings(max_examples=tries(200), deadline=None)
+def test_digests_are_those_of_hashlib(contents):
+    texts = buffers(contents, pa.binary())
+    for algorithm in DIGESTS:
+        expected = [hashlib.new(algorithm, one).digest() for one in contents]
+        assert [one.tobytes() for one in digests(*texts, algorithm)] == expected
+
+
+@pytest.mark.parametrize("algorithm", DIGESTS)
+def test_digests_of_every_size_around_the_blocks(algorithm):
+    contents = [bytes(range(256))[:size] for size in range(256)]
+    found = digests(*text_buffers(pa.array(contents, pa.binary())), algorithm)
+    assert [one.tobytes() for one in found] == [
+        hashlib.new(algorithm, one).digest() for one in contents
+    ]
 
 
 @given(st.lists(st.tuples(LONGS, st.booleans()), max_size=20), st.sampled_from([1, 4]))

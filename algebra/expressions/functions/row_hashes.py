@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -52,8 +51,17 @@ from projseg.segment_format.arrow_arrays import (
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.logical_types import is_nested, is_text
 
+if TYPE_CHECKING:
+    from projseg.kernels.digests import Algorithm
+
 _TEXT: Final = pa.string()
-_SHA2: Final = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
+_SHA2: Final[dict[int, Algorithm]] = {
+    0: "sha256",
+    224: "sha224",
+    256: "sha256",
+    384: "sha384",
+    512: "sha512",
+}
 
 
 def _bytes_of(function: str, argument: Expression, zone: str) -> Expression:
@@ -75,27 +83,22 @@ def _build_sha2(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(_TEXT, "sha2", parts)
 
 
-def _digest(algorithm: str, call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+def _digest(
+    algorithm: Algorithm, call: Call, arguments: Sequence[Datum], row_count: int
+) -> pa.Array:
     return _digests(algorithm, as_array(arguments[0], row_count))
 
 
-def _digests(algorithm: str, array: pa.Array) -> pa.Array:
-    """Return the digest of each binary value in hexadecimal, computed once for each distinct value.
-
-    A digest by OpenSSL takes half a microsecond to begin, whatever it is of.
-    """
-    import hashlib  # loads OpenSSL, which a question without digests does without
-
-    begin = partial(getattr(hashlib, algorithm), usedforsecurity=False)
-    width = 2 * begin().digest_size
+def _digests(algorithm: Algorithm, array: pa.Array) -> pa.Array:
+    """Return the digest of each binary value in hexadecimal."""
+    with late_import:
+        from projseg.kernels.digests import digest_bytes, digests
+    width = 2 * digest_bytes(algorithm)
     check_text_bytes(width * len(array), [array], len(array))
-    encoded = array.dictionary_encode()
-    offsets, content = text_parts(encoded.dictionary)
-    view = memoryview(content.data)
-    found = b"".join([begin(view[start:end]).digest() for start, end in pairwise(offsets.tolist())])
-    ends = np.arange(len(encoded.dictionary) + 1, dtype=np.int32) * width
-    texts = text_array(ends, memoryview(found.hex().encode()), _TEXT, None)
-    return texts.take(encoded.indices)
+    found = digests(*text_buffers(array), algorithm).tobytes().hex().encode()
+    ends = np.arange(len(array) + 1, dtype=np.int32) * width
+    nulls = valid_mask(array, len(array)) if array.null_count else None
+    return text_array(ends, memoryview(found), _TEXT, nulls)
 
 
 def _sha2(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
