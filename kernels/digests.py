@@ -157,7 +157,7 @@ def _swapped(word: np.uint64) -> np.uint64:
 
 
 @inlined_kernel
-def _left(word: np.uint64, count: np.int64) -> np.uint64:
+def _turned_left(word: np.uint64, count: np.int64) -> np.uint64:
     """Rotate 32 bits to the left.
 
     Part of: `_md5`.
@@ -166,7 +166,7 @@ def _left(word: np.uint64, count: np.int64) -> np.uint64:
 
 
 @inlined_kernel
-def _right(word: np.uint64, count: np.int64, bits: int) -> np.uint64:
+def _turned_right(word: np.uint64, count: np.int64, bits: int) -> np.uint64:
     """Rotate a word of some bits to the right; what lies above them is left to be cut off.
 
     Part of: `_sha2`.
@@ -212,7 +212,7 @@ def _md5(
                     mixed, place = c ^ (b | ~d & _32_BITS), 7 * step % 16
                 mixed = mixed + a + constants[step] + words[place] & _32_BITS
                 a, d, c = d, c, b
-                b = b + _left(mixed, turns[part, step % 4]) & _32_BITS
+                b = b + _turned_left(mixed, turns[part, step % 4]) & _32_BITS
             e, f = e + a & _32_BITS, f + b & _32_BITS
             g, h = g + c & _32_BITS, h + d & _32_BITS
         for place in range(4):
@@ -263,11 +263,11 @@ def _sha1(
                 words[15] = _U(8 * size) & _32_BITS
             for place in range(16, _SHA1_ROUNDS):
                 mixed = words[place - 3] ^ words[place - 8] ^ words[place - 14] ^ words[place - 16]
-                words[place] = _left(mixed, 1)
+                words[place] = _turned_left(mixed, 1)
             a, b, c, d, e = u, v, w, x, y
             for step in range(_SHA1_ROUNDS):
-                mixed = _sha1_mixed(step, b, c, d) + _left(a, 5) + e + words[step] & _32_BITS
-                e, d, c, b, a = d, c, _left(b, 30), a, mixed
+                mixed = _sha1_mixed(step, b, c, d) + _turned_left(a, 5) + e + words[step] & _32_BITS
+                e, d, c, b, a = d, c, _turned_left(b, 30), a, mixed
             u, v, w = u + a & _32_BITS, v + b & _32_BITS, w + c & _32_BITS
             x, y = x + d & _32_BITS, y + e & _32_BITS
         for place in range(4):
@@ -314,19 +314,19 @@ def _sha2(
                 words[15] = _U(8 * size) & mask
             for place in range(16, rounds):
                 low, high = words[place - 15], words[place - 2]
-                mixed = _right(low, turns[0], bits) ^ _right(low, turns[1], bits)
+                mixed = _turned_right(low, turns[0], bits) ^ _turned_right(low, turns[1], bits)
                 mixed = (mixed ^ low >> _U(turns[2])) & mask
-                other = _right(high, turns[3], bits) ^ _right(high, turns[4], bits)
+                other = _turned_right(high, turns[3], bits) ^ _turned_right(high, turns[4], bits)
                 other = (other ^ high >> _U(turns[5])) & mask
                 words[place] = words[place - 16] + mixed + words[place - 7] + other & mask
             a, b, c, d = states[0], states[1], states[2], states[3]
             e, f, g, h = states[4], states[5], states[6], states[7]
             for step in range(rounds):
-                turned = _right(e, turns[6], bits) ^ _right(e, turns[7], bits)
-                turned = (turned ^ _right(e, turns[8], bits)) & mask
+                turned = _turned_right(e, turns[6], bits) ^ _turned_right(e, turns[7], bits)
+                turned = (turned ^ _turned_right(e, turns[8], bits)) & mask
                 mixed = h + turned + (e & f ^ ~e & g) + constants[step] + words[step]
-                turned = _right(a, turns[9], bits) ^ _right(a, turns[10], bits)
-                turned = (turned ^ _right(a, turns[11], bits)) & mask
+                turned = _turned_right(a, turns[9], bits) ^ _turned_right(a, turns[10], bits)
+                turned = (turned ^ _turned_right(a, turns[11], bits)) & mask
                 other = turned + (a & b ^ a & c ^ b & c)
                 h, g, f, e = g, f, e, d + mixed & mask
                 d, c, b, a = c, b, a, mixed + other & mask
