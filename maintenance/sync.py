@@ -13,37 +13,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-import pyarrow as pa
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.errors import CommitConflictError, InvalidInputError, StorageError
+from projseg.maintenance.source_columns import ReadFile, followed
 from projseg.memory.forks import side_by_side
-from projseg.segment_format.format_limits import name_key
-from projseg.segment_format.logical_types import parse_type_name, type_name
-from projseg.segment_format.page_directory import may_widen
-from projseg.table_layer.column_changes import (
-    ColumnChanges,
-    projections_reading,
-    with_changes,
-)
 from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
 from projseg.table_layer.commits.publish import removed_on_failure
-from projseg.table_layer.foreign.foreign_schema import (
-    merged_schema,
-    schema_of_file,
-    stated_schema,
-)
-from projseg.table_layer.foreign.foreign_segment import source_options
-from projseg.table_layer.foreign.parquet_file import ParquetFooter, ParquetRows, read_footer
-from projseg.table_layer.foreign.source_files import ListedFile, bad_source
+from projseg.table_layer.foreign.field_ids import has_field_ids, with_names
+from projseg.table_layer.foreign.foreign_segment import file_options, source_options
+from projseg.table_layer.foreign.parquet_file import ParquetRows, read_footer
+from projseg.table_layer.foreign.source_files import ListedFile
 from projseg.table_layer.foreign.source_list import SourceList, list_source
 from projseg.table_layer.foreign.source_state import beside, foreign_file, present_columns
-from projseg.table_layer.indexed_columns import indexes_reading
 from projseg.table_layer.metadata.change import CommitNote, Sync
 from projseg.table_layer.metadata.segment_entry import ForeignEntry, SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.metadata.stored_columns import ColumnDeclaration
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.paths import new_write_id, segment_name
 from projseg.table_layer.storage.storage_contract import Storage
@@ -53,8 +39,6 @@ from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import SegmentLayout
 
 IsLacking: TypeAlias = Callable[[SegmentEntry], bool]
-ReadFile: TypeAlias = tuple[ListedFile, ParquetFooter]
-"""A file that a source lists, and its footer."""
 
 _TRIES_MAX: Final = 5
 _FILES_AT_ONCE: Final = 2
@@ -110,7 +94,8 @@ class _Work:
         is_lacking: IsLacking | None = None,
     ) -> None:
         self.snapshot, self.listed = snapshot, listed
-        options = source_options(snapshot.storage)
+        options = file_options(snapshot.storage, listed.field_ids is not None)
+        is_mapped_anew = _is_mapped_anew(snapshot.properties, listed)
         wanted = {file.identity: file for file in listed.files}
         stay: list[SegmentEntry] = []
         gone: list[SegmentEntry] = []
@@ -121,6 +106,8 @@ class _Work:
             is_same = is_same and not (is_lacking is not None and is_lacking(entry))
             if is_same and verify and file is not None and foreign is not None:
                 is_same = read_footer(file, options, anew=True).digest == foreign.footer_digest
+            if is_same and is_mapped_anew and file is not None:
+                is_same = has_field_ids(read_footer(file, options))
             (stay if is_same else gone).append(entry)
         # All runs of a file are made together.
         changed = {entry.foreign.identity for entry in gone if entry.foreign is not None}
@@ -128,14 +115,15 @@ class _Work:
         self.gone = [*gone, *(entry for entry in stay if entry not in self.kept)]
         known = {entry.foreign.identity for entry in self.kept if entry.foreign is not None}
         new = [file for file in listed.files if file.identity not in known]
-        self.new = read_files(new, options)
-        self.properties = _followed(snapshot.properties, self.kept, self.new, listed)
+        read = read_files(new, options)
+        self.properties = followed(snapshot.properties, self.kept, read, listed)
+        self.new = with_all_names(read, self.properties, listed)
 
     @property
     def is_done(self) -> bool:
         """Whether there is nothing to do."""
-        columns = self.snapshot.properties.columns
-        return not self.new and not self.gone and self.properties.columns == columns
+        before, after = map(_declared, (self.snapshot.properties, self.properties))
+        return not self.new and not self.gone and before == after
 
     def synced(self, version: int, rows_read: int, started: float) -> Synced:
         """Return what was done."""
@@ -258,7 +246,9 @@ def companions(
     layout = SegmentLayout.of(properties)
     wanted_filters = layout.filters if makes_all else layout.filters_at_once
     filters = FilterWriter(storage, write_id, wanted_filters)
-    options = source_options(storage)
+    source = properties.source
+    is_by_id = source is not UNSET and source.field_ids is not UNSET
+    options = file_options(storage, is_by_id)
 
     def write(numbered: tuple[int, ForeignRows], pool: Executor) -> ForeignEntry:
         number, wanted = numbered
@@ -297,7 +287,7 @@ def _runs(
     properties: TableProperties, read: Iterable[ReadFile], options: StorageOptions
 ) -> Iterator[ForeignRows]:
     for file, footer in read:
-        names = {s: name for name, s in present_columns(properties, file, footer).items()}
+        names = present_columns(properties, file, footer)
         for groups in footer.runs(properties.target_segment_rows):
             rows = ParquetRows(file, footer, groups, options)
             yield ForeignRows(rows, foreign_file(file, footer, groups), names)
@@ -310,90 +300,23 @@ def read_files(files: Sequence[ListedFile], options: StorageOptions) -> list[Rea
     return list(zip(files, each(footer_of, files), strict=True))
 
 
-def _followed(
-    properties: TableProperties,
-    kept: Sequence[SegmentEntry],
-    new: Sequence[ReadFile],
-    listed: SourceList,
-) -> TableProperties:
-    """Return what a table declares once it follows a list: the union of the files' columns.
+def with_all_names(
+    read: Iterable[ReadFile], properties: TableProperties, listed: SourceList
+) -> list[ReadFile]:
+    """Return files with what they call the columns of a table, where these are found by ids."""
+    return [(with_names(*one, properties, listed.name_mapping), one[1]) for one in read]
 
-    What reads a column that no file has any more, or has in another type, is no longer declared.
-    """
+
+def _is_mapped_anew(properties: TableProperties, listed: SourceList) -> bool:
+    """Whether files without ids may hold other columns than before."""
+    source = properties.source
+    before = None if source is UNSET or source.name_mapping is UNSET else source.name_mapping
+    return before != listed.name_mapping
+
+
+def _declared(properties: TableProperties) -> object:
+    """Return what of a declaration a source decides."""
     source = properties.source
     assert source is not UNSET
-    source = replace(source, version=listed.version)
-    properties = replace(properties, source=source)
-    if listed.types is not None:
-        merged, kept = stated_schema(listed.types, source.columns), ()
-    elif new or not kept:
-        merged = merged_schema([schema_of_file(*one) for one in new], source.columns)
-    else:
-        return _without_gone(properties, kept, {})
-    properties = _without_gone(properties, kept, merged.types)
-    held = {name_key(column.name): column for column in properties.columns}
-    add = []
-    for name, arrow_type in merged.types.items():
-        present = held.get(name_key(name))
-        if present is None:
-            add.append(ColumnDeclaration(name, type_name(arrow_type)))
-            continue
-        declared = parse_type_name(present.type)
-        if arrow_type == declared or may_widen(arrow_type, declared):
-            continue
-        if not may_widen(declared, arrow_type):
-            raise bad_source(
-                f"column '{name}' is {type_name(arrow_type)} in {merged.example[name]}, and "
-                f"{present.type} in files that were there before; write them with one type"
-            )
-        properties = _widened(properties, ColumnDeclaration(present.name, type_name(arrow_type)))
-    left_out = {**source.left_out, **merged.left_out}
-    left_out = {name: why for name, why in left_out.items() if name_key(name) not in held}
-    changed = with_changes(properties, ColumnChanges(add=tuple(add)))
-    return replace(changed, source=replace(source, left_out=left_out))
-
-
-def _without_gone(
-    properties: TableProperties, kept: Sequence[SegmentEntry], new: dict[str, pa.DataType]
-) -> TableProperties:
-    """Return a declaration without the columns that no file has, or none has in their type."""
-    stored = properties.stored_columns
-    forms = [(c,) for c in properties.columns] if stored is UNSET else stored.columns
-    present = {name for entry in kept for name in entry.columns}
-    types = {name_key(name): found for name, found in new.items()}
-    for column, names in zip(properties.columns, forms, strict=True):
-        found = types.get(name_key(column.name))
-        declared = parse_type_name(column.type)
-        fits = found is not None and (
-            found == declared or may_widen(found, declared) or may_widen(declared, found)
-        )
-        if fits or any(form.name in present for form in names):
-            continue
-        if column.name == properties.time_column:
-            raise bad_source(
-                f"no file has the time column '{column.name}' any more as {column.type}; attach a "
-                "table with another time column"
-            )
-        properties = _without_readers(properties, column.name)
-        properties = with_changes(properties, ColumnChanges(drop=(column.name,)))
-    return properties
-
-
-def _widened(properties: TableProperties, column: ColumnDeclaration) -> TableProperties:
-    """Return a declaration with a wider column, without what cannot read it."""
-    change = ColumnChanges(widen=(column,))
-    try:
-        return with_changes(properties, change)
-    except InvalidInputError as error:
-        if error.code != "PROJSEG_COLUMN_IN_USE":
-            raise
-        return with_changes(_without_readers(properties, column.name), change)
-
-
-def _without_readers(properties: TableProperties, name: str) -> TableProperties:
-    """Return a declaration without projections and indexes that read a column."""
-    reading = set(projections_reading(properties, [name]))
-    projections = tuple(p for p in properties.projections if p.name not in reading)
-    gone = set(indexes_reading(properties.declared_indexes, [name], properties))
-    indexes = tuple(index for index in properties.declared_indexes if index.name not in gone)
-    return replace(properties, projections=projections, indexes=indexes or UNSET)
+    found = (properties.columns, properties.stored_columns)
+    return found, source.field_ids, source.name_mapping

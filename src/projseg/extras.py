@@ -32,6 +32,7 @@ REQUIREMENTS: Final = {
     "jinja2": "jinja2>=3.1.5",
     "obstore": "obstore>=0.12",
     "polars": "polars>=2",
+    "pyiceberg": "pyiceberg>=0.11",
     "pyspark": "pyspark>=4.0,<4.4",
     "tpchgen-cli": "tpchgen-cli>=4",
 }

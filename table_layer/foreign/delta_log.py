@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ from projseg.table_layer.foreign.source_files import (
     ListedFile,
     bad_source,
     is_in_store,
+    require_no_link_out,
     source_changed,
 )
 from projseg.table_layer.storage.store_location import StorageOptions
@@ -114,9 +114,7 @@ def _path_of(stated: str, location: str) -> str:
     if ".." in path.split("/"):
         raise bad_source(f"delta:{location} names {path[:200]!r}, which leads out of the table")
     if not is_in_store(whole):
-        root = os.path.realpath(location)
-        if not os.path.realpath(whole).startswith(f"{root}/"):
-            raise bad_source(f"delta:{location} names {path[:200]!r}, a link out of the table")
+        require_no_link_out(whole, location, f"delta:{location} names {path[:200]!r}")
     return whole
 
 

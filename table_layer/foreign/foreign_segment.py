@@ -6,7 +6,7 @@ lacks is missing, as one that was added to a table is in old segments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -23,10 +23,25 @@ from projseg.table_layer.foreign.source_files import ListedFile, source_changed
 from projseg.table_layer.metadata.segment_entry import ForeignFile, SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
 from projseg.table_layer.storage.storage_contract import Storage
+from projseg.table_layer.storage.store_client import is_store_option
 from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions
 
 _TEXT_BYTES: Final = 16  # of a row of a column that is no number, about
 _NUMBER_BYTES: Final = 8
+_OF_STORES: Final = {
+    "s3.endpoint": "endpoint",
+    "s3.region": "region",
+    "s3.access-key-id": "access_key_id",
+    "s3.secret-access-key": "secret_access_key",
+    "s3.session-token": "session_token",
+    "client.region": "region",
+    "client.access-key-id": "access_key_id",
+    "client.secret-access-key": "secret_access_key",
+    "client.session-token": "session_token",
+    "adls.account-name": "account_name",
+    "adls.account-key": "account_key",
+}
+"""What a catalog's properties are called as options of a store."""
 
 
 class RowGroups(msgspec.Struct, frozen=True):
@@ -49,8 +64,8 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
         The row groups.
     schema : TableSchema
         The names and types that columns are wanted by.
-    source_names : mapping of str to str
-        The source's name of each column whose name here is another.
+    present : frozenset of str, or None
+        The stored names of the columns that the file has; None: it is asked by the source's names.
     path : str
         What tells the rows from all others.
     byte_count : int
@@ -61,7 +76,7 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
 
     rows: ParquetRows
     schema: TableSchema
-    source_names: Mapping[str, str]
+    present: frozenset[str] | None
     path: str
     byte_count: int
     owner: Owner
@@ -70,11 +85,12 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
     def key_of(self, table: str, role: Role, name: str) -> tuple[str, ...]:
         """Return what tells a column from every other, of any file and in any type."""
         wanted = type_name(self.schema.field(name).type)
-        return (self.path, table, role, self._source_name(name), wanted)
+        return (self.path, table, role, self._source_name(name) or "", wanted)
 
     def has_column(self, table: str, role: Role, name: str) -> bool:
         """Whether the rows have such a column."""
-        return role == "base" and self.rows.has_column(self._source_name(name))
+        found = self._source_name(name)
+        return role == "base" and found is not None and self.rows.has_column(found)
 
     def is_sorted_by(self, table: str, role: Role, name: str) -> bool:
         """Nobody says how the rows of others are sorted."""
@@ -88,8 +104,9 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
         self, table: str, role: Role, name: str, first_page: int = 0, page_end: int | None = None
     ) -> Vector:
         """Decode row groups [first_page, page_end) of a column into one vector."""
-        wanted = self.schema.field(name).type
-        return self.rows.vector(self._source_name(name), wanted, first_page, page_end)
+        found, wanted = self._source_name(name), self.schema.field(name).type
+        assert found is not None, "the caller has asked whether it is there"
+        return self.rows.vector(found, wanted, first_page, page_end)
 
     def directory(self, table: str, role: Role, name: str) -> RowGroups:
         """Return where row groups begin."""
@@ -97,7 +114,8 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
 
     def page_zones(self, table: str, role: Role, name: str) -> PageZones | None:
         """Return bounds by which rows may be left out; None if none are known."""
-        return self.rows.zones(self._source_name(name), self.schema.field(name).type)
+        found = self._source_name(name)
+        return None if found is None else self.rows.zones(found, self.schema.field(name).type)
 
     def column_entry(self, table: str, role: Role, name: str) -> ColumnEntry:
         """Return a description of a column: no dictionary is known before it is read."""
@@ -116,8 +134,10 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
         """Nothing is read ahead of the columns themselves."""
         return []
 
-    def _source_name(self, name: str) -> str:
-        return self.source_names.get(name, name)
+    def _source_name(self, name: str) -> str | None:
+        if self.present is None:
+            return self.schema.source_names.get(name, name)
+        return self.schema.stored_name(name, self.present)
 
 
 def open_foreign(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> ForeignSegment:
@@ -133,7 +153,7 @@ def open_foreign(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> 
     """
     foreign = entry.foreign
     assert foreign is not None, "the caller has looked"
-    listed, options = listed_file(foreign), source_options(storage)
+    listed, options = listed_file(foreign), file_options(storage, foreign.names is not None)
     footer = proved_footer(listed, foreign.footer_digest, options)
     rows = ParquetRows(listed, footer, foreign.row_groups, options)
     if rows.row_count != entry.row_count:
@@ -148,18 +168,43 @@ def open_foreign(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> 
         owner = KEPT.put(key, fresh, len(path), stands_for=fresh)
     assert owner is not None
     byte_count = sum(zone.bytes for zone in entry.columns.values())
-    return ForeignSegment(rows, schema, schema.source_names, path, byte_count, owner)
+    is_by_id = foreign.names is not None
+    present = frozenset((*(foreign.names or ()), *foreign.partition)) if is_by_id else None
+    return ForeignSegment(rows, schema, present, path, byte_count, owner)
 
 
 def listed_file(foreign: ForeignFile) -> ListedFile:
     """Return a file of an entry as its source listed it."""
     partition = tuple(foreign.partition.items())
-    return ListedFile(foreign.path, foreign.byte_count, foreign.tag, partition)
+    names = None if foreign.names is None else tuple(foreign.names.items())
+    return ListedFile(foreign.path, foreign.byte_count, foreign.tag, partition, names=names)
 
 
 def source_options(storage: Storage) -> StorageOptions:
-    """Return the options by which the files of a table's source are read, which it never keeps."""
+    """Return the options by which a table's source is found, which it never keeps."""
     options = getattr(storage, "source_options", None)
     if options is None:
         options = getattr(storage, "options", None)
     return options if isinstance(options, StorageOptions) else NO_OPTIONS
+
+
+def file_options(storage: Storage, is_in_catalog: bool) -> StorageOptions:
+    """Return the options by which the files of a table's source are read.
+
+    Parameters
+    ----------
+    is_in_catalog : bool
+        Whether the source is found by a catalog, whose properties the options are.
+    """
+    options = source_options(storage)
+    return _options_of_files(options) if is_in_catalog else options
+
+
+@lru_cache(maxsize=64)
+def _options_of_files(options: StorageOptions) -> StorageOptions:
+    """Return the options of a catalog by which its store is reached, as a store calls them."""
+    given = {key: value for key, value in options.items() if is_store_option(key)}
+    given |= {_OF_STORES[key]: value for key, value in options.items() if key in _OF_STORES}
+    if given.get("endpoint", "").startswith("http://"):
+        given.setdefault("allow_http", "true")
+    return StorageOptions(given)

@@ -96,18 +96,20 @@ class ParquetFooter(msgspec.Struct, frozen=True, eq=False):
         """Return how many rows some row groups have."""
         return sum(self.row_counts[slice(*groups)])
 
-    def column_bytes(self, name: str, groups: tuple[int, int]) -> int:
-        """Return the stored bytes of a column in some row groups."""
-        parts = self.leaves.get(name_key(name), ())
+    def column_bytes(self, name: str | None, groups: tuple[int, int]) -> int:
+        """Return the stored bytes of a column in some row groups; none of one that is not there."""
+        parts = () if name is None else self.leaves.get(name_key(name), ())
         chunks = (self.metadata.row_group(g).column(p) for g in range(*groups) for p in parts)
         return sum(max(chunk.total_compressed_size, 0) for chunk in chunks)
 
-    def bounds(self, name: str, groups: tuple[int, int]) -> list[tuple[int, int]] | None:
+    def bounds(self, name: str | None, groups: tuple[int, int]) -> list[tuple[int, int]] | None:
         """Return the bounds of each row group as whole numbers, days or microseconds.
 
         None if the column is of another type, or one of the row groups states none.
         """
-        field, parts = self.fields.get(name_key(name)), self.leaves.get(name_key(name), ())
+        key = None if name is None else name_key(name)
+        field = None if key is None else self.fields.get(key)
+        parts = () if key is None else self.leaves.get(key, ())
         if field is None or len(parts) != 1:
             return None
         multiplier, divisor = 1, 1
@@ -259,6 +261,9 @@ def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
 class ParquetRows:
     """The rows of some row groups of a file, by columns.
 
+    Columns are asked for as the table calls them in the source, or by stored names where the file
+    has `names`.
+
     Parameters
     ----------
     file : ListedFile
@@ -290,11 +295,13 @@ class ParquetRows:
 
     def has_column(self, name: str) -> bool:
         """Whether the file, or its place, has a value for each row."""
-        return name_key(name) in self._footer.fields or name in dict(self._file.partition)
+        column = self._file.column_of(name)
+        is_in_file = column is not None and name_key(column) in self._footer.fields
+        return is_in_file or name in dict(self._file.partition)
 
     def byte_count(self, name: str) -> int:
         """Return the stored bytes of a column."""
-        return self._footer.column_bytes(name, self.groups)
+        return self._footer.column_bytes(self._file.column_of(name), self.groups)
 
     def vector(
         self, name: str, wanted: pa.DataType, first: int = 0, end: int | None = None
@@ -307,8 +314,13 @@ class ParquetRows:
         row_count = int(self.row_starts[end] - self.row_starts[first])
         partition = dict(self._file.partition)
         if name in partition:
-            return constant(partition[name], wanted, row_count, f"{self._file.path}: {name}")
-        field = self._footer.fields[name_key(name)]
+            text, where = partition[name], f"{self._file.path}: {name}"
+            # A log's texts of bytes have a letter for each; those of a path are UTF-8.
+            encoding = "utf-8" if self._file.tag else "latin-1"
+            return constant(text, wanted, row_count, where, encoding)
+        column = self._file.column_of(name)
+        assert column is not None, "the caller has asked whether it is there"
+        field = self._footer.fields[name_key(column)]
         if not fits(field.type, wanted):
             raise source_changed(
                 self._file.path,
@@ -316,13 +328,13 @@ class ParquetRows:
                 "call sync()",
             )
         groups = range(self.groups[0] + first, self.groups[0] + end)
-        column = self._read(field, groups, is_text=is_text(wanted))
-        if len(column) != row_count:
+        values = self._read(field, groups, is_text=is_text(wanted))
+        if len(values) != row_count:
             raise source_changed(
-                self._file.path, f"has {len(column)} values of '{name}' for {row_count} rows"
+                self._file.path, f"has {len(values)} values of '{name}' for {row_count} rows"
             )
         try:
-            return _vector(column, wanted)
+            return _vector(values, wanted)
         except (pa.ArrowException, IndexError) as error:
             raise bad_source(
                 f"{self._file.path}: column '{name}' holds a value that is no "
@@ -362,7 +374,7 @@ class ParquetRows:
         is_whole = pa.types.is_integer(wanted) or pa.types.is_date32(wanted)
         if not is_whole and wanted not in (TIMESTAMP, TIMESTAMP_NTZ):
             return None
-        found = self._footer.bounds(name, self.groups)
+        found = self._footer.bounds(self._file.column_of(name), self.groups)
         if not found or name in dict(self._file.partition):
             return None
         groups = np.array(found, np.int64)
@@ -451,8 +463,15 @@ def _ids_of(column: pa.ChunkedArray, wanted: pa.DataType) -> Vector:
     return Ids(ids, Dictionary(in_order))
 
 
-def constant(text: str | None, wanted: pa.DataType, row_count: int, where: str) -> Vector:
+def constant(
+    text: str | None, wanted: pa.DataType, row_count: int, where: str, encoding: str = "utf-8"
+) -> Vector:
     """Return a partition's value for each of its rows.
+
+    Parameters
+    ----------
+    encoding : str
+        Of bytes as a text.
 
     Raises
     ------
@@ -461,11 +480,13 @@ def constant(text: str | None, wanted: pa.DataType, row_count: int, where: str) 
     """
     try:
         value = pa.array([text], pa.string())
+        if text is not None and pa.types.is_binary(wanted):
+            value = pa.array([text.encode(encoding)], pa.binary())
         if wanted == TIMESTAMP:
             value = value.cast(TIMESTAMP_NTZ if _has_no_zone(text) else TIMESTAMP)
             value = value.cast(TIMESTAMP_NTZ).cast(TIMESTAMP)
         value = value.cast(wanted)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeError) as error:
         raise bad_source(
             f"{where} is {text!r}, which is no {type_name(wanted)}; name its type by columns="
         ) from error

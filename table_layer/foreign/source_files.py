@@ -48,6 +48,8 @@ class ListedFile(NamedTuple):
         The texts of its partition columns.
     row_count : int or None
         Its rows, where the source states them.
+    names : tuple of (str, str), or None
+        As of `ForeignFile`; partition columns are by stored names, too, then.
     """
 
     path: str
@@ -55,6 +57,11 @@ class ListedFile(NamedTuple):
     tag: str
     partition: tuple[tuple[str, str | None], ...] = ()
     row_count: int | None = None
+    names: tuple[tuple[str, str], ...] | None = None
+
+    def column_of(self, name: str) -> str | None:
+        """Return what the file calls a column; None if it lacks it."""
+        return name if self.names is None else dict(self.names).get(name)
 
     @property
     def identity(self) -> tuple[str, int, str]:
@@ -105,6 +112,25 @@ def find_files(pattern: str, options: StorageOptions = NO_OPTIONS) -> list[Liste
             return found
         found = again
     raise source_changed(pattern, "lists other files each time it is asked")
+
+
+def require_no_link_out(path: str, root: str, shown: str) -> None:
+    """Refuse a file below a folder that is a link to what is not.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SOURCE.
+    """
+    folder = os.path.dirname(path)
+    real = _real_folder(root)
+    is_below = f"{_real_folder(folder)}/".startswith(f"{real}/")
+    if not is_below or (os.path.islink(path) and not os.path.realpath(path).startswith(f"{real}/")):
+        raise bad_source(f"{shown}, a link out of the table")
+
+
+def _real_folder(path: str) -> str:
+    return os.path.realpath(path)
 
 
 def is_in_store(path: str) -> bool:

@@ -23,7 +23,7 @@ from projseg.table_layer.metadata.table_properties import StoredSource
 from projseg.table_layer.storage.store_location import StorageOptions
 
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-KINDS: Final = ("parquet", "delta")
+KINDS: Final = ("parquet", "delta", "iceberg")
 
 
 class SourceList(msgspec.Struct, frozen=True):
@@ -39,12 +39,24 @@ class SourceList(msgspec.Struct, frozen=True):
         What the source calls itself.
     types : mapping of str to pa.DataType, or None
         Its columns, where it states them; None: those of its files.
+    field_ids : mapping of str to int, or None
+        The ids of these columns, by name, if files are asked by ids.
+    name_mapping : mapping of str to int, or None
+        As of `StoredSource`.
+    left_out : mapping of str to str
+        Columns that it states and no table can have, and why.
+    root : str or None
+        Its folder, where the location is no place.
     """
 
     files: tuple[ListedFile, ...]
     version: str | None = None
     table_id: str | None = None
     types: Mapping[str, pa.DataType] | None = None
+    field_ids: Mapping[str, int] | None = None
+    name_mapping: Mapping[str, int] | None = None
+    left_out: Mapping[str, str] = {}
+    root: str | None = None
 
 
 def parse_source(text: str) -> StoredSource:
@@ -57,21 +69,37 @@ def parse_source(text: str) -> StoredSource:
         )
     if kind == "delta":
         return StoredSource(kind="delta", location=absolute_folder(location))
+    if kind == "iceberg":
+        return StoredSource(kind="iceberg", location=_identifier(location))
     return StoredSource(kind="parquet", location=absolute_pattern(location))
 
 
-def require_apart(source: StoredSource, location: str) -> None:
-    """Refuse a table's place among the files of its source, or that a Delta table may clean.
+def _identifier(text: str) -> str:
+    if "." not in text or not all(part.strip() for part in text.split(".")):
+        raise bad_source(
+            f"'iceberg:{text}' names no table of a catalog; write iceberg:namespace.table, or give "
+            "a loaded table of pyiceberg"
+        )
+    return text
+
+
+def require_apart(source: StoredSource, location: str, root: str | None = None) -> None:
+    """Refuse a table's place among the files of its source, or that a log's table may clean.
+
+    Parameters
+    ----------
+    root : str or None
+        The folder of a source whose location is no place.
 
     Raises
     ------
     InvalidInputError
         PROJSEG_BAD_SOURCE.
     """
-    is_delta = source.kind == "delta"
-    folder = source.location if is_delta else root_of(source.location)
+    is_pattern = source.kind == "parquet"
+    folder = root_of(source.location) if is_pattern else root or source.location
     place = absolute_folder(location)
-    if place == folder or (is_delta and place.startswith(f"{folder}/")):
+    if place == folder or (not is_pattern and place.startswith(f"{folder}/")):
         raise bad_source(f"{place} is a folder of the source; give the table a folder of its own")
 
 
@@ -87,6 +115,8 @@ def list_source(source: StoredSource, options: StorageOptions) -> SourceList:
     """
     if source.kind == "delta":
         return _delta_list(source, options)
+    if source.kind == "iceberg":
+        return _iceberg_list(source, options)
     listed = SourceList(tuple(find_files(source.location, options)))
     if not listed.files:
         raise bad_source(
@@ -105,13 +135,43 @@ def _delta_list(source: StoredSource, options: StorageOptions) -> SourceList:
 
     table = open_log(source.location, options)
     table_id = str(table.metadata().id)
-    if source.table_id not in (None, table_id):
-        raise bad_source(
-            f"delta:{source.location} is another table than the one that was attached: it was "
-            "dropped and made again; attach it anew"
-        )
+    _require_same_table(source, table_id)
     files = sorted(files_of(table, source.location))
     return SourceList(tuple(files), str(table.version()), table_id, schema_of(table))
+
+
+def _iceberg_list(source: StoredSource, options: StorageOptions) -> SourceList:
+    # Imported here, as for Delta.
+    from projseg.table_layer.foreign.iceberg_table import (
+        fields_of,
+        files_of,
+        load,
+        mapping_of,
+        plain_path,
+    )
+
+    table = load(source.location, options)
+    table_id = str(table.metadata.table_uuid)
+    _require_same_table(source, table_id)
+    fields, snapshot = fields_of(table), table.current_snapshot()
+    return SourceList(
+        tuple(files_of(table, source.location, options)),
+        None if snapshot is None else str(snapshot.snapshot_id),
+        table_id,
+        fields.types,
+        fields.ids,
+        mapping_of(table),
+        fields.left_out,
+        plain_path(table.location()),
+    )
+
+
+def _require_same_table(source: StoredSource, table_id: str) -> None:
+    if source.table_id not in (None, table_id):
+        raise bad_source(
+            f"{source.kind}:{source.location} is another table than the one that was attached: it "
+            "was dropped and made again; attach it anew"
+        )
 
 
 def _with_partition(file: ListedFile, declared: Mapping[str, str]) -> ListedFile:

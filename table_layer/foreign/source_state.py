@@ -6,7 +6,7 @@ entry become entries without a file of their own. States are compared as sets of
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import xxhash
@@ -18,7 +18,8 @@ from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.forks import side_by_side
 from projseg.segment_format.format_limits import name_key
-from projseg.table_layer.foreign.foreign_segment import source_options
+from projseg.table_layer.foreign.field_ids import with_names
+from projseg.table_layer.foreign.foreign_segment import file_options, source_options
 from projseg.table_layer.foreign.parquet_file import ParquetFooter, read_footer
 from projseg.table_layer.foreign.source_files import ListedFile, is_in_store, source_changed
 from projseg.table_layer.foreign.source_list import SourceList, list_source
@@ -166,9 +167,10 @@ def beside(snapshot: Snapshot, listed: SourceList) -> SourceState:
     missing = [file for file in listed.files if file.identity not in known]
     if len(kept) == len(snapshot.file.manifests) and not missing:
         return SourceState(snapshot, snapshot.file, {}, listed)
-    options = source_options(snapshot.storage)
+    options = file_options(snapshot.storage, listed.field_ids is not None)
     held: dict[str, Manifest] = {}
-    for entries in (survivors, list(uncovered(snapshot.properties, missing, options, paths))):
+    new = uncovered(snapshot.properties, missing, options, paths, listed.name_mapping)
+    for entries in (survivors, list(new)):
         if entries:
             reference, manifest = manifest_in_memory(entries)
             held[reference.name] = manifest
@@ -188,6 +190,7 @@ def uncovered(
     files: Sequence[ListedFile],
     options: StorageOptions,
     paths: Container[str],
+    mapping: Mapping[str, int] | None = None,
 ) -> Iterator[ForeignEntry]:
     """Yield entries without a file of their own for files of a source; their footers are read.
 
@@ -204,7 +207,8 @@ def uncovered(
 
     is_remote = bool(files) and is_in_store(files[0].path)
     footers = side_by_side(footer_of, files) if is_remote else map(footer_of, files)
-    for file, footer in zip(files, footers, strict=True):
+    for listed, footer in zip(files, footers, strict=True):
+        file = with_names(listed, footer, properties, mapping)
         for number, groups in enumerate(footer.runs(properties.target_segment_rows)):
             yield _uncovered(properties, file, footer, groups, number)
 
@@ -218,15 +222,16 @@ def _uncovered(
 ) -> ForeignEntry:
     foreign = foreign_file(file, footer, groups)
     names = present_columns(properties, file, footer)
-    columns = {
-        stored: ColumnZone(None, None, 0, False, False, footer.column_bytes(name, groups))
-        for name, stored in names.items()
-    }
+    columns = {}
+    for stored, name in names.items():
+        byte_count = footer.column_bytes(file.column_of(name), groups)
+        columns[stored] = ColumnZone(None, None, 0, False, False, byte_count)
     write_id = xxhash.xxh3_128_hexdigest(foreign.listed_as.encode())
     low, high = None, None
     time = properties.time_column
-    if time is not None and time in names:
-        low, high = _times(properties, footer, groups)
+    stored_time = None if time is None else stored_by_name(properties)[time]
+    if stored_time in names:
+        low, high = _times(file.column_of(names[stored_time]), footer, groups)
     return ForeignEntry(
         file=segment_name(write_id, 0, 0, number),
         write_id=write_id,
@@ -243,30 +248,32 @@ def _uncovered(
 def foreign_file(file: ListedFile, footer: ParquetFooter, groups: tuple[int, int]) -> ForeignFile:
     """Return how an entry names row groups of a file."""
     path, byte_count, tag = file.identity
-    return ForeignFile(path, byte_count, tag, footer.digest, groups, dict(file.partition))
+    partition, names = dict(file.partition), None if file.names is None else dict(file.names)
+    return ForeignFile(path, byte_count, tag, footer.digest, groups, partition, names)
 
 
 def present_columns(
     properties: TableProperties, file: ListedFile, footer: ParquetFooter
 ) -> dict[str, str]:
-    """Return those of a table's columns that a file has, with the names that segments store."""
-    partition = {name for name, _ in file.partition}
+    """Return those of a table's columns that a file has, by stored name, as it is asked for."""
+    present = {name for name, _ in file.partition}
+    stored = stored_by_name(properties)
+    if file.names is not None:
+        present |= {name for name, _ in file.names}
+        return {name: name for name in stored.values() if name in present}
     return {
-        name: stored
-        for name, stored in stored_by_name(properties).items()
-        if name in partition or name_key(name) in footer.fields
+        form: name
+        for name, form in stored.items()
+        if name in present or name_key(name) in footer.fields
     }
 
 
-def _times(
-    properties: TableProperties, footer: ParquetFooter, groups: tuple[int, int]
-) -> tuple[int, int]:
+def _times(column: str | None, footer: ParquetFooter, groups: tuple[int, int]) -> tuple[int, int]:
     """Return times between which those of a file lie, as far as its footer tells."""
-    assert properties.time_column is not None
-    found = footer.bounds(properties.time_column, groups)
-    if not found:
+    found = footer.bounds(column, groups)
+    if column is None or not found:
         return _EVER
-    field = footer.fields[name_key(properties.time_column)]
+    field = footer.fields[name_key(column)]
     unit = 86_400_000_000 if str(field.type).startswith("date") else 1
     low, high = min(low for low, _ in found) * unit, max(high for _, high in found) * unit
     return (low, high) if _EVER[0] <= low <= high <= _EVER[1] else _EVER

@@ -24,7 +24,7 @@ METADATA_FORMAT_VERSION: Final = 1
 SUPPORTED_FEATURES: Final = frozenset(
     {
         *("stored_columns", "commit_info", "deletion_vectors", "tags", "vacuum", "indexes"),
-        *("row_projections", "time_zone_rules", "optional", "foreign"),
+        *("row_projections", "time_zone_rules", "optional", "foreign", "foreign_ids"),
     }
 )
 

@@ -48,6 +48,8 @@ DELETION_VECTORS: Final = "deletion_vectors"
 """The feature of a manifest with an entry that has deleted rows: others would return them."""
 FOREIGN: Final = "foreign"
 """The feature of a table over files of others, and of a manifest with entries of such files."""
+FOREIGN_IDS: Final = "foreign_ids"
+"""The feature of both where the source knows columns by ids: names would find other columns."""
 
 _ENTRY_DECODER: Final = msgspec.json.Decoder(SegmentEntry)
 _FOREIGN_DECODER: Final = msgspec.json.Decoder(ForeignEntry)
@@ -227,6 +229,8 @@ class Manifest:
             raise self._corrupt(f"entry {index} states another time range than the manifest")
         if entry.deletion_vector is not None and DELETION_VECTORS not in self._features:
             raise self._corrupt(f"entry {index} has deleted rows, which the manifest does not tell")
+        if (FOREIGN_IDS in self._features) != _is_by_id(entry):
+            raise self._corrupt(f"entry {index} finds columns otherwise than the manifest tells")
         if encode_entry(entry) != bytes(raw):
             raise self._corrupt(f"entry {index} is not in canonical form")
         if (problem := entry_problem(entry)) is not None:
@@ -358,7 +362,13 @@ def features_of(entries: Iterable[SegmentEntry]) -> tuple[str, ...]:
     """Return what a reader of a manifest of these entries has to know."""
     found = list(entries)
     vectors = (DELETION_VECTORS,) if any(entry.deletion_vector for entry in found) else ()
-    return (*vectors, FOREIGN) if any(entry.foreign for entry in found) else vectors
+    foreign = (FOREIGN,) if any(entry.foreign for entry in found) else ()
+    ids = (FOREIGN_IDS,) if any(map(_is_by_id, found)) else ()
+    return (*vectors, *foreign, *ids)
+
+
+def _is_by_id(entry: SegmentEntry) -> bool:
+    return entry.foreign is not None and entry.foreign.names is not None
 
 
 def manifest_in_memory(entries: Sequence[SegmentEntry]) -> tuple[ManifestReference, Manifest]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 import msgspec
+import xxhash
 import zstandard
 
 from projseg.errors import InvalidInputError, LimitExceededError
@@ -116,6 +117,9 @@ class ForeignFile(
         Which of its row groups the entry stands for, half-open.
     partition : dict of str to str or None
         The texts of its partition columns, by the table's name; None for null.
+    names : dict of str to str, or None
+        The file's names of its columns by stored name, where these are found by their ids, and
+        partition columns by stored name, too; None: columns are called as the table calls them.
     """
 
     path: str
@@ -124,6 +128,7 @@ class ForeignFile(
     footer_digest: Checksum64
     row_groups: tuple[Count, Count]
     partition: dict[str, str | None] = {}
+    names: dict[str, str] | None = None
 
     @property
     def identity(self) -> tuple[str, int, str]:
@@ -134,7 +139,10 @@ class ForeignFile(
     def listed_as(self) -> str:
         """What tells its row groups from those of every other file."""
         first, end = self.row_groups
-        return f"{self.path} {self.byte_count} {self.tag} {self.footer_digest} {first}-{end}"
+        found = f"{self.path} {self.byte_count} {self.tag} {self.footer_digest} {first}-{end}"
+        if self.names is None:
+            return found
+        return f"{found} {xxhash.xxh3_64_hexdigest(_ENCODER.encode(sorted(self.names.items())))}"
 
 
 class BloomReference(
@@ -291,7 +299,10 @@ def encode_entry(entry: SegmentEntry) -> bytes:
     One of foreign rows has all its fields, and none of Bloom files.
     """
     if isinstance(entry, ForeignEntry):
-        return _ENCODER.encode(msgspec.structs.replace(entry, bloom_files=()))
+        *plain, foreign = msgspec.structs.astuple(msgspec.structs.replace(entry, bloom_files=()))
+        described = msgspec.structs.astuple(foreign)
+        is_by_name = entry.foreign.names is None
+        return _ENCODER.encode((*plain, described[:-1] if is_by_name else described))
     listed = msgspec.structs.astuple(entry)[:-1]
     return _ENCODER.encode(listed if entry.deletion_vector is not None else listed[:-1])
 

@@ -27,6 +27,7 @@ from projseg.table_layer.metadata.index_declaration import (
 )
 from projseg.table_layer.metadata.manifest import (
     FOREIGN,
+    FOREIGN_IDS,
     MANIFESTS,
     Manifest,
     ManifestReference,
@@ -83,6 +84,9 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
             OPTIONAL: self.optional,
         }
         names = [name for name, value in found.items() if value is not msgspec.UNSET]
+        source = self.properties.source
+        if source is not msgspec.UNSET and source.field_ids is not msgspec.UNSET:
+            names.insert(names.index(FOREIGN) + 1, FOREIGN_IDS)
         if any(map(is_definition_of_rows, self.definitions.values())):
             names.append(ROW_PROJECTIONS)
         if any(map(has_zone_rules, self.definitions.values())):

@@ -61,9 +61,10 @@ class StoredSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Parameters
     ----------
     kind : str
-        `parquet`: files of a folder, by a pattern; `delta`: those that a log lists.
+        `parquet`: files of a folder, by a pattern; `delta`: those that a log lists; `iceberg`:
+        those of a table's current snapshot.
     location : str
-        The pattern, or the folder of the log.
+        The pattern, the folder of the log, or the table's name in its catalog.
     table_id : str or None
         What the source calls itself, whatever lies at its place; None if it has no name of its own.
     version : str or None
@@ -72,14 +73,21 @@ class StoredSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         The columns to take, as they were asked for; None: all.
     left_out : dict of str to str
         Columns of the source that the table has not, and why.
+    field_ids : dict of str to int
+        What the source knows columns by, whatever it calls them, by the stored name that new
+        segments have; of Iceberg alone.
+    name_mapping : dict of str to int
+        The ids of columns by name, for files that state no ids; of Iceberg alone.
     """
 
-    kind: Literal["parquet", "delta"]
+    kind: Literal["parquet", "delta", "iceberg"]
     location: str
     table_id: str | None = None
     version: str | None = None
     columns: tuple[ColumnDeclaration, ...] | None = None
     left_out: dict[str, str] = {}
+    field_ids: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    name_mapping: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -81,6 +81,11 @@ _KNOWN: Final = (
 )
 
 
+def is_store_option(key: str) -> bool:
+    """Whether a key is one of the options of stores."""
+    return _PROVIDER.sub("", key) in _KNOWN
+
+
 class _Meaning(NamedTuple):
     code: str
     problem: str

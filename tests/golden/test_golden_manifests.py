@@ -10,7 +10,10 @@ from projseg.errors import CorruptTableError, UnsupportedFeatureError
 from projseg.table_layer.metadata import checksummed_json
 from projseg.table_layer.metadata.manifest import load_manifest
 
-NAMES = ["manifest", "manifest_with_deleted_rows", "manifest_of_foreign_rows"]
+NAMES = [
+    *("manifest", "manifest_with_deleted_rows", "manifest_of_foreign_rows"),
+    "manifest_of_foreign_ids",
+]
 
 
 def stored(name):
@@ -35,7 +38,7 @@ def test_a_golden_manifest_is_read_and_written_as_ever(name):
     assert list(manifest.files()) == [file for entry in entries for file in entry.files]
 
 
-@pytest.mark.parametrize(("name", "feature"), [(1, "deletion_vectors"), (2, "foreign")])
+@pytest.mark.parametrize(("name", "feature"), [(1, "deletion_vectors"), (2, "foreign"), (3, "foreign_ids")])
 def test_only_what_is_used_needs_a_release_that_knows_it(monkeypatch, name, feature):
     known = checksummed_json.SUPPORTED_FEATURES - {feature}
     monkeypatch.setattr(checksummed_json, "SUPPORTED_FEATURES", known)
@@ -60,6 +63,9 @@ def test_only_what_is_used_needs_a_release_that_knows_it(monkeypatch, name, feat
         (NAMES[2], lambda file: file["entries"][0].pop()),
         (NAMES[2], lambda file: file["entries"][0][12].append(1)),
         (NAMES[2], lambda file: file["entries"][0][13].append({})),
+        (NAMES[2], lambda file: file["entries"][0][13].append(None)),
+        (NAMES[3], lambda file: file["entries"][0][13].pop()),
+        (NAMES[3], lambda file: file["required_features"].pop()),
         (NAMES[2], lambda file: file["entries"][0][13].__setitem__(4, [3, 2])),
         (NAMES[2], lambda file: file["entries"][0][13].__setitem__(1, -1)),
         (

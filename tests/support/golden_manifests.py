@@ -75,9 +75,18 @@ def build_manifest_of_foreign_rows():
     return [entry(n, ForeignEntry, foreign=file) for n, file in enumerate((one, other))]
 
 
+def build_manifest_of_foreign_ids():
+    """Two companions of files whose columns are found by ids, one without any of them."""
+    names = {"city": "stadt", "city#2": "city"}
+    one = ForeignFile("/lake/a.parquet", 2**40, "", 1, (0, 3), {"day": None}, names)
+    other = ForeignFile("/lake/b.parquet", 17, "", 0, (0, 1), {}, {})
+    return [entry(n, ForeignEntry, foreign=file) for n, file in enumerate((one, other))]
+
+
 def build_entries(name):
     """The entries of a golden manifest."""
     return {
+        "manifest_of_foreign_ids": build_manifest_of_foreign_ids,
         "manifest_of_foreign_rows": build_manifest_of_foreign_rows,
         "manifest": build_manifest,
         "manifest_with_deleted_rows": build_manifest_with_deleted_rows,
@@ -97,7 +106,10 @@ def written(name):
 
 
 if __name__ == "__main__":
-    for name in ("manifest", "manifest_with_deleted_rows", "manifest_of_foreign_rows"):
+    for name in (
+        *("manifest", "manifest_with_deleted_rows", "manifest_of_foreign_rows"),
+        "manifest_of_foreign_ids",
+    ):
         path = GOLDEN / f"{name}.json"
         if not path.exists():
             path.write_bytes(written(name)[0].payload)

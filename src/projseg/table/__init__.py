@@ -248,10 +248,12 @@ class Table(
         ----------
         location : str or path
             Of the table: its companions and its metadata.
-        source : str or DeltaTable
+        source : str, DeltaTable or pyiceberg Table
             `parquet:` and a pattern of files, such as `parquet:/data/edits/**/*.parquet`; a folder
             means all Parquet files below it. `delta:` and the folder of a Delta table, or one that
-            was loaded by `deltalake`, of which the newest version is followed.
+            was loaded by `deltalake`, of which the newest version is followed. `iceberg:` and the
+            name of an Iceberg table in its catalog, such as `iceberg:sales.edits`, or one that was
+            loaded by `pyiceberg`, of which the main branch is followed.
         time_column, projections, indexes, target_segment_rows
             As of `create`; an index has no postings here. A file of more rows has a companion for
             each run of row groups.
@@ -259,7 +261,8 @@ class Table(
             The columns to take, with their types in Spark SQL, among them those that only the
             files' paths name (`day=2026-11-28`). None: the union of the files' columns by name.
         source_options : mapping or None
-            Of the object store that the files are in, as `storage_options`; never kept.
+            Of the object store that the files are in, as `storage_options`, or the properties of an
+            Iceberg catalog, with its `name`; never kept.
         storage_options : mapping or None
             As of `Table`.
 
@@ -274,19 +277,21 @@ class Table(
             PROJSEG_BAD_SOURCE if the files are not there, cannot be read, or do not fit together;
             PROJSEG_TABLE_EXISTS; PROJSEG_BAD_INDEX; and as of `create`.
         UnsupportedFeatureError
-            PROJSEG_SOURCE_DELETES if a Delta table hides rows by deletion vectors.
+            PROJSEG_SOURCE_DELETES if a Delta or Iceberg table hides rows by files of deletes.
         MissingPackageError
-            PROJSEG_MISSING_PACKAGE for a Delta table without the package `deltalake`.
+            PROJSEG_MISSING_PACKAGE without the package `deltalake` or `pyiceberg` of such a source.
         StorageError
             PROJSEG_SOURCE_CHANGED, PROJSEG_SOURCE_GONE: files changed while they were read.
         CommitError
             As of `append`.
         """
-        from projseg.table.foreign_edits import attach
+        from projseg.table.foreign_edits import address_of, attach
 
+        address, found_options = address_of(source)
+        source_options = found_options if source_options is None else source_options
         attach(
             with_source_options(open_storage(location, storage_options), source_options),
-            source,
+            address,
             time_column=time_column,
             projections=projections,
             indexes=indexes,

@@ -30,9 +30,9 @@ class AttachedSource:
     Parameters
     ----------
     kind : str
-        `parquet` or `delta`.
+        `parquet`, `delta` or `iceberg`.
     location : str
-        The pattern of its files, or the folder of its log.
+        The pattern of its files, the folder of its log, or its name in a catalog.
     version : str or None
         Its version, where it has versions.
     files : int
@@ -155,11 +155,17 @@ def _paths(entries: Iterable[SegmentEntry]) -> tuple[set[str], set[str]]:
     return found
 
 
-def _address_of(source: Any) -> Any:
-    """Return a source as a text; of a loaded Delta table, where it is."""
-    if type(source).__module__.partition(".")[0] == "deltalake" and hasattr(source, "table_uri"):
-        return f"delta:{source.table_uri}"
-    return source
+def address_of(source: Any) -> tuple[Any, Mapping[str, str] | None]:
+    """Return a source as a text, and the options that a loaded table is found by again."""
+    package = type(source).__module__.partition(".")[0]
+    if package == "deltalake" and hasattr(source, "table_uri"):
+        return f"delta:{source.table_uri}", None
+    if package == "pyiceberg" and hasattr(source, "catalog"):
+        from projseg.table_layer.foreign.iceberg_table import address_of as named
+
+        name, options = named(source)
+        return f"iceberg:{name}", options
+    return source, None
 
 
 def attach(
@@ -177,7 +183,8 @@ def attach(
 
     from projseg.declarations import declare_properties, declared_index, schema_of
     from projseg.errors import listed as listed_items
-    from projseg.maintenance.sync import publish_over, read_files
+    from projseg.maintenance.source_columns import with_ids
+    from projseg.maintenance.sync import publish_over, read_files, with_all_names
     from projseg.table_layer.commits.commit import refuse_existing
     from projseg.table_layer.foreign.foreign_schema import (
         merged_schema,
@@ -186,26 +193,27 @@ def attach(
         stated_schema,
         too_fine,
     )
-    from projseg.table_layer.foreign.foreign_segment import source_options
+    from projseg.table_layer.foreign.foreign_segment import file_options, source_options
     from projseg.table_layer.foreign.source_list import list_source, parse_source, require_apart
     from projseg.table_layer.metadata.index_declaration import check_indexes
     from projseg.table_layer.metadata.table_properties import columns_of
 
     refuse_existing(storage)
     wanted = None if columns is None else columns_of(schema_of(columns))
-    stored = replace(parse_source(_address_of(source)), columns=wanted)
-    require_apart(stored, storage.location)
-    options = source_options(storage)
-    listed = list_source(stored, options)
+    stored = replace(parse_source(source), columns=wanted)
+    listed = list_source(stored, source_options(storage))
+    require_apart(stored, storage.location, listed.root)
+    options = file_options(storage, listed.field_ids is not None)
     read = read_files(listed.files, options)
     if wanted is not None:
-        require_columns(wanted, read, listed.types or {})
+        require_columns(wanted, () if listed.field_ids is not None else read, listed.types or {})
     if listed.types is None:
         merged = merged_schema([schema_of_file(*one) for one in read], wanted)
     else:
         merged = stated_schema(listed.types, wanted)
-    types, left_out = dict(merged.types), dict(merged.left_out)
-    fine = {name: why for name, why in too_fine(read, options).items() if name in types}
+    types, left_out = dict(merged.types), {**listed.left_out, **merged.left_out}
+    fine = {} if listed.field_ids is not None else too_fine(read, options)
+    fine = {name: why for name, why in fine.items() if name in types}
     types = {name: one for name, one in types.items() if name not in fine}
     left_out |= fine
     if left_out:
@@ -218,7 +226,8 @@ def attach(
         target_segment_rows=target_segment_rows,
     )
     stored = replace(stored, version=listed.version, table_id=listed.table_id, left_out=left_out)
-    declared = replace(declared, source=stored)
+    declared = with_ids(replace(declared, source=stored), listed)
     found = tuple(declared_index(index, declared) for index in listed_items("indexes", indexes))
     check_indexes(found)
+    read = with_all_names(read, declared, listed)
     return publish_over(storage, replace(declared, indexes=found or UNSET), read)
