@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -19,6 +20,7 @@ _TOP: Final = 4
 _LEAST_WIDTH: Final = 1.5
 _MARK_WIDTH: Final = 3
 _STEPS: Final = 5
+_SOME: Final = 2  # the step of what covers an unknown share
 _LABEL_CHARACTERS: Final = 22
 _LEAST_WINDOW: Final = 1_000_000
 
@@ -34,8 +36,8 @@ class DrawnBin(NamedTuple):
         The class of its fill: `covered-0` (nothing) to `covered-5` (all).
     title : str
         Its numbers in words.
-    file : str or None
-        The segment that it stands for.
+    from_, to, file : str or None
+        The bin's own.
     marks : tuple of str
         `failed`, `skipped`, `deleted`.
     """
@@ -46,6 +48,8 @@ class DrawnBin(NamedTuple):
     height: float
     kind: str
     title: str
+    from_: str | None
+    to: str | None
     file: str | None
     marks: tuple[str, ...]
 
@@ -86,12 +90,10 @@ def _shapes(found: Timeline, lane: Lane, y: float, height: float) -> list[DrawnB
     scale = room / max(end - start, 1)
     most = max((one.rows for one in lane.bins), default=0) or 1
     shapes = []
-    for one in lane.bins:
+    for one, (first, last) in zip(lane.bins, _slots(lane.bins, start, end), strict=True):
         if one.from_ is None:
             x, width = float(WIDTH - _WITHOUT_TIME_WIDTH), float(_WITHOUT_TIME_WIDTH)
         else:
-            first = max(_seconds(one.from_), start)
-            last = min(max(_seconds(one.to), first), end)
             x = LABEL_WIDTH + (first - start) * scale
             width = max((last - first) * scale - 0.5, _LEAST_WIDTH)
         tall = max(height * one.rows / most, 1.0) if lane.kind == "base" else height
@@ -101,13 +103,39 @@ def _shapes(found: Timeline, lane: Lane, y: float, height: float) -> list[DrawnB
                 _short(y + height - tall),
                 _short(width),
                 _short(tall),
-                _kind(one),
+                _kind(lane, one, is_exact=found.is_exact),
                 bin_title(lane, one, is_exact=found.is_exact),
+                one.from_,
+                one.to,
                 one.file,
                 _marks(lane, one),
             )
         )
     return shapes
+
+
+def _slots(bins: Sequence[Bin], start: float, end: float) -> list[tuple[float, float]]:
+    """Return where each bin begins and ends in seconds; those that overlap share their time."""
+    found: list[tuple[float, float]] = []
+    group: list[tuple[float, float]] = []
+
+    def close() -> None:
+        if len(group) == 1:
+            found.extend(group)
+        elif group:
+            low, high = group[0][0], max(last for _, last in group)
+            step = (high - low) / len(group)
+            found.extend((low + step * n, low + step * (n + 1)) for n in range(len(group)))
+
+    for one in bins:
+        first = max(_seconds(one.from_), start)
+        last = min(max(_seconds(one.to), first), end)
+        if group and (one.from_ is None or first >= max(last for _, last in group)):
+            close()
+            group = []
+        group.append((first, last))
+    close()
+    return found
 
 
 def _short(number: float) -> float:
@@ -116,9 +144,11 @@ def _short(number: float) -> float:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def _kind(one: Bin) -> str:
+def _kind(lane: Lane, one: Bin, *, is_exact: bool) -> str:
     if not one.built:
         return "covered-0"
+    if not is_exact and lane.kind != "base":
+        return f"covered-{_SOME}"
     if one.built == one.segments:
         return f"covered-{_STEPS}"
     share = one.covered / one.rows if one.rows else 0
@@ -137,7 +167,9 @@ def bin_title(lane: Lane, one: Bin, *, is_exact: bool) -> str:
     if lane.kind == "base":
         text += f"{one.rows:,} rows in {one.segments:,} segments"
         return text + (f", {one.deleted:,} deleted" if one.deleted else "")
-    text += f"{'' if is_exact else 'at most '}{one.covered:,} of {one.rows:,} rows"
+    if not is_exact:
+        return f"{text}{'at least one segment' if one.built else 'none'} of {one.segments:,}"
+    text += f"{one.covered:,} of {one.rows:,} rows"
     counts = [
         f"{name} in {count:,}"
         for name in ("missing", "skipped", "failed")

@@ -18,8 +18,9 @@ from starlette.responses import Response
 from projseg.doors.exported_files import FileFormat, write_stream
 from projseg.doors.plain_values import plain_value
 from projseg.page.answers import plain_rows
+from projseg.page.charts import charts
 from projseg.page.drawing import drawing, zoom_links
-from projseg.page.query_view import cell_text
+from projseg.page.query_view import cell_text, is_number
 from projseg.page.security import shown_text, steerless_text
 
 HERE: Final = Path(__file__).parent
@@ -53,7 +54,13 @@ def environment(*, may_change: bool) -> jinja2.Environment:
         "editable": lambda value: escape(steerless_text(str(value))),
         "query": lambda values: urlencode({k: v for k, v in values.items() if v}),
     }
-    made.globals |= {"drawing": drawing, "zoom_links": zoom_links, "may_change": may_change}
+    made.globals |= {
+        "drawing": drawing,
+        "zoom_links": zoom_links,
+        "charts": charts,
+        "is_number": is_number,
+        "may_change": may_change,
+    }
     return made
 
 
@@ -93,6 +100,7 @@ def _counts_text(values: Mapping[str, Any] | None) -> str:
 _FORMS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "": lambda value: value,
     "code": lambda value: value,
+    "time": lambda value: value,
     "number": _number_text,
     "bytes": _bytes_text,
     "share": _share_text,

@@ -18,6 +18,7 @@ from projseg.table.queries import TableVersion
 ROWS_SHOWN: Final = 1000
 _PLAN_SECONDS: Final = 5
 _CELL_CHARACTERS: Final = 400
+_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
 class QueryRecord(msgspec.Struct):
@@ -147,6 +148,11 @@ def _plan(answer: Answer, places: Places) -> PlanRecord | None:
         found.figures.bytes,
         [Refused(*key, count) for key, count in sorted(refused.items())] + views,
     )
+
+
+def is_number(type_: str) -> bool:
+    """Whether values of a type are drawn, and stand on the right of a cell."""
+    return type_ in _NUMBERS or type_.startswith("decimal")
 
 
 def cell_text(value: Any) -> str:

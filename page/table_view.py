@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
+import numpy as np
 
 from projseg.algebra.time.interval import micros_to_iso
 from projseg.errors import ProjsegError, without_secrets
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
 
 DECODED_MAX: Final = 5000
 """So many segments are looked at one by one; of more, manifests are."""
+LISTED_MAX: Final = 50_000
+"""So many segments' times are read to see which lie in a window, and which a view lacks."""
 _SMALL_SHARE: Final = 0.25  # of the rows of a full segment
 _SMALL_SEGMENTS: Final = 8
 _DEAD_SHARE: Final = 0.1
 _OLD_VERSIONS: Final = 1000
 
 LaneKind = Literal["projection", "index", "view"]
+LANE_KINDS: Final[tuple[LaneKind, ...]] = ("projection", "index", "view")
 
 
 class TableWarning(msgspec.Struct):
@@ -130,20 +134,42 @@ def table_timeline(version: TableVersion, start: str | None, end: str | None) ->
         low = asked.start_us if start else min(first, asked.end_us - 1)
         high = asked.end_us if end else max(last, asked.start_us + 1)
         window = snapped(low, high)
-    references = [one for one in snapshot.file.manifests if _overlaps(one, window)]
     lanes = list(_lanes(version))
-    if sum(one.segment_count for one in references) > DECODED_MAX:
-        return timeline(
-            [_of_manifest(version, one) for one in references], lanes, window, is_exact=False
-        )
-    manifests = map(snapshot.load, references)
-    entries = [
-        manifest.entry(place)
-        for manifest in manifests
-        for place in range(len(manifest))
-        if _is_within(manifest.entry(place), window)
-    ]
-    return timeline(list(_of_entries(version, entries)), lanes, window)
+    entries = _entries_within(snapshot, window)
+    is_listed = entries is not None and len(snapshot.segments) <= LISTED_MAX
+    known = LANE_KINDS if is_listed else LANE_KINDS[:1]
+    shown = [lane for lane in lanes if lane[1] in known]
+    if entries is None:
+        references = [one for one in snapshot.file.manifests if _overlaps(one, window)]
+        times = [_of_manifest(version, one) for one in references]
+    else:
+        times = list(_of_entries(version, entries, known))
+    found = timeline(times, shown, window, is_exact=entries is not None)
+    found.left_out = [f"{kind} {name}" for name, kind in lanes if kind not in known]
+    return found
+
+
+def _entries_within(
+    snapshot: Snapshot, window: tuple[int, int] | None
+) -> list[SegmentEntry] | None:
+    """Return the segments of a window; None: there are too many to be decoded.
+
+    Only where a window was asked for are manifests read to see whether that is so.
+    """
+    references = [one for one in snapshot.file.manifests if _overlaps(one, window)]
+    count = sum(one.segment_count for one in references)
+    if count > (DECODED_MAX if window is None else LISTED_MAX):
+        return None
+    found = []
+    for manifest in snapshot.load_all(references):
+        places = list(range(len(manifest)))
+        if window is not None:
+            timeless = np.flatnonzero(manifest.min_times == NO_TIME_MIN)
+            places = [*timeless.tolist(), *manifest.overlapping(*window).tolist()]
+        found += [(manifest, place) for place in places]
+        if len(found) > DECODED_MAX:
+            return None
+    return [manifest.entry(place) for manifest, place in found]
 
 
 def all_times(snapshot: Snapshot) -> tuple[int, int] | None:
@@ -160,12 +186,6 @@ def _overlaps(one: ManifestReference, window: tuple[int, int] | None) -> bool:
         or one.min_time_us == NO_TIME_MIN
         or (one.min_time_us < window[1] and one.max_time_us >= window[0])
     )
-
-
-def _is_within(entry: SegmentEntry, window: tuple[int, int] | None) -> bool:
-    if window is None or entry.min_time_us is None or entry.max_time_us is None:
-        return True
-    return entry.min_time_us < window[1] and entry.max_time_us >= window[0]
 
 
 def _lanes(version: TableVersion) -> Iterator[tuple[str, LaneKind]]:
@@ -195,7 +215,7 @@ def _of_manifest(version: TableVersion, one: ManifestReference) -> SegmentTime:
         one.min_time_us if has_time else None,
         one.max_time_us + 1 if has_time else None,
         one.row_count,
-        0,
+        None,
         one.segment_count,
         {
             f"projection:{declared.name}": "built"
@@ -205,12 +225,14 @@ def _of_manifest(version: TableVersion, one: ManifestReference) -> SegmentTime:
     )
 
 
-def _of_entries(version: TableVersion, entries: Iterable[SegmentEntry]) -> Iterator[SegmentTime]:
-    """Yield what the timeline needs of segments."""
+def _of_entries(
+    version: TableVersion, entries: Sequence[SegmentEntry], kinds: Container[str]
+) -> Iterator[SegmentTime]:
+    """Yield what the timeline needs of segments, for lanes of some kinds."""
     properties, now = version.properties, now_us()
     scopes = {one.name: scope_of(properties.properties, one.name) for one in properties.projections}
-    by_index = _index_states(version)
-    uncovered = _uncovered_by_view(version)
+    by_index = _index_states(version) if "index" in kinds else {}
+    uncovered = _uncovered_by_view(version) if "view" in kinds else {}
     for entry in entries:
         stored = {one.definition_hash for one in entry.projections}
         recorded = {digest: why for _, digest, why in entry.not_built}

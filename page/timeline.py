@@ -21,6 +21,12 @@ _STEPS: Final = tuple(
     seconds * _SECOND
     for seconds in (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400)
 )
+_UNITS: Final = (
+    (86400 * _SECOND, "day"),
+    (3600 * _SECOND, "hour"),
+    (60 * _SECOND, "minute"),
+    (_SECOND, "second"),
+)
 _MONTHS: Final = (1, 3, 12, 60, 120, 600, 1200)
 _LAST_YEAR: Final = 9999
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,8 +42,10 @@ class SegmentTime(msgspec.Struct, frozen=True):
         The segment; None: of several.
     start_us, end_us : int or None
         Its times, the end excluded; None: its rows have none.
-    rows, deleted : int
-        Rows that are not deleted, and that are.
+    rows : int
+        Rows that are not deleted.
+    deleted : int or None
+        Rows that are; None: not known without the segments.
     segments : int
         How many.
     states : mapping of str to State
@@ -48,7 +56,7 @@ class SegmentTime(msgspec.Struct, frozen=True):
     start_us: int | None
     end_us: int | None
     rows: int
-    deleted: int
+    deleted: int | None
     segments: int
     states: Mapping[str, State]
 
@@ -64,8 +72,8 @@ class Bin(msgspec.Struct, rename={"from_": "from"}):
         Rows, and those of segments where the lane is built.
     segments, built, failed, skipped, missing : int
         Segments, and what became of the lane in them.
-    deleted : int
-        Deleted rows.
+    deleted : int or None
+        Deleted rows; None: not known without the segments.
     file : str or None
         The segment, if the bin is one.
     """
@@ -79,7 +87,7 @@ class Bin(msgspec.Struct, rename={"from_": "from"}):
     failed: int = 0
     skipped: int = 0
     missing: int = 0
-    deleted: int = 0
+    deleted: int | None = 0
     file: str | None = None
 
 
@@ -105,6 +113,8 @@ class Timeline(msgspec.Struct, rename={"from_": "from"}):
         Whether each segment was counted, not each manifest.
     lanes : list of Lane
         The base table's first.
+    left_out : list of str
+        Indexes and views whose lanes would take too long.
     """
 
     from_: str | None
@@ -112,6 +122,7 @@ class Timeline(msgspec.Struct, rename={"from_": "from"}):
     unit: str
     is_exact: bool
     lanes: list[Lane]
+    left_out: list[str] = []
 
 
 def timeline(
@@ -173,7 +184,7 @@ def _bin(
     for one in segments:
         state: State = "built" if kind == "base" else one.states.get(f"{kind}:{name}", "missing")
         found.rows += one.rows
-        found.deleted += one.deleted
+        found.deleted = None if one.deleted is None else (found.deleted or 0) + one.deleted
         found.segments += one.segments
         found.covered += one.rows if state == "built" else 0
         setattr(found, state, getattr(found, state) + one.segments)
@@ -187,16 +198,23 @@ def bin_edges(start_us: int, end_us: int) -> tuple[list[int], str]:
         first = (start_us - origin) // step * step + origin
         count = -((first - end_us) // step)
         if count <= BINS_MAX:
-            return [first + step * n for n in range(max(count, 1) + 1)], str(
-                timedelta(microseconds=step)
-            )
+            return [first + step * n for n in range(max(count, 1) + 1)], _length_text(step)
     begin, last = _datetime(start_us), _datetime(end_us - 1)
     for months in _MONTHS:
         low = (begin.year * 12 + begin.month - 1) // months
         high = (last.year * 12 + last.month - 1) // months + 1
         if high - low <= BINS_MAX:
-            return [_month_us(n * months) for n in range(low, high + 1)], f"{months} months"
+            return [
+                _month_us(n * months) for n in range(low, high + 1)
+            ], f"{months} month{'s' * (months > 1)}"
     return [start_us, end_us], "all"
+
+
+def _length_text(micros: int) -> str:
+    """Return a step in the greatest unit that divides it."""
+    unit, name = next(one for one in _UNITS if micros % one[0] == 0)
+    count = micros // unit
+    return f"{count} {name}{'s' * (count > 1)}"
 
 
 def open_window(start: str | None, end: str | None) -> Interval | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 import threading
 from urllib.parse import quote
 
@@ -156,6 +158,72 @@ def test_the_timeline_counts_what_the_table_does(tmp_path, seed):
     assert (found["unit"] == "segment") == (len(segments) <= 500)
     assert all(len(bins) <= 500 for bins in by_lane.values())
     assert text.count("<rect class=") >= sum(map(len, by_lane.values()))
+
+
+@pytest.fixture
+def crowded(tmp_path, monkeypatch):
+    """A client of a table of 60 days in three commits, of which 10 are looked at one by one."""
+    rows = pa.table({"time": hours(0, 60 * 24), "k": [n % 3 for n in range(60 * 24)]})
+    table = projseg.Table.create(
+        tmp_path / "t", rows.schema, time_column="time", segment_granularity="day"
+    )
+    table.append(rows.slice(0, 20 * 24))
+    table.add_projection(projseg.Projection("a", ["k"], ["count(*)"]))
+    table.append(rows.slice(20 * 24, 20 * 24))
+    table.append(rows.slice(40 * 24))
+    table.add_index({"name": "i", "kind": "bloom", "columns": ["k"]})
+    monkeypatch.setattr("projseg.page.table_view.DECODED_MAX", 10)
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield client, table, monkeypatch
+
+
+def test_of_too_many_segments_manifests_are_shown(crowded):
+    client, table, patched = crowded
+    found, by_lane = lanes(client, "/t/t.json")
+    assert (found["is_exact"], found["unit"], found["left_out"]) == (False, "manifest", ["index i"])
+    references = table.snapshot.file.manifests
+    base = by_lane["base", "base"]
+    assert [one["rows"] for one in base] == sorted(one.row_count for one in references)
+    assert total(base, "segments") == 60
+    assert [one["deleted"] for one in base] == [None] * len(references)
+    text = client.get("/t/t").text
+    assert "at least one segment of" in text
+    assert 'class="covered-5"' not in text.split("projection a</text>")[1].split("legend")[0]
+    patched.setattr("projseg.page.table_view.LISTED_MAX", 59)
+    narrow, _ = lanes(client, "/t/t.json?from=1970-01-01&to=1970-03-01")
+    assert not narrow["is_exact"]
+
+
+def test_a_window_in_a_manifest_of_many_segments_shows_its_segments(crowded):
+    client, table, _ = crowded
+    assert max(one.segment_count for one in table.snapshot.file.manifests) > 10
+    found, by_lane = lanes(client, "/t/t.json?from=1970-01-18&to=1970-01-24")
+    assert (found["is_exact"], found["unit"], found["left_out"]) == (True, "segment", [])
+    assert [one["built"] for one in by_lane["projection", "a"]] == [0, 0, 0, 1, 1, 1]
+    assert total(by_lane["base", "base"], "rows") == 6 * 24
+    assert total(by_lane["index", "i"], "missing") == 6
+
+
+def test_segments_that_overlap_are_drawn_beside_one_another(tmp_path):
+    table = projseg.Table.create(
+        tmp_path / "t", pa.schema({"time": pa.timestamp("us", "UTC")}), time_column="time",
+        segment_granularity="day",
+    )  # fmt: skip
+    for _ in range(3):
+        table.append({"time": hours(0, 48)})
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        drawn = client.get("/t/t").text.split("</svg>")[0]
+        places = re.findall(
+            r'<rect class="covered-5" x="([0-9.]+)" y="[0-9.]+" width="([0-9.]+)"', drawn
+        )
+        assert len(places) == 6
+        ends = [(float(x), float(x) + float(width)) for x, width in places]
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(ends))
+        assert drawn.count('href="/t/t/segments/data/') == 6
 
 
 def test_rows_without_a_time_have_a_bin_of_their_own(tmp_path):
