@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.query.context import STEERING
 from projseg.segment_format.logical_types import normal_type, type_name
 from projseg.spark_datasource.option_table import HINT_PREFIX
@@ -20,6 +22,17 @@ def shared_lists() -> str:
         "metadata": offered_by("t.name"),
         "statements": [{"operation": operation, "form": form} for operation, form in FORMS],
         "replies": {operation: ddl_of(columns) for operation, columns in REPLIES.items()},
+        "functions": [
+            call.listed(spelling.name)
+            for function in FUNCTIONS.values()
+            for spelling in function.spellings
+            for call in spelling.catalyst
+        ],
+        "aggregates": [
+            call.listed(name, is_approximate=not {"hll", "theta"}.isdisjoint(function.primitives))
+            for name, function in AGGREGATES.items()
+            for call in function.catalyst
+        ],
         "hintPrefix": HINT_PREFIX,
         "steering": [_steering(name) for name in STEERING],
     }

@@ -27,6 +27,7 @@ from projseg.algebra.aggregates.result_types import (
     is_anything,
     sum_type,
 )
+from projseg.algebra.expressions.catalyst_call import ArgumentKind, CatalystCall, spark_call
 from projseg.segment_format.logical_types import DECIMAL_DIGITS_MAX
 
 _HLL_LG_K: Final = 12  # Spark's default, 1.6 % standard error
@@ -107,6 +108,8 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
         The table's time column is a further argument.
     finish : Finish or None
         How Spark computes the value from merged states; None: it cannot.
+    catalyst : tuple of CatalystCall
+        Expressions of Spark's plans that mean the same.
     """
 
     arguments: tuple[TypeClass, ...]
@@ -123,6 +126,7 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     distinct_form: str = ""
     goes_by_time: bool = False
     finish: Finish | None = None
+    catalyst: tuple[CatalystCall, ...] = ()
 
 
 def _bigint(value_type: pa.DataType) -> pa.DataType:
@@ -150,13 +154,14 @@ def _cannot_pass_38_digits(value_type: pa.DataType) -> bool:
     return digits + SUM_DIGITS <= DECIMAL_DIGITS_MAX
 
 
-def _extremum(name: str) -> AggregateFunction:
+def _extremum(name: str, expression: str) -> AggregateFunction:
     return AggregateFunction(
         arguments=(ORDERABLE,),
         result=_same,
         primitives=(name,),
         distinct_form=name,
         finish=Finish("{value}"),
+        catalyst=spark_call(expression, ArgumentKind.ANY),
     )
 
 
@@ -184,19 +189,24 @@ def _truth(primitive: str, *aliases: str) -> AggregateFunction:
     )
 
 
-def _bits(name: str) -> AggregateFunction:
+def _bits(name: str, expression: str) -> AggregateFunction:
     return AggregateFunction(
-        arguments=(INTEGRAL,), result=_same, primitives=(name,), finish=Finish("{bits}")
+        arguments=(INTEGRAL,),
+        result=_same,
+        primitives=(name,),
+        finish=Finish("{bits}"),
+        catalyst=spark_call(expression, ArgumentKind.ANY),
     )
 
 
-def _spread(finish: str, *aliases: str) -> AggregateFunction:
+def _spread(finish: str, expression: str, *aliases: str) -> AggregateFunction:
     return AggregateFunction(
         arguments=(NUMERIC,),
         result=_double,
         primitives=("moments",),
         aliases=aliases,
         finish=Finish(finish),
+        catalyst=spark_call(expression, ArgumentKind.ANY, nullOnDivideByZero="true"),
     )
 
 
@@ -301,27 +311,32 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
             lambda value_type: not pa.types.is_decimal(value_type),
         ),
     ),
-    "min": _extremum("min"),
-    "max": _extremum("max"),
-    "var_pop": _spread("{squares} / nullif({count}, 0L)"),
-    "var_samp": _spread("{squares} / if({count} > 1, {count} - 1, NULL)", "variance"),
-    "stddev_pop": _spread("sqrt({squares} / nullif({count}, 0L))"),
-    "stddev_samp": _spread("sqrt({squares} / if({count} > 1, {count} - 1, NULL))", "stddev", "std"),
+    "min": _extremum("min", "Min"),
+    "max": _extremum("max", "Max"),
+    "var_pop": _spread("{squares} / nullif({count}, 0L)", "VariancePop"),
+    "var_samp": _spread(
+        "{squares} / if({count} > 1, {count} - 1, NULL)", "VarianceSamp", "variance"
+    ),
+    "stddev_pop": _spread("sqrt({squares} / nullif({count}, 0L))", "StddevPop"),
+    "stddev_samp": _spread(
+        "sqrt({squares} / if({count} > 1, {count} - 1, NULL))", "StddevSamp", "stddev", "std"
+    ),
     "first": _by("min", (ORDERABLE,)),
     "last": _by("max", (ORDERABLE,)),
     "min_by": _by("min", (ORDERABLE, ORDERABLE)),
     "max_by": _by("max", (ORDERABLE, ORDERABLE)),
     "bool_and": _truth("min", "every"),
     "bool_or": _truth("max", "some", "any"),
-    "bit_and": _bits("bit_and"),
-    "bit_or": _bits("bit_or"),
-    "bit_xor": _bits("bit_xor"),
+    "bit_and": _bits("bit_and", "BitAndAgg"),
+    "bit_or": _bits("bit_or", "BitOrAgg"),
+    "bit_xor": _bits("bit_xor", "BitXorAgg"),
     "hll_sketch_agg": AggregateFunction(
         arguments=(HLL,),
         result=_binary,
         primitives=("hll",),
         size=Size("lgK", 4, 21, _HLL_LG_K),
         finish=Finish("{sketch}"),
+        catalyst=spark_call("HllSketchAgg", ArgumentKind.ANY, ArgumentKind.SIZE),
     ),
     "approx_count_distinct": AggregateFunction(
         arguments=(ORDERABLE,),
@@ -337,6 +352,7 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         primitives=("theta",),
         size=Size("lgK", 4, 26, _THETA_LG_K),
         finish=Finish("{sketch}"),
+        catalyst=spark_call("ThetaSketchAgg", ArgumentKind.ANY, ArgumentKind.SIZE),
     ),
     "kll_sketch_agg_bigint": _kll(INTEGRAL),
     "kll_sketch_agg_float": _kll(FLOAT),

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from projseg.algebra.expressions.blocks import number_steps as steps
 from projseg.algebra.expressions.blocks.block_builder import Form
+from projseg.algebra.expressions.catalyst_call import ANY, failing_call
 from projseg.algebra.expressions.coercion import (
     bounded_decimal,
     cast_to,
@@ -309,8 +310,8 @@ def _division(
     )
 
 
-def _pair(name: str, function: str) -> Spelling:
-    return Spelling(name, lambda a, z: arithmetic(function, a[0], a[1], z), 2, 2)
+def _pair(name: str, function: str, **names: Any) -> Spelling:
+    return Spelling(name, lambda a, z: arithmetic(function, a[0], a[1], z), 2, 2, **names)
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
@@ -331,7 +332,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         steps.positive_remainder,
         unordered,
         written_as_call,
-        _pair("pmod", "pmod"),
+        _pair("pmod", "pmod", catalyst=failing_call("Pmod", ANY, ANY, evalMode="ANSI")),
     ),
     "negative": ScalarFunction(
         spellings=(

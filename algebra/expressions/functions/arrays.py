@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.catalyst_call import ANY, CONSTANT, TEXT, failing_call
 from projseg.algebra.expressions.coercion import (
     bad_expression,
     cast_to,
@@ -283,7 +284,9 @@ def _field_text(call: Call, write: Writer) -> str:
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "split": _record(
         _split,
-        Spelling("split", _build_split, 2, 3),
+        Spelling(
+            "split", _build_split, 2, 3, catalyst=failing_call("StringSplit", TEXT, CONSTANT, ANY)
+        ),
         null_only_from_null=never,
         may_fail=_split_may_fail,
         text=_split_text,

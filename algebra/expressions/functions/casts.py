@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.blocks import number_steps as steps
+from projseg.algebra.expressions.catalyst_call import ANY, spark_call
 from projseg.algebra.expressions.coercion import (
     cast_to,
     is_datetime,
@@ -323,7 +324,9 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             _spelling("decimal", pa.decimal128(10, 0)),
             _spelling("binary", pa.binary()),
             Spelling("convert_timezone", _build_convert_timezone, 2, 3),
-            Spelling("unix_seconds", _build_unix_seconds, 1, 1),
+            Spelling(
+                "unix_seconds", _build_unix_seconds, 1, 1, catalyst=spark_call("UnixSeconds", ANY)
+            ),
         ),
         evaluate=_evaluate_cast,
         in_blocks=steps.cast,

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from projseg.algebra.expressions.blocks import logic_steps as steps
 from projseg.algebra.expressions.blocks.block_builder import Form
+from projseg.algebra.expressions.catalyst_call import ANY, spark_call
 from projseg.algebra.expressions.coercion import (
     bad_expression,
     cast_to,
@@ -291,6 +292,9 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         ),
     ),
     "isnan": _never_null(
-        _is_nan, steps.is_nan, written_as_call, Spelling("isnan", _build_nan_test, 1, 1)
+        _is_nan,
+        steps.is_nan,
+        written_as_call,
+        Spelling("isnan", _build_nan_test, 1, 1, catalyst=spark_call("IsNaN", ANY)),
     ),
 }

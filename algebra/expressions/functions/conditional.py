@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from projseg.algebra.expressions.blocks import logic_steps as steps
 from projseg.algebra.expressions.blocks.block_builder import LazyForm
+from projseg.algebra.expressions.catalyst_call import ANY, spark_call, spark_call_of_all
 from projseg.algebra.expressions.coercion import cast_to, unify
 from projseg.algebra.expressions.functions.comparison import comparison, membership_text
 from projseg.algebra.expressions.functions.datum import Datum, as_array, true_mask, valid_mask
@@ -168,7 +169,9 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     ),
     "case": ScalarFunction(
         spellings=(
-            Spelling("if", _build_if, 3, 3, druid_names=("if",)),
+            Spelling(
+                "if", _build_if, 3, 3, druid_names=("if",), catalyst=spark_call("If", ANY, ANY, ANY)
+            ),
             Spelling("nullif", _build_nullif, 2, 2),
             Spelling("nvl2", _build_nvl2, 3, 3),
         ),
@@ -182,7 +185,14 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     ),
     "coalesce": ScalarFunction(
         spellings=(
-            Spelling("coalesce", _build_coalesce, 1, 1000, druid_names=("coalesce", "nvl")),
+            Spelling(
+                "coalesce",
+                _build_coalesce,
+                1,
+                1000,
+                druid_names=("coalesce", "nvl"),
+                catalyst=spark_call_of_all("Coalesce", ANY),
+            ),
             Spelling("nvl", _build_coalesce, 2, 2, aliases=("ifnull",)),
         ),
         evaluate=Lazy(_coalesce),

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from projseg.algebra.expressions.catalyst_call import ANY, spark_call
 from projseg.algebra.expressions.coercion import cast_to, is_numeric
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -101,7 +102,7 @@ def _record(
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "bin": _record(
         _bin,
-        Spelling("bin", _build_bin, 1, 1),
+        Spelling("bin", _build_bin, 1, 1, catalyst=spark_call("Bin", ANY)),
         in_blocks=NoBlocks.COLUMNS,
         canonical_folds_null=True,
     ),

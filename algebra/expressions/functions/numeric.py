@@ -13,6 +13,14 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.blocks import number_steps as steps
 from projseg.algebra.expressions.blocks.block_builder import Form
+from projseg.algebra.expressions.catalyst_call import (
+    ANY,
+    CONSTANT,
+    DOUBLE,
+    failing_call,
+    spark_call,
+    spark_call_of_all,
+)
 from projseg.algebra.expressions.coercion import (
     bounded_decimal,
     cast_to,
@@ -39,6 +47,7 @@ from projseg.algebra.expressions.functions.rounding import (
     digits_of,
     number_argument,
     rounded_type,
+    rounding_calls,
     rounding_to_digits,
     to_digits,
 )
@@ -119,7 +128,7 @@ def _build_round(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(wanted, "round", (argument, Literal(pa.int32(), digits)))
 
 
-def _of_several(function: str) -> Spelling:
+def _of_several(function: str, expression: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         values = unify(arguments, function, zone)
         if values[0].type == pa.null():
@@ -128,7 +137,7 @@ def _of_several(function: str) -> Spelling:
         require_type(is_ordered, function, values[0], "values of a type with an order")
         return Call(values[0].type, function, values)
 
-    return Spelling(function, build, 2, 1000)
+    return Spelling(function, build, 2, 1000, catalyst=spark_call_of_all(expression, ANY))
 
 
 def bitwise(function: str, left: Expression, right: Expression, zone: str) -> Expression:
@@ -316,22 +325,42 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         in_blocks=steps.absolute,
         may_fail=is_exact,
     ),
-    "sign": _record(_sign, _to_double("sign", aliases=("signum",)), may_fail=never, order=rising),
+    "sign": _record(
+        _sign,
+        _to_double("sign", aliases=("signum",), catalyst=spark_call("Signum", DOUBLE)),
+        may_fail=never,
+        order=rising,
+    ),
     "floor": _rounding(
-        _whole(True), _to_whole("floor", druid_names=("floor",)), whole(is_floor=True)
+        _whole(True),
+        _to_whole(
+            "floor",
+            druid_names=("floor",),
+            catalyst=failing_call("Floor", ANY) + failing_call("RoundFloor", ANY, CONSTANT),
+        ),
+        whole(is_floor=True),
     ),
     "ceil": _rounding(
         _whole(False),
-        _to_whole("ceil", aliases=("ceiling",), druid_names=("ceil",)),
+        _to_whole(
+            "ceil",
+            aliases=("ceiling",),
+            druid_names=("ceil",),
+            catalyst=failing_call("Ceil", ANY) + failing_call("RoundCeil", ANY, CONSTANT),
+        ),
         whole(is_floor=False),
     ),
     "round": _rounding(
         rounding_to_digits(Rounding.HALF_UP),
-        Spelling("round", _build_round, 1, 2, druid_names=("round",)),
+        Spelling(
+            "round", _build_round, 1, 2, druid_names=("round",), catalyst=rounding_calls("Round")
+        ),
     ),
-    "least": _extreme_of(True, _of_several("least")),
-    "greatest": _extreme_of(False, _of_several("greatest")),
-    "sqrt": _record(_double_function(np.sqrt, _everywhere), _to_double("sqrt")),
+    "least": _extreme_of(True, _of_several("least", "Least")),
+    "greatest": _extreme_of(False, _of_several("greatest", "Greatest")),
+    "sqrt": _record(
+        _double_function(np.sqrt, _everywhere), _to_double("sqrt", catalyst=spark_call("Sqrt", ANY))
+    ),
     "exp": _record(_double_function(np.exp, _everywhere), _to_double("exp")),
     "ln": _logarithm(np.log, _to_double("ln")),
     "log10": _logarithm(np.log10, _to_double("log10")),

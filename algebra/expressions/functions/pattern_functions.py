@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from projseg.algebra.expressions.catalyst_call import CONSTANT, TEXT, failing_call
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import (
     SEARCHED_TEXTS_MIN,
@@ -333,10 +334,25 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "rlike": _matching(
         _rlike,
         _rlike_may_fail,
-        Spelling("rlike", _build_rlike, 2, 2, aliases=("regexp", "regexp_like")),
+        Spelling(
+            "rlike",
+            _build_rlike,
+            2,
+            2,
+            aliases=("regexp", "regexp_like"),
+            catalyst=failing_call("RLike", TEXT, CONSTANT),
+        ),
     ),
     "regexp_extract": ScalarFunction(
-        spellings=(Spelling("regexp_extract", _build_regexp_extract, 2, 3),),
+        spellings=(
+            Spelling(
+                "regexp_extract",
+                _build_regexp_extract,
+                2,
+                3,
+                catalyst=failing_call("RegExpExtract", TEXT, CONSTANT, CONSTANT),
+            ),
+        ),
         evaluate=_regexp_extract,
         in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,

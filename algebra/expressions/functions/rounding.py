@@ -7,6 +7,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.catalyst_call import (
+    ANY,
+    CONSTANT,
+    NO_WHOLE_NUMBER,
+    CatalystCall,
+    failing_call,
+)
 from projseg.algebra.expressions.coercion import (
     cast_to,
     is_decimal,
@@ -129,6 +136,12 @@ def _order(call: Call) -> tuple[Order, ...]:
     return first, Order.NONE
 
 
+def rounding_calls(expression: str) -> tuple[CatalystCall, ...]:
+    """Return how Spark rounds; outside of ANSI mode it wraps whole numbers around."""
+    in_ansi_mode = failing_call(expression, ANY, CONSTANT, ansiEnabled="true")
+    return in_ansi_mode + failing_call(expression, NO_WHOLE_NUMBER, CONSTANT)
+
+
 def _to_digits_text(call: Call, write: Writer) -> str:
     name = call.function.removesuffix("_to_digits")
     return f"{name}({', '.join(map(write, call.arguments))})"
@@ -149,7 +162,10 @@ def _record(rounding: Rounding, *spellings: Spelling, **more: Any) -> ScalarFunc
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "bround": _record(Rounding.HALF_EVEN, Spelling("bround", _build_bround, 1, 2)),
+    "bround": _record(
+        Rounding.HALF_EVEN,
+        Spelling("bround", _build_bround, 1, 2, catalyst=rounding_calls("BRound")),
+    ),
     "floor_to_digits": _record(Rounding.FLOOR, text=_to_digits_text),
     "ceil_to_digits": _record(Rounding.CEILING, text=_to_digits_text),
 }

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.catalyst_call import ANY, BYTES, spark_call, spark_call_of_all
 from projseg.algebra.expressions.coercion import cast_to, is_decimal, is_floating
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -70,11 +71,11 @@ def _bytes_of(function: str, argument: Expression, zone: str) -> Expression:
     return cast_to(argument, pa.binary(), zone)
 
 
-def _of_bytes(function: str, result: pa.DataType, *aliases: str) -> Spelling:
+def _of_bytes(function: str, expression: str, result: pa.DataType, *aliases: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         return Call(result, function, (_bytes_of(function, arguments[0], zone),))
 
-    return Spelling(function, build, 1, 1, aliases)
+    return Spelling(function, build, 1, 1, aliases, catalyst=spark_call(expression, BYTES))
 
 
 def _build_sha2(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -238,7 +239,9 @@ def _hashes_of_bytes(
     return np.asarray(found.astype(algorithm.dtype, copy=False))
 
 
-def _record(function: str, result: pa.DataType, algorithm: _Algorithm) -> ScalarFunction:
+def _record(
+    function: str, expression: str, result: pa.DataType, algorithm: _Algorithm
+) -> ScalarFunction:
     """Return the record of a hash of all arguments, which has a value even where all are null."""
 
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -257,8 +260,9 @@ def _record(function: str, result: pa.DataType, algorithm: _Algorithm) -> Scalar
         signed = hashes.view(np.int32 if algorithm.dtype == _U32 else np.int64)
         return from_integers(signed, np.ones(row_count, np.bool_), call.type)
 
+    catalyst = spark_call_of_all(expression, ANY, seed=str(_SEED))
     return ScalarFunction(
-        spellings=(Spelling(function, build, 1, 1000),),
+        spellings=(Spelling(function, build, 1, 1000, catalyst=catalyst),),
         evaluate=evaluate,
         in_blocks=NoBlocks.COLUMNS,
         nulls=Nulls.NEVER,
@@ -314,12 +318,16 @@ def _bad(problem: str) -> EvaluationError:
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "md5": _digest_record(partial(_digest, "md5"), _of_bytes("md5", _TEXT)),
-    "sha1": _digest_record(partial(_digest, "sha1"), _of_bytes("sha1", _TEXT, "sha")),
-    "sha2": _digest_record(_sha2, Spelling("sha2", _build_sha2, 2, 2), null_only_from_null=never),
-    "crc32": _digest_record(_crc32, _of_bytes("crc32", pa.int64())),
-    "hash": _record("hash", pa.int32(), _MURMUR),
-    "xxhash64": _record("xxhash64", pa.int64(), _XXHASH),
+    "md5": _digest_record(partial(_digest, "md5"), _of_bytes("md5", "Md5", _TEXT)),
+    "sha1": _digest_record(partial(_digest, "sha1"), _of_bytes("sha1", "Sha1", _TEXT, "sha")),
+    "sha2": _digest_record(
+        _sha2,
+        Spelling("sha2", _build_sha2, 2, 2, catalyst=spark_call("Sha2", BYTES, ANY)),
+        null_only_from_null=never,
+    ),
+    "crc32": _digest_record(_crc32, _of_bytes("crc32", "Crc32", pa.int64())),
+    "hash": _record("hash", "Murmur3Hash", pa.int32(), _MURMUR),
+    "xxhash64": _record("xxhash64", "XxHash64", pa.int64(), _XXHASH),
     "hll_sketch_estimate": ScalarFunction(
         spellings=(Spelling("hll_sketch_estimate", _build, 1, 1),),
         evaluate=_estimate,

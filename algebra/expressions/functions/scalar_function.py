@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.blocks.block_builder import Form, LazyForm
+from projseg.algebra.expressions.catalyst_call import CatalystCall
 from projseg.algebra.expressions.tree import Call, Cut, Expression
 
 Evaluator: TypeAlias = Callable[[Call, Sequence[Any], int], pa.Array]
@@ -80,6 +81,8 @@ class Spelling(msgspec.Struct, frozen=True):
         Spark's other names for it.
     druid_names : tuple of str
         Functions of Druid's expressions that take the same arguments and mean the same.
+    catalyst : tuple of CatalystCall
+        Expressions of Spark's plans that mean the same, the first that fits.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Spelling(msgspec.Struct, frozen=True):
     most: int
     aliases: tuple[str, ...] = ()
     druid_names: tuple[str, ...] = ()
+    catalyst: tuple[CatalystCall, ...] = ()
 
 
 class Nulls(Enum):

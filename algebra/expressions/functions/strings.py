@@ -8,6 +8,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from projseg.algebra.expressions.catalyst_call import (
+    ANY,
+    TEXT,
+    CatalystCall,
+    spark_call,
+    spark_call_of_all,
+)
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -219,20 +226,47 @@ def _trim_text(call: Call, write: Writer) -> str:
     return f"trim({_SIDES[call.function]} {write(characters)} FROM {write(text)})"
 
 
+def _trim_calls(expression: str, side: str) -> tuple[CatalystCall, ...]:
+    """Return how Spark trims spaces, and other characters."""
+    return (
+        CatalystCall(expression, (TEXT,), text=f"trim({side} ' ' FROM {{0}})"),
+        CatalystCall(expression, (TEXT, TEXT), text=f"trim({side} {{1}} FROM {{0}})"),
+    )
+
+
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "lower": _record(
         _case(pc.ascii_lower, "lower"),
-        _spelling("lower", [_TEXT], aliases=("lcase",), druid_names=("lower",)),
+        _spelling(
+            "lower",
+            [_TEXT],
+            aliases=("lcase",),
+            druid_names=("lower",),
+            catalyst=spark_call("Lower", TEXT),
+        ),
         canonical_folds_null=True,
     ),
     "upper": _record(
         _case(pc.ascii_upper, "upper"),
-        _spelling("upper", [_TEXT], aliases=("ucase",), druid_names=("upper",)),
+        _spelling(
+            "upper",
+            [_TEXT],
+            aliases=("ucase",),
+            druid_names=("upper",),
+            catalyst=spark_call("Upper", TEXT),
+        ),
         canonical_folds_null=True,
     ),
     "concat": _record(
         _concat,
-        Spelling("concat", _build_concat, 1, 1000, druid_names=("concat",)),
+        Spelling(
+            "concat",
+            _build_concat,
+            1,
+            1000,
+            druid_names=("concat",),
+            catalyst=spark_call_of_all("Concat", TEXT),
+        ),
         order=_concat_order,
     ),
     "length": _record(
@@ -244,38 +278,68 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             1,
             aliases=("len", "char_length", "character_length"),
             druid_names=("strlen",),
+            catalyst=spark_call("Length", TEXT),
         ),
     ),
     "trim": _record(
         _trim(pc.utf8_trim, 1 + 2),
-        Spelling("trim", _build_trim("trim"), 1, 2, druid_names=("trim",)),
+        Spelling(
+            "trim",
+            _build_trim("trim"),
+            1,
+            2,
+            druid_names=("trim",),
+            catalyst=_trim_calls("StringTrim", "BOTH"),
+        ),
         Spelling("btrim", lambda a, z: _build_trim("trim")(a[::-1], z), 1, 2),
         text=_trim_text,
     ),
     "ltrim": _record(
         _trim(pc.utf8_ltrim, 1),
-        Spelling("ltrim", _build_trim("ltrim"), 1, 2),
+        Spelling(
+            "ltrim", _build_trim("ltrim"), 1, 2, catalyst=_trim_calls("StringTrimLeft", "LEADING")
+        ),
         text=_trim_text,
     ),
     "rtrim": _record(
         _trim(pc.utf8_rtrim, 2),
-        Spelling("rtrim", _build_trim("rtrim"), 1, 2),
+        Spelling(
+            "rtrim", _build_trim("rtrim"), 1, 2, catalyst=_trim_calls("StringTrimRight", "TRAILING")
+        ),
         text=_trim_text,
     ),
-    "reverse": _record(_reverse, Spelling("reverse", _build_reverse, 1, 1), may_fail=always),
+    "reverse": _record(
+        _reverse,
+        Spelling("reverse", _build_reverse, 1, 1, catalyst=spark_call("Reverse", TEXT)),
+        may_fail=always,
+    ),
     "replace": _record(
-        _replace, Spelling("replace", _build_replace, 2, 3, druid_names=("replace",))
+        _replace,
+        Spelling(
+            "replace",
+            _build_replace,
+            2,
+            3,
+            druid_names=("replace",),
+            catalyst=spark_call("StringReplace", TEXT, ANY, ANY),
+        ),
     ),
     "startswith": _record(
         _holding(pc.starts_with, 0),
-        _spelling("startswith", [_TEXT, _TEXT], pa.bool_()),
+        _spelling(
+            "startswith", [_TEXT, _TEXT], pa.bool_(), catalyst=spark_call("StartsWith", ANY, ANY)
+        ),
     ),
     "endswith": _record(
         _holding(pc.ends_with, 1),
-        _spelling("endswith", [_TEXT, _TEXT], pa.bool_()),
+        _spelling(
+            "endswith", [_TEXT, _TEXT], pa.bool_(), catalyst=spark_call("EndsWith", ANY, ANY)
+        ),
     ),
     "contains": _record(
         _holding(pc.match_substring, 2),
-        _spelling("contains", [_TEXT, _TEXT], pa.bool_()),
+        _spelling(
+            "contains", [_TEXT, _TEXT], pa.bool_(), catalyst=spark_call("Contains", ANY, ANY)
+        ),
     ),
 }

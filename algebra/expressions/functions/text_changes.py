@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.catalyst_call import ANY, TEXT, failing_call, spark_call
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -172,7 +173,7 @@ _CHARACTERS_MAX: Final = 1 << 20
 """A padded or repeated text may not be longer, so that one row cannot take all memory."""
 
 
-def _pad(function: str) -> Spelling:
+def _pad(function: str, expression: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         text, length, *rest = arguments
         is_bytes = all(part.type == _BYTES for part in (text, *rest))
@@ -181,7 +182,7 @@ def _pad(function: str) -> Spelling:
         parts = cast_to(text, wanted, zone), cast_to(length, _INT, zone), cast_to(pad, wanted, zone)
         return Call(wanted, function, parts)
 
-    return Spelling(function, build, 2, 3)
+    return Spelling(function, build, 2, 3, catalyst=failing_call(expression, TEXT, ANY, ANY))
 
 
 def _build_repeat(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -272,11 +273,18 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "base64": _of_texts("base64", _base64, wanted=_BYTES),
     "unhex": _of_texts("unhex", _unhex, result=_BYTES, null_only_from_null=never),
     "translate": _of_texts("translate", _translate, 3),
-    "lpad": _lengthening(_evaluate_pad, _pad("lpad")),
-    "rpad": _lengthening(_evaluate_pad, _pad("rpad")),
-    "repeat": _lengthening(_repeat, Spelling("repeat", _build_repeat, 2, 2)),
+    "lpad": _lengthening(_evaluate_pad, _pad("lpad", "StringLPad")),
+    "rpad": _lengthening(_evaluate_pad, _pad("rpad", "StringRPad")),
+    "repeat": _lengthening(
+        _repeat,
+        Spelling("repeat", _build_repeat, 2, 2, catalyst=failing_call("StringRepeat", TEXT, ANY)),
+    ),
     "octet_length": ScalarFunction(
-        spellings=(Spelling("octet_length", _build_octet_length, 1, 1),),
+        spellings=(
+            Spelling(
+                "octet_length", _build_octet_length, 1, 1, catalyst=spark_call("OctetLength", TEXT)
+            ),
+        ),
         evaluate=_octet_length,
         in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.catalyst_call import CONSTANT, TEXT, spark_call
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.functions.datum import Datum, as_array, literal_of
 from projseg.algebra.expressions.functions.scalar_function import (
@@ -97,7 +98,9 @@ def _equal(words: pa.Array, wanted: str) -> Mask:
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "text_match": ScalarFunction(
-        spellings=(Spelling("text_match", _build, 2, 2),),
+        spellings=(
+            Spelling("text_match", _build, 2, 2, catalyst=spark_call("TextMatch", TEXT, CONSTANT)),
+        ),
         evaluate=_text_match,
         in_blocks=NoBlocks.NO_NUMBERS,
         nulls=Nulls.FROM_ANY,

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from projseg.algebra.expressions.catalyst_call import ANY, TEXT, spark_call
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -149,7 +150,14 @@ def _build_split_part(arguments: tuple[Expression, ...], zone: str) -> Expressio
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "substring": ScalarFunction(
         spellings=(
-            Spelling("substring", _build_substring, 2, 3, aliases=("substr",)),
+            Spelling(
+                "substring",
+                _build_substring,
+                2,
+                3,
+                aliases=("substr",),
+                catalyst=spark_call("Substring", TEXT, ANY, ANY),
+            ),
             Spelling("left", _build_left, 2, 2),
         ),
         evaluate=_substring,
@@ -173,8 +181,15 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     ),
     "position": ScalarFunction(
         spellings=(
-            Spelling("position", _build_position, 2, 3, aliases=("locate",)),
-            Spelling("instr", _build_instr, 2, 2),
+            Spelling(
+                "position",
+                _build_position,
+                2,
+                3,
+                aliases=("locate",),
+                catalyst=spark_call("StringLocate", ANY, TEXT, ANY),
+            ),
+            Spelling("instr", _build_instr, 2, 2, catalyst=spark_call("StringInstr", TEXT, ANY)),
         ),
         evaluate=_position,
         in_blocks=NoBlocks.NO_NUMBERS,

@@ -15,6 +15,8 @@ import org.apache.spark.unsafe.types.UTF8String
 case class SqlText(text: String, mayFail: Boolean = false)
 
 object SqlText {
+  private[projseg] lazy val aggregates = new CatalystCalls("aggregates", "aggregate.")
+
   def quoted(name: String): String = "`" + name.replace("`", "``") + "`"
 }
 
@@ -66,7 +68,7 @@ class SqlTexts(zone: String, sharesRules: => Boolean, named: AttributeReference 
     case UnaryMinus(child, failOnError) if isNegatedExactly(child) && (failOnError || floating(child.dataType)) =>
       all(child)(texts => s"(- ${texts.head})").map(_.copy(mayFail = !floating(child.dataType)))
     case Abs(child, failOnError) if isNegatedExactly(child) && (failOnError || floating(child.dataType)) =>
-      call("abs", child).map(_.copy(mayFail = !floating(child.dataType)))
+      all(child)(texts => s"abs(${texts.head})").map(_.copy(mayFail = !floating(child.dataType)))
     case CaseWhen(branches, default) =>
       val children = branches.flatMap { case (condition, value) => Seq(condition, value) } ++ default
       all(children: _*) { texts =>
@@ -74,8 +76,10 @@ class SqlTexts(zone: String, sharesRules: => Boolean, named: AttributeReference 
         val otherwise = default.map(_ => s" ELSE ${texts.last}").getOrElse("")
         s"CASE ${when.mkString(" ")}$otherwise END"
       }
-    case If(condition, yes, no) => call("if", condition, yes, no)
-    case Coalesce(children) => call("coalesce", children: _*)
+    case BitwiseAnd(left, right) => infix(left, "&", right)
+    case BitwiseOr(left, right) => infix(left, "|", right)
+    case BitwiseXor(left, right) => infix(left, "^", right)
+    case BitwiseNot(child) => all(child)(texts => s"(~ ${texts.head})")
     case Functions(call) =>
       all(call.arguments: _*)(call.write).map(one => one.copy(mayFail = one.mayFail || call.mayFail))
     case _ => None
@@ -104,52 +108,32 @@ class SqlTexts(zone: String, sharesRules: => Boolean, named: AttributeReference 
     val filter = aggregate.filter.map(of)
     if (filter.exists(_.isEmpty)) return None
     val distinct = if (aggregate.isDistinct) "DISTINCT " else ""
-    val function: Option[(String, Seq[Expression])] = aggregate.aggregateFunction match {
-      case Count(Seq(Literal(value, _))) if value != null => Some(("count", Nil))
-      case Count(children) if children.size == 1 || !aggregate.isDistinct => Some(("count", children))
+    val function: Option[(String, Seq[Expression], Seq[String])] = aggregate.aggregateFunction match {
+      case Count(Seq(Literal(value, _))) if value != null => Some(("count", Nil, Nil))
+      case Count(children) if children.size == 1 || !aggregate.isDistinct => Some(("count", children, Nil))
       case one: Sum if floating(one.dataType) || raises(one) =>
-        Some(("sum", Seq(one.child)))
+        Some(("sum", Seq(one.child), Nil))
       case one: Average if floating(one.dataType) || raises(one) =>
-        Some(("avg", Seq(one.child)))
-      case Min(child) => Some(("min", Seq(child)))
-      case Max(child) => Some(("max", Seq(child)))
-      case VariancePop(child, true) => Some(("var_pop", Seq(child)))
-      case VarianceSamp(child, true) => Some(("var_samp", Seq(child)))
-      case StddevPop(child, true) => Some(("stddev_pop", Seq(child)))
-      case StddevSamp(child, true) => Some(("stddev_samp", Seq(child)))
-      case BitAndAgg(child) => Some(("bit_and", Seq(child)))
-      case BitOrAgg(child) => Some(("bit_or", Seq(child)))
-      case BitXorAgg(child) => Some(("bit_xor", Seq(child)))
+        Some(("avg", Seq(one.child), Nil))
       case one: HyperLogLogPlusPlus if approximateDistinct && one.relativeSD >= errorOfSketches =>
-        Some(("approx_count_distinct", Seq(one.child)))
-      case Sketch(name, child) if approximateDistinct => Some((name, Seq(child)))
+        Some(("approx_count_distinct", Seq(one.child), Nil))
       case Percentile(child, share @ Literal(_, DoubleType), Literal(1L, LongType), _, _, false) if isWhole =>
-        Some(("percentile", Seq(child, share)))
-      case _ => None
+        Some(("percentile", Seq(child, share), Nil))
+      case other => SqlText.aggregates.of(other).collect {
+        case (call, arguments) if approximateDistinct || !call.isApproximate =>
+          (call.function, arguments, call.sizesOf(other))
+      }
     }
-    val size = aggregate.aggregateFunction match {
-      case Sketch(_, _) => s", ${aggregate.aggregateFunction.children(1)}"
-      case _ => ""
-    }
-    function.flatMap { case (name, arguments) =>
+    function.flatMap { case (name, arguments, sizes) =>
       val texts = arguments.map(of)
       val condition = filter.flatten
       val mayFail = (texts.flatten ++ condition).exists(_.mayFail) || mayOverflow(aggregate.aggregateFunction)
       if (texts.exists(_.isEmpty)) None
       else {
-        val inside = if (arguments.isEmpty) "*" else texts.flatten.map(_.text).mkString(", ") + size
+        val inside = if (arguments.isEmpty) "*" else (texts.flatten.map(_.text) ++ sizes).mkString(", ")
         val where = condition.map(one => s" FILTER (WHERE ${one.text})").getOrElse("")
         Some(SqlText(s"$name($distinct$inside)$where", mayFail))
       }
-    }
-  }
-
-  /** A sketch of a size that is written out, by its class, which not every release has. */
-  private object Sketch {
-    private val names = Map("HllSketchAgg" -> "hll_sketch_agg", "ThetaSketchAgg" -> "theta_sketch_agg")
-    def unapply(function: AggregateFunction): Option[(String, Expression)] = function.children match {
-      case Seq(child, IntegerLiteral(_)) => names.get(function.getClass.getSimpleName).map(_ -> child)
-      case _ => None
     }
   }
 
@@ -167,9 +151,6 @@ class SqlTexts(zone: String, sharesRules: => Boolean, named: AttributeReference 
     if (texts.exists(_.isEmpty)) None
     else Some(SqlText(write(texts.flatten.map(_.text)), texts.flatten.exists(_.mayFail)))
   }
-
-  private def call(name: String, arguments: Expression*): Found =
-    all(arguments: _*)(texts => s"$name(${texts.mkString(", ")})")
 
   private def infix(left: Expression, sign: String, right: Expression, mayFail: Boolean = false): Found =
     all(left, right)(texts => s"(${texts(0)} $sign ${texts(1)})").map(one => one.copy(mayFail = one.mayFail || mayFail))

@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.blocks import number_steps as steps
 from projseg.algebra.expressions.blocks.block_builder import Form
+from projseg.algebra.expressions.catalyst_call import (
+    ANY,
+    NO_DOUBLE,
+    CatalystCall,
+    failing_call,
+    spark_call,
+)
 from projseg.algebra.expressions.coercion import (
     bad_expression,
     cast_to,
@@ -117,7 +124,7 @@ def _build_last_day(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(pa.date32(), "last_day", (cast_to(arguments[0], pa.date32(), zone),))
 
 
-def _from_number(function: str) -> Spelling:
+def _from_number(function: str, catalyst: tuple[CatalystCall, ...]) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         number = arguments[0]
         is_good = is_integral(number.type) or number.type == pa.null()
@@ -126,14 +133,14 @@ def _from_number(function: str) -> Spelling:
         require_type(is_good, function, number, "a whole number")
         return Call(TIMESTAMP, function, (cast_to(number, pa.int64(), zone),))
 
-    return Spelling(function, build, 1, 1)
+    return Spelling(function, build, 1, 1, catalyst=catalyst)
 
 
-def _to_number(function: str) -> Spelling:
+def _to_number(function: str, expression: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         return Call(pa.int64(), function, (_instant(arguments[0], zone),))
 
-    return Spelling(function, build, 1, 1)
+    return Spelling(function, build, 1, 1, catalyst=spark_call(expression, ANY))
 
 
 def _instant(argument: Expression, zone: str) -> Expression:
@@ -342,8 +349,11 @@ def _sure(
     )
 
 
-def _of_days(function: str, direction: int, *aliases: str) -> Spelling:
-    return Spelling(function, lambda a, z: _move_days(a, z, direction), 2, 2, aliases)
+def _of_days(function: str, direction: int, expression: str, *aliases: str) -> Spelling:
+    catalyst = failing_call(expression, ANY, ANY)
+    return Spelling(
+        function, lambda a, z: _move_days(a, z, direction), 2, 2, aliases, catalyst=catalyst
+    )
 
 
 _FALLS_IN_SECOND: Final = ordered(Order.RISES, Order.FALLS)
@@ -360,24 +370,51 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         zone=_add_interval_zone,
     ),
     "date_add": _raising(
-        _date_add, rising, _of_days("date_add", 1, "dateadd"), in_blocks=steps.later_date
+        _date_add, rising, _of_days("date_add", 1, "DateAdd", "dateadd"), in_blocks=steps.later_date
     ),
     "date_sub": _raising(
-        _date_add, _FALLS_IN_SECOND, _of_days("date_sub", -1), in_blocks=steps.later_date
+        _date_add, _FALLS_IN_SECOND, _of_days("date_sub", -1, "DateSub"), in_blocks=steps.later_date
     ),
     "datediff": _sure(
         _datediff,
         _FALLS_IN_SECOND,
-        Spelling("datediff", _build_datediff, 2, 2, aliases=("date_diff",)),
+        Spelling(
+            "datediff",
+            _build_datediff,
+            2,
+            2,
+            aliases=("date_diff",),
+            catalyst=spark_call("DateDiff", ANY, ANY),
+        ),
         in_blocks=steps.days_between,
     ),
-    "add_months": _raising(_add_months, rising, Spelling("add_months", _build_add_months, 2, 2)),
-    "last_day": _sure(_last_day, rising, Spelling("last_day", _build_last_day, 1, 1)),
-    "timestamp_seconds": _raising(
-        _timestamp_seconds, _seconds_order, _from_number("timestamp_seconds")
+    "add_months": _raising(
+        _add_months,
+        rising,
+        Spelling(
+            "add_months", _build_add_months, 2, 2, catalyst=failing_call("AddMonths", ANY, ANY)
+        ),
     ),
-    "timestamp_millis": _raising(_micros_of(1000), rising, _from_number("timestamp_millis")),
-    "timestamp_micros": _raising(_micros_of(1), rising, _from_number("timestamp_micros")),
+    "last_day": _sure(
+        _last_day,
+        rising,
+        Spelling("last_day", _build_last_day, 1, 1, catalyst=spark_call("LastDay", ANY)),
+    ),
+    "timestamp_seconds": _raising(
+        _timestamp_seconds,
+        _seconds_order,
+        _from_number("timestamp_seconds", failing_call("SecondsToTimestamp", NO_DOUBLE)),
+    ),
+    "timestamp_millis": _raising(
+        _micros_of(1000),
+        rising,
+        _from_number("timestamp_millis", failing_call("MillisToTimestamp", ANY)),
+    ),
+    "timestamp_micros": _raising(
+        _micros_of(1),
+        rising,
+        _from_number("timestamp_micros", failing_call("MicrosToTimestamp", ANY)),
+    ),
     # These cannot fail, but stored hashes contain conditions in an order that assumed they may.
     "unix_timestamp": _sure(
         _unix_timestamp,
@@ -385,6 +422,10 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         Spelling("unix_timestamp", _build_unix_timestamp, 1, 1, aliases=("to_unix_timestamp",)),
         may_fail=always,
     ),
-    "unix_millis": _sure(_units_of(1000), rising, _to_number("unix_millis"), may_fail=always),
-    "unix_micros": _sure(_units_of(1), rising, _to_number("unix_micros"), may_fail=always),
+    "unix_millis": _sure(
+        _units_of(1000), rising, _to_number("unix_millis", "UnixMillis"), may_fail=always
+    ),
+    "unix_micros": _sure(
+        _units_of(1), rising, _to_number("unix_micros", "UnixMicros"), may_fail=always
+    ),
 }

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.catalyst_call import ANY, failing_call
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -260,7 +261,17 @@ def _time_bucket_text(call: Call, write: Writer) -> str:
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "make_date": _raising(_make_date, rising, Spelling("make_date", _build_make_date, 3, 3)),
+    "make_date": _raising(
+        _make_date,
+        rising,
+        Spelling(
+            "make_date",
+            _build_make_date,
+            3,
+            3,
+            catalyst=failing_call("MakeDate", ANY, ANY, ANY, failOnError="true"),
+        ),
+    ),
     "make_timestamp_ntz": _raising(
         _make_timestamp_ntz,
         unordered,

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.catalyst_call import ANY, spark_call
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -223,6 +224,7 @@ def _date_zone(call: Call) -> str | None:
 
 def _of_date(
     field: str,
+    expression: str,
     compute: Callable[[NDArray[np.int64]], NDArray[Any]],
     order: Order = Order.NONE,
     inverse: Inverse | None = None,
@@ -230,7 +232,7 @@ def _of_date(
     aliases: tuple[str, ...] = (),
 ) -> ScalarFunction:
     return ScalarFunction(
-        spellings=(_spelling(field, *aliases),),
+        spellings=(_spelling(field, expression, *aliases),),
         evaluate=_date_field(compute),
         in_blocks=NoBlocks.BUCKETS,
         nulls=Nulls.FROM_ANY,
@@ -259,8 +261,11 @@ def _of_clock(
     )
 
 
-def _spelling(field: str, *aliases: str) -> Spelling:
-    return Spelling(field, lambda a, z: _time_field(field, a[0], z), 1, 1, aliases)
+def _spelling(field: str, expression: str, *aliases: str) -> Spelling:
+    catalyst = spark_call(expression, ANY)
+    return Spelling(
+        field, lambda a, z: _time_field(field, a[0], z), 1, 1, aliases, catalyst=catalyst
+    )
 
 
 def _build_date_part(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -272,30 +277,35 @@ _RISES: Final = Order.RISES
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "year": _of_date(
         "year",
+        "Year",
         lambda d: months_since_1970(d) // 12 + 1970,
         _RISES,
         rising(_first_of_calendar_year),
     ),
-    "quarter": _of_date("quarter", lambda d: months_since_1970(d) % 12 // 3 + 1),
-    "month": _of_date("month", lambda d: months_since_1970(d) % 12 + 1),
+    "quarter": _of_date("quarter", "Quarter", lambda d: months_since_1970(d) % 12 // 3 + 1),
+    "month": _of_date("month", "Month", lambda d: months_since_1970(d) % 12 + 1),
     "day": _of_date(
-        "day", lambda d: d - first_of_month(months_since_1970(d)) + 1, aliases=("dayofmonth",)
+        "day",
+        "DayOfMonth",
+        lambda d: d - first_of_month(months_since_1970(d)) + 1,
+        aliases=("dayofmonth",),
     ),
-    "dayofweek": _of_date("dayofweek", lambda d: (d + 4) % 7 + 1),
-    "weekday": _of_date("weekday", lambda d: (d + 3) % 7),
-    "dayofyear": _of_date("dayofyear", lambda d: d - _first_of_year(d) + 1),
+    "dayofweek": _of_date("dayofweek", "DayOfWeek", lambda d: (d + 4) % 7 + 1),
+    "weekday": _of_date("weekday", "WeekDay", lambda d: (d + 3) % 7),
+    "dayofyear": _of_date("dayofyear", "DayOfYear", lambda d: d - _first_of_year(d) + 1),
     "weekofyear": _of_date(
-        "weekofyear", lambda d: (_thursday(d) - _first_of_year(_thursday(d))) // 7 + 1
+        "weekofyear", "WeekOfYear", lambda d: (_thursday(d) - _first_of_year(_thursday(d))) // 7 + 1
     ),
     "yearofweek": _of_date(
         "yearofweek",
+        "YearOfWeek",
         lambda d: months_since_1970(_thursday(d)) // 12 + 1970,
         _RISES,
         rising(_first_of_iso_year),
     ),
-    "hour": _of_clock(_clock(HOUR, DAY // HOUR), _text, _spelling("hour")),
-    "minute": _of_clock(_clock(MINUTE, HOUR // MINUTE), _text, _spelling("minute")),
-    "second": _of_clock(_clock(SECOND, MINUTE // SECOND), _text, _spelling("second")),
+    "hour": _of_clock(_clock(HOUR, DAY // HOUR), _text, _spelling("hour", "Hour")),
+    "minute": _of_clock(_clock(MINUTE, HOUR // MINUTE), _text, _spelling("minute", "Minute")),
+    "second": _of_clock(_clock(SECOND, MINUTE // SECOND), _text, _spelling("second", "Second")),
     "second_with_fraction": _of_clock(
         _second_with_fraction,
         written_as_call,

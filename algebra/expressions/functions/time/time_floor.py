@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from projseg.algebra.expressions.catalyst_call import ANY, CONSTANT, spark_call
 from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_datetime
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -268,8 +269,14 @@ def _inverse(call: Call, cut: Cut) -> tuple[Cut, ...] | None:
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "time_floor": ScalarFunction(
         spellings=(
-            Spelling("date_trunc", _build_date_trunc, 2, 2),
-            Spelling("trunc", _build_trunc, 2, 2),
+            Spelling(
+                "date_trunc",
+                _build_date_trunc,
+                2,
+                2,
+                catalyst=spark_call("TruncTimestamp", CONSTANT, ANY),
+            ),
+            Spelling("trunc", _build_trunc, 2, 2, catalyst=spark_call("TruncDate", ANY, CONSTANT)),
             Spelling(
                 "timestamp_floor",
                 _build_timestamp_floor,

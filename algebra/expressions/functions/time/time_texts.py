@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.catalyst_call import ANY, TIME_PATTERN, failing_call
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
@@ -378,8 +379,20 @@ def _text(call: Call, write: Writer) -> str:
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "date_format": ScalarFunction(
         spellings=(
-            Spelling("date_format", _build_date_format, 2, 2),
-            Spelling("from_unixtime", _build_from_unixtime, 1, 2),
+            Spelling(
+                "date_format",
+                _build_date_format,
+                2,
+                2,
+                catalyst=failing_call("DateFormatClass", ANY, TIME_PATTERN),
+            ),
+            Spelling(
+                "from_unixtime",
+                _build_from_unixtime,
+                1,
+                2,
+                catalyst=failing_call("FromUnixTime", ANY, TIME_PATTERN),
+            ),
         ),
         evaluate=_date_format,
         in_blocks=NoBlocks.NO_NUMBERS,
