@@ -186,7 +186,8 @@ def _segments(snapshot: Snapshot) -> pa.Table:
         }
         for entry in snapshot.segments
     ]
-    return pa.Table.from_pylist(rows, _SEGMENTS)
+    by_time = [("interval_start", "ascending"), ("min_time", "ascending")]
+    return pa.Table.from_pylist(rows, _SEGMENTS).sort_by(by_time)
 
 
 def _file_name(entry: SegmentEntry) -> str:

@@ -191,6 +191,11 @@ def test_a_dry_run_tells_and_does_nothing(table):
     assert projseg.Table(table.location).version == table.version
 
 
+def test_segments_are_listed_in_the_order_of_time(table):
+    starts = table.segments()["interval_start"].to_pylist()
+    assert starts == sorted(starts) != [starts[0]] * len(starts)
+
+
 def test_the_target_bounds_new_segments(table):
     table.compact(target_segment_rows=21)
     assert {e.row_count for e in table.snapshot.segments} == {14, 21}
