@@ -243,10 +243,7 @@ def _looked_up(
     ids: NDArray[Any], by_id: Vector, blocks: BlockBuilder, present: int | None = None
 ) -> Value:
     """Return the values of ids; of rows that are not present, by a register, the last value."""
-    if not isinstance(by_id, Numbers) or by_id.values.dtype in (
-        np.dtype(np.float32),
-        np.dtype(object),
-    ):
+    if not isinstance(by_id, Numbers) or by_id.values.dtype in (*_NO_LONGS, WIDE):
         raise NotInBlocksError("texts, or numbers of another width")
     table, valid = by_id.wide(), by_id.validity
     own = valid if present is None or valid is None else valid[:-1]

@@ -30,7 +30,7 @@ from projseg.errors import InvalidInputError, ProjsegError
 from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
 
 # What sqlglot's parser takes for more than a name, though its tokenizer does not.
-_WORDS_OF_THE_PARSER: Final = frozenset({"connect_by_root", "if"})
+_WORDS_OF_THE_PARSER: Final = frozenset({"if"})
 
 _T: Final = exp.DataType.Type
 _BY_KIND: Final = {

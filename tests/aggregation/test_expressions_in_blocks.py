@@ -1,5 +1,7 @@
 """Block programs against the evaluator over Arrow arrays, which is their twin."""
 
+from decimal import Decimal
+
 import block_cases
 import numpy as np
 import pyarrow as pa
@@ -93,6 +95,15 @@ def test_expressions_of_narrow_numbers_are_looked_up_by_value(monkeypatch):
     seeds = range(500, 500 + tries(160))
     computed = [found for found in map(compared, seeds) if found is not None]
     assert len(computed) > IN_BLOCKS_MIN * len(seeds)
+
+
+def test_decimals_beyond_64_bits_in_a_dictionary_are_left_to_the_evaluator():
+    values = [Decimal(number * 10**14) for number in range(5)]
+    array = pa.array(values * 3, pa.decimal128(38, 18))
+    numbers = Numbers(np.arange(15, dtype=np.uint8), pa.int32())
+    rows = rows_of(x=encode_sorted(array), i=numbers)
+    expression = bind("x BETWEEN i AND 100", pa.schema([("x", array.type), ("i", pa.int32())]))
+    assert evaluated_in_blocks(expression, rows) is None
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ def test_a_golden_manifest_is_read_and_written_as_ever(name):
     assert list(manifest.files()) == [file for entry in entries for file in entry.files]
 
 
-@pytest.mark.parametrize(("name", "feature"), [(1, "deletion_vectors"), (2, "foreign"), (3, "foreign_ids")])
+@pytest.mark.parametrize(
+    ("name", "feature"), [(1, "deletion_vectors"), (2, "foreign"), (3, "foreign_ids")]
+)
 def test_only_what_is_used_needs_a_release_that_knows_it(monkeypatch, name, feature):
     known = checksummed_json.SUPPORTED_FEATURES - {feature}
     monkeypatch.setattr(checksummed_json, "SUPPORTED_FEATURES", known)
