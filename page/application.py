@@ -21,7 +21,13 @@ from starlette.types import ASGIApp
 
 from projseg import __version__
 from projseg.catalog.places import Places
-from projseg.errors import InvalidInputError, PermissionDeniedError, ProjsegError
+from projseg.errors import (
+    InvalidInputError,
+    PermissionDeniedError,
+    ProjsegError,
+    QueryTimeoutError,
+)
+from projseg.memory.deadline import Deadline, under
 from projseg.memory.door import through
 from projseg.page import details
 from projseg.page.advice_view import (
@@ -33,6 +39,7 @@ from projseg.page.advice_view import (
 )
 from projseg.page.answers import TEXT_COLUMN, Answer, Answers, Asked, TooManyQueriesError, waited
 from projseg.page.changes import ChangeForm, ChangeRecord, change_record, changed_text
+from projseg.page.columns_view import columns_record
 from projseg.page.printing import HERE, MEDIA, download, environment, json_response, quoted
 from projseg.page.queries_view import QueriesRecord, queries_record
 from projseg.page.query_view import answer_record, query_record
@@ -59,6 +66,7 @@ _ASSETS: Final = {
 _SINCE: Final = "30 days"
 _CHANGE_SECONDS: Final = 24 * 3600.0
 _WAIT_SECONDS: Final = 1.0
+_VIEW_SECONDS: Final = 5
 
 
 class PageSettings(NamedTuple):
@@ -177,7 +185,9 @@ class _Page:
             asked = query.get("version")
             version = self._places.version(name, asked)
             newest = self._places.table(name).version if asked else version.version
-            found = made(_Shown(name, version, query, path.get("file", "").removesuffix(".json")))
+            file = path.get("file", "").removesuffix(".json")
+            with under(Deadline(_VIEW_SECONDS, _too_long)):
+                found = made(_Shown(name, version, query, file))
             title = name if view == "table" else f"{name}: {view}"
             return self._printed(request, view, found, title=title, newest=newest)
 
@@ -191,7 +201,7 @@ class _Page:
             "projections": lambda one: details.projections_record(
                 one.name, one.version, settings.log
             ),
-            "columns": lambda one: details.columns_record(one.name, one.version),
+            "columns": lambda one: columns_record(one.name, one.version),
             "segments": lambda one: details.segments_record(
                 one.name, one.version, open_window(*one.window), one.query.get("sort", "time"),
                 _number(one.query.get("page")), one.window,
@@ -376,6 +386,8 @@ class _Page:
                 status = 400
             elif isinstance(error, PermissionDeniedError):
                 status = 403
+            elif isinstance(error, QueryTimeoutError):
+                status = 504
             return self._error(request, status, error.code, error.message)
         except Exception:
             LOGGER.exception("a request failed")
@@ -407,6 +419,14 @@ class _Page:
         found = self._templates.get_template(f"{template}.html")
         text = found.render(release=__version__, **values)
         return Response(text, status, dict(headers or {}), "text/html")
+
+
+def _too_long() -> ProjsegError:
+    return QueryTimeoutError(
+        "PROJSEG_QUERY_TIMEOUT",
+        f"so many segments take more than {_VIEW_SECONDS} seconds; narrow the window of segments "
+        "and timeline, or ask the shell",
+    )
 
 
 def _led(answer: Answer) -> Response:

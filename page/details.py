@@ -1,4 +1,4 @@
-"""The views of a table's parts: projections, columns, segments, and versions."""
+"""The views of a table's parts: projections, segments, and versions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.doors.plain_values import plain_mapping
 from projseg.errors import InvalidInputError
+from projseg.page.columns_view import describe_segment
 from projseg.page.queries_view import Use, use_of_sources
-from projseg.segment_format.file.description import describe
-from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.page.table_view import decoded
 from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.known_properties import scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
@@ -45,15 +45,6 @@ class ProjectionsRecord(msgspec.Struct):
     projections: list[dict[str, Any]]
     indexes: list[dict[str, Any]]
     views: list[dict[str, Any]]
-
-
-class ColumnsRecord(msgspec.Struct):
-    """The columns of a table."""
-
-    name: str
-    version: int
-    rows: int
-    columns: list[dict[str, Any]]
 
 
 class SegmentsRecord(msgspec.Struct, rename={"from_": "from"}):
@@ -121,6 +112,7 @@ def projections_record(
             "rejections": dict(found.rejections.most_common()),
         }
 
+    decoded(snapshot.segments)
     definitions = {row["name"]: row for row in version.projections().to_pylist()}
     projections = [
         {
@@ -177,38 +169,6 @@ def _output_text(expression: str, name: str) -> str:
     return f"{expression} AS {name}" if is_plain and name != expression else expression
 
 
-def columns_record(name: str, version: TableVersion) -> ColumnsRecord:
-    """Return a version's columns, and what reads each."""
-    visible = set(version.schema.names)
-    readers: dict[str, list[str]] = {column: [] for column in visible}
-    for row in version.projections().to_pylist():
-        text = definition_text(row)
-        for column in visible:
-            if _names(text, column):
-                readers[column].append(row["name"])
-    for row in version._metadata("indexes").to_pylist():
-        if row["column"] in readers:
-            readers[row["column"]].append(f"index {row['name']}")
-    found = [
-        {**row, "read_by": readers[row["column"]]}
-        for row in version.columns().to_pylist()
-        if row["column"] in visible
-    ]
-    return ColumnsRecord(name, version.version, version.snapshot.row_count, found)
-
-
-def _names(text: str, column: str) -> bool:
-    folded = text.casefold()
-    place = folded.find(column.casefold())
-    while place >= 0:
-        before = folded[place - 1] if place else " "
-        after = folded[place + len(column)] if place + len(column) < len(folded) else " "
-        if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
-            return True
-        place = folded.find(column.casefold(), place + 1)
-    return False
-
-
 def segments_record(
     name: str,
     version: TableVersion,
@@ -224,7 +184,7 @@ def segments_record(
         )
     snapshot = version.snapshot
     if window is None:
-        entries = list(snapshot.segments)
+        entries = decoded(snapshot.segments)
     else:
         entries = snapshot.segments_between(window.start_us, window.end_us)
     entries.sort(key=_SORTS[sort])
@@ -270,18 +230,13 @@ def segment_record(name: str, version: TableVersion, file: str) -> SegmentRecord
     InvalidInputError
         PROJSEG_UNKNOWN_VERSION if the version lists no such segment.
     """
-    entry = next((one for one in version.snapshot.segments if one.file == file), None)
+    entry = next((one for one in decoded(version.snapshot.segments) if one.file == file), None)
     if entry is None:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_VERSION",
             f"version {version.version} lists no segment {file!r}; look it up among its segments",
         )
-    storage = version._storage
-
-    def read_range(offset: int, size: int) -> bytes:
-        return storage.read_sized(entry.file, offset, size).content
-
-    described = describe(SegmentFile.open(read_range, entry.byte_count, path=file))
+    described = describe_segment(version, entry)
     visible = set(version.schema.names)
     columns = [
         {

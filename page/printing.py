@@ -106,6 +106,7 @@ _FORMS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "share": _share_text,
     "ms": lambda value: _NONE if value is None else f"{value:,.1f}",
     "seconds": lambda value: _NONE if value is None else f"{value:,.3f}",
+    "cell": lambda value: "" if value is None else cell_text(value),
     "list": lambda value: ", ".join(map(str, value or ())),
     "counts": _counts_text,
 }

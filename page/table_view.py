@@ -12,6 +12,7 @@ import numpy as np
 
 from projseg.algebra.time.interval import micros_to_iso
 from projseg.errors import ProjsegError, without_secrets
+from projseg.memory.deadline import check_deadline
 from projseg.page.timeline import SegmentTime, State, Timeline, open_window, snapped, timeline
 from projseg.segment_format.indexes.bloom_file import BUILT
 from projseg.table.queries import TableVersion
@@ -33,6 +34,7 @@ _SMALL_SHARE: Final = 0.25  # of the rows of a full segment
 _SMALL_SEGMENTS: Final = 8
 _DEAD_SHARE: Final = 0.1
 _OLD_VERSIONS: Final = 1000
+_LOOK_EVERY: Final = 256  # segments between looks at the clock
 
 LaneKind = Literal["projection", "index", "view"]
 LANE_KINDS: Final[tuple[LaneKind, ...]] = ("projection", "index", "view")
@@ -172,6 +174,16 @@ def _entries_within(
     return [manifest.entry(place) for manifest, place in found]
 
 
+def decoded(segments: Iterable[SegmentEntry]) -> list[SegmentEntry]:
+    """Return segments, as long as a view may take for that."""
+    found = []
+    for place, entry in enumerate(segments):
+        if place % _LOOK_EVERY == 0:
+            check_deadline()
+        found.append(entry)
+    return found
+
+
 def all_times(snapshot: Snapshot) -> tuple[int, int] | None:
     """Return the first and the last time of a version, the end excluded; None: there is none."""
     timed = [one for one in snapshot.file.manifests if one.min_time_us <= one.max_time_us]
@@ -194,12 +206,12 @@ def _lanes(version: TableVersion) -> Iterator[tuple[str, LaneKind]]:
         yield projection.name, "projection"
     for index in properties.declared_indexes:
         yield index.name, "index"
-    store = _store(version)
+    store = store_of_views(version)
     for view in () if store is None else store.views.values():
         yield view.name, "view"
 
 
-def _store(version: TableVersion) -> StoreVersion | None:
+def store_of_views(version: TableVersion) -> StoreVersion | None:
     """Return the store of views; None where there is none that can be read."""
     try:
         return version._view_store()
@@ -282,7 +294,7 @@ def _index_states(version: TableVersion) -> Mapping[str, list[dict[str, str]]]:
 
 def _uncovered_by_view(version: TableVersion) -> Mapping[str, set[str]]:
     """Return the segments that no valid part of a view stands for."""
-    store = _store(version)
+    store = store_of_views(version)
     if store is None:
         return {}
     # Imported here: most tables have no views.
@@ -318,7 +330,7 @@ def _sizes(version: TableVersion, entries: Iterable[SegmentEntry]) -> list[PartS
     for reference in version.snapshot.bloom_files:
         key = ("indexes", "index")
         found[key] = found.get(key, 0) + reference.byte_count
-    store = _store(version)
+    store = store_of_views(version)
     for view in () if store is None else store.views.values():
         found[view.name, "view"] = view.byte_count
     most = max([1, *found.values()])

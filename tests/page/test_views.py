@@ -70,7 +70,13 @@ def test_columns_segments_and_history_are_those_of_the_table(client, folder):
     table = projseg.Table(folder / "edits")
     columns = client.get("/t/edits/columns.json").json()["columns"]
     assert [one["bytes"] for one in columns] == table.columns()["bytes"].to_pylist()
-    assert columns[1]["read_by"] == ["hourly", "late", "risky", "index by_country"]
+    assert columns[1]["read_by"] == [
+        "projection hourly",
+        "projection late",
+        "projection risky",
+        "index by_country",
+    ]
+    assert columns[2]["read_by"] == ["projection hourly", "projection risky", "view daily"]
     found = client.get("/t/edits/segments.json").json()
     rows = table.segments().to_pylist()
     assert [one["min_time"] for one in found["segments"]] == sorted(
@@ -290,7 +296,7 @@ def test_what_fails_is_logged_and_said(client, monkeypatch, caplog):
     def fail(*_):
         raise RuntimeError("where nobody looked")
 
-    monkeypatch.setattr("projseg.page.details.columns_record", fail)
+    monkeypatch.setattr("projseg.page.application.columns_record", fail)
     found = client.get("/t/edits/columns.json")
     assert (found.status_code, found.json()["error"]["code"]) == (500, "PROJSEG_INTERNAL")
     assert "nobody" not in client.get("/t/edits/columns").text
@@ -320,3 +326,48 @@ def test_a_window_may_have_one_end(client, folder):
     for path in ("/t/edits", "/t/edits/segments", "/t/empty"):
         assert client.get(f"{path}?from=2999-01-01").status_code == 200
         assert client.get(f"{path}?to=0002-01-01").status_code == 200
+
+
+def test_columns_have_bounds_encodings_and_dictionaries(client, folder):
+    found = client.get("/t/edits/columns.json").json()
+    by_name = {one["column"]: one for one in found["columns"]}
+    rows = projseg.Table(folder / "edits").sql("SELECT min(added), max(added), min(time) FROM t")
+    low, high, first = rows.to_pylist()[0].values()
+    added = by_name["added"]
+    assert (added["exact"], by_name["country"]["min"], by_name["country"]["max"]) == (
+        True,
+        "de",
+        "pl",
+    )
+    assert added["min"] <= low <= high <= added["max"]  # of deleted rows, too
+    assert by_name["time"]["min"] == first.isoformat().replace("+00:00", "Z")
+    assert (found["segments"], found["sampled"]) == (40, 8)
+    assert sum(by_name["time"]["encodings"].values()) >= 8
+    assert by_name["country"]["dictionary_entries"] == 4  # NULL is one
+    assert by_name["country"]["dictionary_bytes"] > 0
+    assert by_name["added"]["stored_names"] == ["added"]
+
+
+def test_bounds_are_of_a_columns_present_type_and_name(tmp_path):
+    table = projseg.Table.create(
+        tmp_path / "t", data={"n": pa.array([5, 6], pa.int32()), "sum": [1, 2]}
+    )
+    table.rename_column("n", "m")
+    table.widen_column("m", "bigint")
+    table.append({"m": [2**40], "sum": [None]})
+    table.add_projection(projseg.Projection("p", ["m"], ["count(*)", "max(m)"]))
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        first, second = client.get("/t/t/columns.json").json()["columns"]
+    assert (first["column"], first["min"], first["max"]) == ("m", 5, 2**40)
+    assert len(first["stored_names"]) == 2
+    assert (second["min"], second["max"], second["read_by"]) == (1, 2, [])
+
+
+def test_a_view_that_takes_too_long_says_so(client, monkeypatch):
+    monkeypatch.setattr("projseg.page.application._VIEW_SECONDS", -1)
+    for view in ("segments", "columns", "projections"):
+        found = client.get(f"/t/edits/{view}.json")
+        assert found.status_code == 504
+        assert found.json()["error"]["code"] == "PROJSEG_QUERY_TIMEOUT"

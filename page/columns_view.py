@@ -1,0 +1,162 @@
+"""The view of columns: what they hold, how that is stored, and what reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from projseg.algebra.expressions.tree import Expression
+from projseg.doors.plain_values import plain_value
+from projseg.page.table_view import decoded, store_of_views
+from projseg.segment_format.file.description import SegmentDescription, describe
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.logical_types import parse_type_name
+from projseg.table.queries import TableVersion
+from projseg.table_layer.metadata.column_bounds import bound_decoder
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
+from projseg.table_layer.renamed_columns import named_spec
+
+_SAMPLED_MAX: Final = 8
+
+
+class ColumnsRecord(msgspec.Struct):
+    """The columns of a table.
+
+    Parameters
+    ----------
+    segments, sampled : int
+        Of the version, and of these those whose files were looked at for `encodings`,
+        `dictionary_entries` and `dictionary_bytes`.
+    columns : list of mappings
+        Of `Table.columns`, with stored_names, min, max, exact (whether both are values of the
+        column), read_by, encodings (pages by encoding), dictionary_entries and dictionary_bytes (of
+        the largest).
+    """
+
+    name: str
+    version: int
+    rows: int
+    segments: int
+    sampled: int
+    columns: list[dict[str, Any]]
+
+
+def columns_record(name: str, version: TableVersion) -> ColumnsRecord:
+    """Return a version's columns, and what reads each."""
+    snapshot = version.snapshot
+    entries, schema = decoded(snapshot.segments), named_schema(snapshot.properties)
+    readers, visible = _readers(version, schema), set(version.schema.names)
+    looked_at = [describe_segment(version, entry) for entry in _spread(entries)]
+    return ColumnsRecord(
+        name,
+        version.version,
+        snapshot.row_count,
+        len(entries),
+        len(looked_at),
+        [
+            {
+                **row,
+                "stored_names": [form.name for form in schema.forms.get(row["column"], ())]
+                or [row["column"]],
+                **_bounds(schema, entries, row["column"]),
+                "read_by": readers.get(row["column"], []),
+                **_stored(schema, looked_at, row["column"]),
+            }
+            for row in version.columns().to_pylist()
+            if row["column"] in visible
+        ],
+    )
+
+
+def describe_segment(version: TableVersion, entry: SegmentEntry) -> SegmentDescription:
+    """Return what is in the file of a segment."""
+    storage = version._storage
+
+    def read_range(offset: int, size: int) -> bytes:
+        return storage.read_sized(entry.file, offset, size).content
+
+    return describe(SegmentFile.open(read_range, entry.byte_count, path=entry.file))
+
+
+def _spread(entries: Iterable[SegmentEntry]) -> list[SegmentEntry]:
+    """Return some segments with files, spread over all of them."""
+    there = [entry for entry in entries if entry.has_file]
+    step = max(-(-len(there) // _SAMPLED_MAX), 1)
+    return there[::step]
+
+
+def _bounds(schema: TableSchema, entries: Iterable[SegmentEntry], name: str) -> dict[str, Any]:
+    """Return the least and the greatest value; None: there is none, or one is not known."""
+    lows, highs, is_exact = [], [], True
+    for entry in entries:
+        stored = schema.stored_name(name, entry.columns)
+        zone = None if stored is None else entry.columns[stored]
+        if stored is None or zone is None or zone.null_count == entry.row_count:
+            continue
+        decode = bound_decoder(parse_type_name(schema.stored_types[stored]))
+        lows.append(decode(zone.min))
+        highs.append(decode(zone.max))
+        is_exact = is_exact and zone.exact
+    try:
+        low, high = min(lows), max(highs)  # type: ignore[type-var]
+    except (TypeError, ValueError):
+        return {"min": None, "max": None, "exact": False}
+    return {"min": plain_value(low), "max": plain_value(high), "exact": is_exact}
+
+
+def _stored(
+    schema: TableSchema, segments: Iterable[SegmentDescription], name: str
+) -> dict[str, Any]:
+    """Return how a column is stored in segments."""
+    encodings: Counter[str] = Counter()
+    values = sizes = 0
+    for segment in segments:
+        columns = {one.name: one for one in segment.tables[0].columns}
+        column = columns.get(schema.stored_name(name, columns) or "")
+        if column is None:
+            continue
+        encodings.update(column.pages.encodings)
+        for one in segment.dictionaries:
+            if one.name == column.dictionary:
+                values, sizes = max(values, one.cardinality), max(sizes, one.byte_count)
+    return {
+        "encodings": dict(encodings.most_common()),
+        "dictionary_entries": values or None,
+        "dictionary_bytes": sizes or None,
+    }
+
+
+def _readers(version: TableVersion, schema: TableSchema) -> Mapping[str, list[str]]:
+    """Return the projections, indexes and views that read each column."""
+    properties = version.snapshot.properties
+    found: dict[str, list[str]] = {}
+
+    def note(reader: str, columns: Iterable[str]) -> None:
+        for column in dict.fromkeys(columns):
+            found.setdefault(column, []).append(reader)
+
+    for declared in properties.projections:
+        spec = named_spec(declared.name, declared.definition, properties)
+        if not isinstance(spec, str):
+            parts = [*(one.expression for one in spec.grouping), *spec.order, spec.filter]
+            for call in spec.aggregators:
+                parts += [*call.arguments, call.filter]
+            note(f"projection {declared.name}", _columns_of(parts))
+    for row in version._metadata("indexes").to_pylist():
+        note(f"index {row['name']}", [row["column"]])
+    store = store_of_views(version)
+    names = {form.name: name for name, forms in schema.forms.items() for form in forms}
+    for view in () if store is None else store.views.values():
+        stored = (*view.group_columns, *view.state_columns)
+        note(f"view {view.name}", (names.get(one, one) for one in stored))
+    return found
+
+
+def _columns_of(expressions: Iterable[Expression | None]) -> Iterator[str]:
+    for one in expressions:
+        if one is not None:
+            yield from one.columns
