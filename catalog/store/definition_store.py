@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -43,10 +42,6 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
 
     warehouse: ClassVar[str | None] = None  # whoever opens the catalog says where tables lie
     roots: ClassVar[None] = None
-
-    def of_tenant(self, tenant: str) -> DefinitionStore:
-        """Return the definitions of another tenant of the database."""
-        return replace(self, tenant=tenant)
 
     def access(self) -> Access:
         """Principals, tokens and grants, for whoever has the database."""

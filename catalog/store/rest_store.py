@@ -87,10 +87,6 @@ class RestStore:
         """Below which registered tables lie."""
         return tuple(self._configured()["roots"])
 
-    def of_tenant(self, tenant: str) -> RestStore:
-        """Return this store: nobody sees another tenant through a server."""
-        return self
-
     def access(self) -> RestAccess:
         """Principals, tokens and grants, for admins."""
         return RestAccess(self._call)

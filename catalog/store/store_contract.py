@@ -48,9 +48,6 @@ class Store(Protocol):
     def roots(self) -> Sequence[str] | None:
         """Below which registered tables lie that may be opened; None: anywhere."""
 
-    def of_tenant(self, tenant: str) -> Store:
-        """Return the store of another tenant of the same database."""
-
     def access(self) -> CatalogAdmin:
         """Return the principals, tokens and grants."""
 
