@@ -9,14 +9,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from projseg.advisor.advice_items import AdviceItem, AdvisedShape
-from projseg.advisor.apply_advice import apply_items
-from projseg.algebra.expressions.sql_words import backquoted
+from projseg.advisor.apply_advice import Building, apply_items
 from projseg.explain import html_block, html_line, html_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from projseg.advisor.candidates import Candidate
+    from projseg.advisor.other_candidates import Candidate
     from projseg.table import Table
     from projseg.table.writes import Commit
 
@@ -39,7 +38,7 @@ class Advice:
     log : dict
         from, to, queries, shapes, unbound, hinted, failed, torn, doors, other_tables.
     budget_bytes, bytes_before, bytes_after : int
-        Bytes that projections and filters of indexes may take, take, and would take.
+        Bytes that projections, indexes and views may take, take, and would take.
     base_bytes : int
         Bytes of the rows.
     items : tuple of AdviceItem
@@ -49,7 +48,7 @@ class Advice:
     not_examined : tuple of str
         What there was no time for.
     candidates : mapping of str to Candidate
-        The projections to add by name, for `apply`.
+        What is to be added by name, for `apply`.
     """
 
     table: str
@@ -114,12 +113,12 @@ class Advice:
         drop : bool
             Also drop what is advised to be dropped, in the same commit.
         materialize : bool
-            Build the projections in all segments, in one pass; False: only segments written from
-            now on have them.
+            Build the projections in all segments, in one pass, then filters and views, and merge
+            small segments if that is advised; False: only segments written from now on have them.
         spark : SparkSession or None
             Runs a job that builds; None: threads of this process.
         on_progress : callable or None
-            Called with how many segments are done and how many there are.
+            Called with how many segments are done and how many there are, for each pass.
 
         Returns
         -------
@@ -132,17 +131,12 @@ class Advice:
             PROJSEG_ADVICE_STALE if a name or a column changed meanwhile so that it has another
             meaning; nothing was changed. PROJSEG_PINNED_VERSION.
         CommitError, StorageError, CorruptionError
-            As of `Table.add_projection`; what was declared stays declared.
+            As of `Table.add_projection`; what was declared stays declared. Applying again does
+            what is left.
         """
         wanted = [item for item in self.items if drop or item.kind != "drop"]
-        return apply_items(
-            table,
-            wanted,
-            self.candidates,
-            materialize=materialize,
-            spark=spark,
-            on_progress=on_progress,
-        )
+        building = Building(materialize, spark, on_progress)
+        return apply_items(table, wanted, self.candidates, building)
 
     def __str__(self) -> str:
         lines = (*self._headline().split("\n"), *map(_item_line, self.items), *self._left_lines())
@@ -158,7 +152,7 @@ class Advice:
         rows = [
             (
                 _word(item.kind),
-                item.name,
+                item.label,
                 size_text(item.bytes),
                 f"{item.rows:,}",
                 f"{item.queries:,}",
@@ -214,14 +208,6 @@ def _printable(line: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
-def statement_of(kind: str, table: str, name: str, sql: str = "") -> str:
-    """Return the Spark SQL that adds a projection to a table at a location, or drops it."""
-    target = f"ALTER TABLE projseg.{backquoted(table)}"
-    if kind == "drop":
-        return f"{target} DROP PROJECTION {backquoted(name)}"
-    return f"{target} ADD PROJECTION {backquoted(name)} ({sql})"
-
-
 def _explained(reason: str) -> str:
     """Return why nothing was advised, with the remedy if the reader has one."""
     return f"{reason} ({_REASONS[reason]})" if reason in _REASONS else reason
@@ -236,19 +222,36 @@ _REASONS: Final = {
 
 
 def _word(kind: str) -> str:
-    return "drop" if kind == "drop" else "add"
+    """Return what is done, as it is printed."""
+    return kind if kind in ("drop", "compact") else "add"
 
 
 def _item_line(item: AdviceItem) -> str:
-    head = f"{_word(item.kind):<6} {item.name:<{_NAME_WIDTH}} {size_text(item.bytes):>9}"
+    size = "" if item.kind == "compact" else size_text(item.bytes)
+    head = f"{_word(item.kind):<6} {item.label:<{_NAME_WIDTH}} {size:>9}"
     if item.kind == "drop":
         return f"{head}   {item.evidence['reason']}"
+    return f"{head}   {_taken_text(item)}   {_saved_text(item)}"
+
+
+def _taken_text(item: AdviceItem) -> str:
+    """Return what is said of an addition beside its bytes."""
+    evidence = item.evidence
+    if item.kind == "compact":
+        return f"{evidence['segments']:,} segments to {evidence['segments_left']:,}"
+    builds = f"builds in {seconds_text(item.build_seconds)}"
+    if item.kind == "index":
+        left, count = evidence.get("segments_left", 0), evidence.get("segments", 0)
+        return f"key in {left:,.1f} of {count:,.0f} segments   {builds}"
     error = f" +-{item.rows_error:.0%}" if item.rows_error >= 0.005 else ""
+    return f"{item.rows:,} rows{error}   {builds}"
+
+
+def _saved_text(item: AdviceItem) -> str:
     before, after = _ms(item.milliseconds_before), _ms(item.milliseconds_after)
     plural = "s" * (len(item.shapes) != 1)
     replaces = f"   replaces {', '.join(item.replaces)}" if item.replaces else ""
     return (
-        f"{head}   {item.rows:,} rows{error}   builds in {seconds_text(item.build_seconds)}   "
         f"serves {item.queries:,} queries of {len(item.shapes)} shape{plural}: "
         f"{before} -> about {after}   saves {seconds_text(item.saved_seconds)}{replaces}"
     )

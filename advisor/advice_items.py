@@ -13,15 +13,16 @@ class AdviceItem:
     Parameters
     ----------
     kind : str
-        `projection`: add one; `drop`: drop one.
+        What to add: a `projection` of groups, `rows` in another order, an `index` or a `view`; or
+        `drop`, or `compact`: merge small segments.
     name : str
-        Of the projection.
+        Of what is added or dropped.
     sql : str
-        The SELECT of a projection to add; empty for a drop.
+        The SELECT of an addition, and of an index what it is over; empty for others.
     statement : str
         What does it in Spark SQL.
     rows, bytes : int
-        That it takes, or that the drop gives back.
+        That it takes, or that the drop gives back; of an index keys; that a compaction merges.
     rows_error : float
         How far `rows` may be off, as a share of it; 0 where it was counted.
     build_seconds : float
@@ -37,7 +38,9 @@ class AdviceItem:
     replaces : tuple of str
         Projections that nothing needs beside it.
     evidence : dict
-        Of a drop: when the projection answered last, and by which doors the log came.
+        Of a drop: its kind, why, when it answered last, and by which doors the log came. Of an
+        index: its kind and column, and how many segments its queries open without it and with it.
+        Of a compaction: segments before and after.
     """
 
     kind: str
@@ -55,6 +58,13 @@ class AdviceItem:
     saved_seconds: float = 0.0
     replaces: tuple[str, ...] = ()
     evidence: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The name as it is printed; an index says what it is of."""
+        if self.kind == "index":
+            return f"{self.evidence.get('index')} index on {self.evidence.get('column')}"
+        return self.name
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.advisor.advise import LogLike, records_of_log
-from projseg.advisor.workload import LoggedWorkload, gather
+from projseg.advisor.log_records import LogLike, records_of_log
+from projseg.advisor.stored_sizes import stored_size
+from projseg.advisor.workload import INDEX_USE, VIEW_USE, gather
 from projseg.reader.query_log.read_log import LoggedQuery
 from projseg.table import Table
 
 _QUERIES_MIN: Final = 50
 _LEAST_SAVING: Final = 0.5
 _PREFIX: Final = "advice."
+_USES: Final = {"index": INDEX_USE, "view": VIEW_USE}
 REPORT_SCHEMA: Final = pa.schema(
     {
         "name": pa.string(),
@@ -49,11 +52,11 @@ def advice_report(table: Table, log: LogLike) -> pa.Table:
     Returns
     -------
     pa.Table
-        A row for each projection that was advised: name, kind, statement, applied_at, queries (of
-        the shapes that it was advised for, since then), rows and bytes beside their estimates,
-        milliseconds_before, milliseconds_estimated and milliseconds (of one query), verdict:
-        `KEPT`; `LESS`, under half of the saving; `WORSE`, slower than before; `UNUSED`;
-        `TOO EARLY`, fewer than 50 queries.
+        A row for each projection, index and view that was advised and is there: name, kind,
+        statement, applied_at, queries (of the shapes that it was advised for, since then), rows
+        and bytes beside their estimates, milliseconds_before, milliseconds_estimated and
+        milliseconds (of one query), verdict: `KEPT`; `LESS`, under half of the saving; `WORSE`,
+        slower than before; `UNUSED`; `TOO EARLY`, fewer than 50 queries.
 
     Raises
     ------
@@ -62,20 +65,41 @@ def advice_report(table: Table, log: LogLike) -> pa.Table:
     """
     records = list(records_of_log(log))
     rows = [
-        _row(table, name, json.loads(text), records)
-        for name, text in sorted(_kept_estimates(table).items())
+        _row(table, name, estimate, records)
+        for name, estimate in sorted(_kept_estimates(table).items())
     ]
     return pa.Table.from_pylist(rows, REPORT_SCHEMA)
 
 
-def _kept_estimates(table: Table) -> Mapping[str, str]:
-    properties = table.snapshot.properties
-    declared = {one.name for one in properties.projections}
+def slower_than_before(table: Table, log: LogLike) -> dict[str, tuple[str, str]]:
+    """Return the applied advice that a log shows to be slower: by name its kind, and how much."""
+    is_file = isinstance(log, str | os.PathLike) and not os.fspath(log).endswith(".sql")
+    if not (is_file or isinstance(log, pa.Table)) or not _kept_estimates(table):
+        return {}
     return {
-        key.removeprefix(_PREFIX): text
-        for key, text in properties.properties.items()
-        if key.startswith(_PREFIX) and key.removeprefix(_PREFIX) in declared
+        row["name"]: (
+            "projection" if row["kind"] == "rows" else row["kind"],
+            f"its queries took {row['milliseconds_before']:.3g} ms before and "
+            f"{row['milliseconds']:.3g} ms since",
+        )
+        for row in advice_report(table, log).to_pylist()
+        if row["verdict"] == "WORSE"
     }
+
+
+def _kept_estimates(table: Table) -> Mapping[str, Mapping[str, Any]]:
+    """Return the estimates of what was advised and is there."""
+    properties = table.snapshot.properties
+    found = {
+        key.removeprefix(_PREFIX): json.loads(text)
+        for key, text in properties.properties.items()
+        if key.startswith(_PREFIX)
+    }
+    declared = {one.name for one in properties.projections}
+    declared |= {one.name for one in properties.declared_indexes}
+    store = table._view_store() if found else None
+    declared |= set() if store is None else {view.name for view in store.views.values()}
+    return {name: estimate for name, estimate in found.items() if name in declared}
 
 
 def _row(
@@ -87,19 +111,18 @@ def _row(
     queries = sum(shape.count for shape in shapes)
     total = sum(shape.count * (shape.median_ms or 0.0) for shape in shapes)
     measured = total / queries if queries else None
-    listed = [
-        one for entry in table.snapshot.segments for one in entry.projections if one.name == name
-    ]
+    kind = estimate.get("kind", "projection")
+    stored = stored_size(table, kind, name)
     return {
         "name": name,
-        "kind": "projection",
+        "kind": kind,
         "statement": estimate["statement"],
         "applied_at": applied,
         "queries": queries,
         "rows_estimated": estimate["rows"],
-        "rows": sum(one.row_count for one in listed),
+        "rows": stored.rows,
         "bytes_estimated": estimate["bytes"],
-        "bytes": sum(one.byte_count for one in listed),
+        "bytes": stored.bytes,
         "milliseconds_before": estimate["milliseconds_before"],
         "milliseconds_estimated": estimate["milliseconds"],
         "milliseconds": measured,
@@ -108,13 +131,9 @@ def _row(
             estimate["milliseconds_before"],
             estimate["milliseconds"],
             measured,
-            is_used=_is_used(later, name),
+            is_used=f"{_USES.get(kind, '')}{name}" in later.uses,
         ),
     }
-
-
-def _is_used(work: LoggedWorkload, name: str) -> bool:
-    return name in work.uses
 
 
 def verdict(

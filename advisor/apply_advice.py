@@ -5,75 +5,152 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from projseg.advisor.advice_items import AdviceItem
+from projseg.advisor.candidates import GroupsCandidate
+from projseg.advisor.other_candidates import (
+    Candidate,
+    IndexCandidate,
+    RowsCandidate,
+    ViewCandidate,
+)
 from projseg.algebra.projection.parse import parse_projection
+from projseg.declarations import declared_index
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.table.declaration_commits import declare_together, telling_of_declaration
+from projseg.table.declaration_commits import (
+    Declarations,
+    declare_together,
+    telling_of_declaration,
+)
 from projseg.table.writes import commit_of
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
 from projseg.table_layer.renamed_columns import stored_declaration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from projseg.advisor.candidates import Candidate
     from projseg.table import Table
     from projseg.table.writes import Commit
+
+
+class Building(NamedTuple):
+    """How what is declared is built: by whom, and who hears how far it is."""
+
+    is_wanted: bool
+    spark: SparkSession | None
+    on_progress: Callable[[int, int], object] | None
 
 
 def apply_items(
     table: Table,
     items: Sequence[AdviceItem],
     candidates: Mapping[str, Candidate],
-    *,
-    materialize: bool,
-    spark: SparkSession | None,
-    on_progress: Callable[[int, int], object] | None,
+    building: Building,
 ) -> list[Commit]:
-    """Declare and drop in one commit, then build in one pass; see `Advice.apply`."""
+    """Declare and drop in one commit, then build what is missing; see `Advice.apply`."""
     table._check_newest()
     table.refresh()
-    properties = table.snapshot.properties
-    there = {one.name: one for one in properties.projections}
-    added: dict[str, ProjectionDeclaration] = {}
-    dropped: list[str] = []
-    for item in items:
-        if item.kind == "drop":
-            if item.name in there:
-                dropped.append(item.name)
-            continue
-        declared = _declared_now(table, candidates[item.name])
-        present = there.get(item.name)
-        if present is None:
-            added[item.name] = declared
-        elif present.definition_hash != declared.definition_hash:
-            raise _stale(f"the table has another projection '{item.name}' by now")
+    added = [item for item in items if item.name in candidates]
+    declarations, views = _missing(table, added, candidates)
+    dropped = {item.name: item.evidence.get("kind") for item in items if item.kind == "drop"}
+    declarations = declarations.dropping(table.snapshot.properties, dropped)
     commits: list[Commit] = []
-    if added or dropped:
-        estimates = {item.name: _estimate(item) for item in items if item.name in added}
-        table._snapshot = declare_together(table.snapshot, added, estimates, dropped, table._note)
+    if not declarations.is_empty:
+        table._snapshot = declare_together(table.snapshot, declarations, table._note)
         commits.append(commit_of(table.snapshot.version, ()))
-    if materialize and any(item.kind != "drop" for item in items):
-        with telling_of_declaration("what was advised"):
-            built = table.materialize_projection(spark=spark, on_progress=on_progress)
-        if built.segments:
-            commits.append(built)
+    with telling_of_declaration("what was advised"):
+        if building.is_wanted:
+            is_compacted = any(item.kind == "compact" for item in items)
+            commits += _built(table, added, building, is_compacted=is_compacted)
+        for view in views:
+            table.create_view(view.name, view.sql, build=building.is_wanted)
+            commits.append(commit_of(table.snapshot.version, ()))
+    for name, kind in dropped.items():
+        if kind == "view" and name in _definitions_of_views(table):
+            table.view(name).drop()
+            commits.append(commit_of(table.snapshot.version, ()))
     return commits
 
 
-def _declared_now(table: Table, candidate: Candidate) -> ProjectionDeclaration:
+def _missing(
+    table: Table, items: Sequence[AdviceItem], candidates: Mapping[str, Candidate]
+) -> tuple[Declarations, list[ViewCandidate]]:
+    """Return what is to be declared, and the views to be made.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_ADVICE_STALE if a name has another meaning by now, or a column is gone.
+    """
     properties = table.snapshot.properties
-    try:
-        spec = parse_projection(
-            candidate.projection, properties.schema, time_column=properties.time_column
-        )
-    except ProjsegError as error:
-        raise _stale(
-            f"projection '{candidate.projection.name}' no longer fits the table's columns: "
-            f"{error.message}"
-        ) from error
+    projections: list[ProjectionDeclaration] = []
+    indexes: list[DeclaredIndex] = []
+    views: list[ViewCandidate] = []
+    there = {one.name: one.definition_hash for one in properties.projections}
+    indexed = {one.name: one.columns for one in properties.declared_indexes}
+    defined = _definitions_of_views(table)
+    for item in items:
+        candidate = candidates[item.name]
+        try:
+            if isinstance(candidate, IndexCandidate):
+                index = declared_index(candidate.index, properties)
+                if indexed.get(item.name, index.columns) != index.columns:
+                    raise _stale(f"the table has another index '{item.name}' by now")
+                indexes += [] if item.name in indexed else [index]
+            elif isinstance(candidate, ViewCandidate):
+                digest = table._definition(candidate.sql, None, None, (), None, None).digest
+                if defined.get(item.name, digest) != digest:
+                    raise _stale(f"the table has another view '{item.name}' by now")
+                views += [] if item.name in defined else [candidate]
+            else:
+                declared = _declared_now(table, candidate)
+                if there.get(item.name, declared.definition_hash) != declared.definition_hash:
+                    raise _stale(f"the table has another projection '{item.name}' by now")
+                projections += [] if item.name in there else [declared]
+        except ProjsegError as error:
+            if error.code == "PROJSEG_ADVICE_STALE":
+                raise
+            raise _stale(
+                f"{item.kind} '{item.name}' no longer fits the table's columns: {error.message}"
+            ) from error
+    new = {one.name for several in (projections, indexes, views) for one in several}
+    estimates = {item.name: _estimate(item) for item in items if item.name in new}
+    return Declarations(tuple(projections), tuple(indexes), estimates), views
+
+
+def _definitions_of_views(table: Table) -> dict[str, str]:
+    store = table._view_store()
+    return {} if store is None else {v.name: v.definition_hash for v in store.views.values()}
+
+
+def _built(
+    table: Table, items: Sequence[AdviceItem], building: Building, *, is_compacted: bool
+) -> list[Commit]:
+    """Merge small segments if that was advised, and build what segments lack."""
+    kinds = {item.kind for item in items}
+    spark, on_progress = building.spark, building.on_progress
+    done = []
+    if is_compacted:
+        done.append(table.compact(spark=spark, on_progress=on_progress))
+    if kinds & {"projection", "rows"}:
+        done.append(table.materialize_projection(spark=spark, on_progress=on_progress))
+    found = [one for one in done if one.segments]
+    if "index" in kinds:
+        before = table.snapshot.version
+        one = table.materialize_index(spark=spark, on_progress=on_progress)
+        found += [one] if one.version != before else []
+    return found
+
+
+def _declared_now(
+    table: Table, candidate: GroupsCandidate | RowsCandidate
+) -> ProjectionDeclaration:
+    properties = table.snapshot.properties
+    spec = parse_projection(
+        candidate.projection, properties.schema, time_column=properties.time_column
+    )
     return stored_declaration(spec, properties)
 
 
@@ -85,6 +162,7 @@ def _estimate(item: AdviceItem) -> str:
     """Return what is kept of an item beside its projection, to be compared with what comes."""
     content: dict[str, Any] = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "kind": item.kind,
         "statement": item.statement,
         "rows": item.rows,
         "bytes": item.bytes,

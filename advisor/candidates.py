@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 import pyarrow as pa
@@ -75,8 +75,8 @@ class Need(msgspec.Struct, frozen=True):
         return Need(self.keys | other.keys, bucket, _each_once((*self.calls, *other.calls)))
 
 
-class Candidate(msgspec.Struct, frozen=True):
-    """A projection that does not exist.
+class GroupsCandidate(msgspec.Struct, frozen=True):
+    """A projection of groups that does not exist.
 
     Parameters
     ----------
@@ -92,11 +92,22 @@ class Candidate(msgspec.Struct, frozen=True):
     projection: Projection
     declaration: ProjectionDeclaration
 
+    kind: ClassVar = "projection"
+
+    @property
+    def name(self) -> str:
+        """What it would be called."""
+        return self.projection.name
+
     @property
     def sql(self) -> str:
         """The SELECT of its declaration."""
         outputs = [*self.projection.group_by, *self.projection.aggregators]
         return f"SELECT {', '.join(outputs)} GROUP BY ALL"
+
+    def may_serve(self, query: QuerySpec, need: Need | None) -> bool:
+        """Whether it might serve a query of such a need."""
+        return need is not None and self.need.serves(need)
 
 
 def need_of(query: QuerySpec) -> Need | None:
@@ -151,7 +162,7 @@ def union_needs(needs: Sequence[Need]) -> list[Need]:
     return list(found)
 
 
-def candidate_of(need: Need, snapshot: Snapshot, taken: Collection[str]) -> Candidate | None:
+def candidate_of(need: Need, snapshot: Snapshot, taken: Collection[str]) -> GroupsCandidate | None:
     """Return the projection that a need describes; None: there is no such projection."""
     properties = snapshot.properties
     time = properties.time_column
@@ -159,27 +170,28 @@ def candidate_of(need: Need, snapshot: Snapshot, taken: Collection[str]) -> Cand
     names: set[str] = set()
 
     def named(text: str, name: str) -> str:
-        free = _free(name, names)
+        free = free_name(name, names)
         names.add(name_key(free))
         return text if free == text else f"{text} AS {free}"
 
     if need.bucket and time is not None:
         period = Granularity.parse(need.bucket).period_text
         group_by.append(named(f"time_floor({quoted_name(time)}, '{period}')", need.bucket))
-    group_by += [named(text, _slug(text)) for text in sorted(need.keys)]
-    aggregators = [named(call_text(call), _slug(call_text(call))) for call in need.calls]
-    words = ["by", *([need.bucket] if need.bucket else []), *map(_slug, sorted(need.keys))]
+    group_by += [named(text, slug(text)) for text in sorted(need.keys)]
+    aggregators = [named(call_text(call), slug(call_text(call))) for call in need.calls]
+    words = ["by", *([need.bucket] if need.bucket else []), *map(slug, sorted(need.keys))]
     name = "_".join(words)[:_NAME_CHARACTERS_MAX].rstrip("_") if len(words) > 1 else "totals"
-    projection = Projection(_free(name, taken), group_by, aggregators)
-    spec = _parsed(projection, properties.schema, time)
+    projection = Projection(free_name(name, taken), group_by, aggregators)
+    spec = parsed(projection, properties.schema, time)
     if spec is None:
         return None
-    return Candidate(need, projection, stored_declaration(spec, properties))
+    return GroupsCandidate(need, projection, stored_declaration(spec, properties))
 
 
-def _parsed(
+def parsed(
     projection: Projection, schema: pa.Schema, time_column: str | None
 ) -> ProjectionSpec | None:
+    """Return the checked form of a projection; None: it cannot be declared."""
     try:
         return parse_projection(projection, schema, time_column=time_column)
     except ProjsegError:
@@ -266,12 +278,13 @@ def _within_all(buckets: Sequence[str]) -> str:
     return next(one for one in BUCKETS if all(_is_finer(one, other) for other in buckets))
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
     """Return a name made of a text's words."""
     return "_".join(re.findall(r"[^\W_]+", text.lower()))[:_NAME_CHARACTERS_MAX] or "x"
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name, or one with a number where it is taken."""
     folded = {name_key(one) for one in taken}
     tries = [name, *(f"{name}_{number}" for number in range(2, len(folded) + 3))]
     return next(one for one in tries if name_key(one) not in folded)

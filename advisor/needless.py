@@ -1,18 +1,18 @@
-"""Projections that nobody needs: no query of a long log used them, or others serve as well."""
+"""Projections, indexes and views that nobody needs: unused, served by others, or found slower."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from projseg.advisor.shape_costs import Planning
-from projseg.advisor.workload import LoggedWorkload
+from projseg.advisor.shape_costs import Imagined, Planning
+from projseg.advisor.workload import INDEX_USE, LoggedWorkload
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.maintenance.sampled_segments import ProjectionSizes
 from projseg.table_layer.metadata.snapshot import Snapshot, read_version
+from projseg.table_layer.metadata.table_properties import TableProperties
 
 
 class DropRules(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class DropRules(msgspec.Struct, frozen=True):
     Parameters
     ----------
     days : float
-        That the projection is declared, and that the log spans.
+        That it is declared, and that the log spans.
     queries : int
         That the log has.
     slower : float
@@ -33,78 +33,153 @@ class DropRules(msgspec.Struct, frozen=True):
     slower: float = 0.001
 
 
-def needless_projections(
+class Needless(msgspec.Struct, frozen=True):
+    """One thing that may go.
+
+    Parameters
+    ----------
+    kind : str
+        `projection`, `index` or `view`.
+    name : str
+        What it is called.
+    evidence : dict
+        Why, when it answered last, and by which doors the log came.
+    """
+
+    kind: str
+    name: str
+    evidence: dict[str, Any]
+
+
+def needless(
     planning: Planning,
     queries: Sequence[QuerySpec],
-    added: Sequence[ProjectionSizes],
+    added: Sequence[Imagined],
     work: LoggedWorkload,
+    worse: Mapping[str, tuple[str, str]],
     rules: DropRules,
-) -> dict[str, dict[str, Any]]:
-    """Return the projections that may go, with the evidence, one after the other.
+) -> list[Needless]:
+    """Return what may go, one after the other.
 
-    Each is planned without those before it, so of two equal ones only one goes.
+    Each projection is planned without those before it, so of two equal ones only one goes.
+
+    Parameters
+    ----------
+    planning : Planning
+        Of the table.
+    queries : sequence of QuerySpec
+        What is asked.
+    added : sequence
+        What is to be added.
+    work : LoggedWorkload
+        The log.
+    worse : mapping of str to (str, str)
+        By name the kind of advice that was applied and made its queries slower, and how much.
+    rules : DropRules
+        What must be known.
     """
-    span = work.days
-    if span < 0.98 * rules.days or work.query_count < rules.queries:
-        return {}
-    gone: dict[str, dict[str, Any]] = {}
-    for declared in planning.snapshot.properties.projections:
-        name = declared.name
-        since = declared_since(planning.snapshot, declared.definition_hash)
-        if since is None or (datetime.now(UTC) - since).days < rules.days:
-            continue
+    found = [
+        Needless(kind, name, _evidence(reason, work, name))
+        for name, (kind, reason) in worse.items()
+    ]
+    if work.days < 0.98 * rules.days or work.query_count < rules.queries:
+        return found
+    gone = set(worse)
+    for name in _old_projections(planning.snapshot, rules.days):
         use = work.uses.get(name)
-        if not _is_free(planning, queries, added, [*gone], name, rules.slower):
+        if name in gone or not _is_free(planning, queries, added, sorted(gone), name, rules.slower):
             continue
-        reason = (
-            f"no query in {span:.0f} days of {', '.join(work.doors) or 'no door'}"
-            if use is None
-            else "others serve as well"
-        )
-        gone[name] = {
-            "reason": reason,
-            "last_use": None if use is None or use.last is None else use.last.isoformat(),
-            "doors": dict(work.doors),
-            "log_days": span,
-        }
-    return gone
+        reason = _unused(work) if use is None else "others serve as well"
+        gone.add(name)
+        found.append(Needless("projection", name, _evidence(reason, work, name)))
+    unused = (
+        name
+        for name in _old_indexes(planning.snapshot, rules.days)
+        if name not in gone and f"{INDEX_USE}{name}" not in work.uses
+    )
+    return found + [
+        Needless("index", name, _evidence(_unused(work), work, name)) for name in unused
+    ]
+
+
+def _unused(work: LoggedWorkload) -> str:
+    return f"no query in {work.days:.0f} days of {', '.join(work.doors) or 'no door'}"
+
+
+def _evidence(reason: str, work: LoggedWorkload, name: str) -> dict[str, Any]:
+    use = work.uses.get(name)
+    return {
+        "reason": reason,
+        "last_use": None if use is None or use.last is None else use.last.isoformat(),
+        "doors": dict(work.doors),
+        "log_days": work.days,
+    }
+
+
+def _old_projections(snapshot: Snapshot, days: float) -> Iterable[str]:
+    for one in snapshot.properties.projections:
+        digest = one.definition_hash
+
+        def has(properties: TableProperties, digest: str = digest) -> bool:
+            return any(each.definition_hash == digest for each in properties.projections)
+
+        if _is_old(declared_since(snapshot, has), days):
+            yield one.name
+
+
+def _old_indexes(snapshot: Snapshot, days: float) -> Iterable[str]:
+    for one in snapshot.properties.declared_indexes:
+
+        def has(properties: TableProperties, name: str = one.name) -> bool:
+            return any(each.name == name for each in properties.declared_indexes)
+
+        if _is_old(declared_since(snapshot, has), days):
+            yield one.name
+
+
+def _is_old(since: datetime | None, days: float) -> bool:
+    return since is not None and (datetime.now(UTC) - since).days >= days
 
 
 def _is_free(
     planning: Planning,
     queries: Sequence[QuerySpec],
-    added: Sequence[ProjectionSizes],
+    added: Sequence[Imagined],
     gone: Sequence[str],
     name: str,
     slower: float,
 ) -> bool:
     """Whether planning without a projection costs what it costs with it."""
+    declared = {one.name for one in planning.snapshot.properties.projections}
+    without = [one for one in gone if one in declared]
     for query in queries:
-        with_it = planning.cost(query, added, gone)
-        without = planning.cost(query, added, [*gone, name])
-        if with_it is None or without is None:
+        with_it = planning.cost(query, added, without)
+        found = planning.cost(query, added, [*without, name])
+        if with_it is None or found is None:
             return False
-        if without.cost > with_it.cost * (1 + slower):
+        if found.cost > with_it.cost * (1 + slower):
             return False
     return True
 
 
-def declared_since(snapshot: Snapshot, definition_hash: str) -> datetime | None:
-    """Return since when, at least, a table declares a projection.
+def declared_since(snapshot: Snapshot, has: Callable[[TableProperties], bool]) -> datetime | None:
+    """Return since when, at least, a table declares something.
 
-    Versions are halved, as a projection stays declared from one version on.
+    Versions are halved, as a declaration stays from one version on.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The newest version.
+    has : callable
+        Whether what a version declares has it.
     """
     low, high = snapshot.kept_from, snapshot.version
     found: int | None = None
     while low <= high:
         middle = (low + high) // 2
         version = read_version(snapshot.storage, middle)
-        is_there = version is not None and any(
-            one.definition_hash == definition_hash for one in version.file.properties.projections
-        )
-        if version is None:
-            low = middle + 1
-        elif is_there:
+        if version is not None and has(version.file.properties):
             found, high = version.timestamp_us, middle - 1
         else:
             low = middle + 1

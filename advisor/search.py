@@ -44,6 +44,8 @@ def choose_within(
     sizes: Sequence[int],
     budget: float,
     check: Callable[[], object] = lambda: None,
+    *,
+    exchanges: bool = True,
 ) -> list[int]:
     """Return the candidates of a set that saves much within a budget, in the order of choice.
 
@@ -57,13 +59,16 @@ def choose_within(
         Bytes of all chosen together, at most.
     check : callable
         Called now and then; what it raises ends the search.
+    exchanges : bool
+        Whether chosen candidates are exchanged for others, which takes most of the time.
     """
     fitting = [place for place, size in enumerate(sizes) if size <= budget]
     by_byte = _greedy(saved, sizes, budget, fitting, per_byte=True)
     by_time = _greedy(saved, sizes, budget, fitting, per_byte=False)
     chosen = max((by_byte, by_time), key=saved.of)
     check()
-    chosen = _exchanged(saved, sizes, budget, chosen, fitting, check)
+    if exchanges:
+        chosen = _exchanged(saved, sizes, budget, chosen, fitting, check)
     return _without_small(saved, chosen)
 
 

@@ -14,6 +14,10 @@ import msgspec
 from projseg.reader.query_log.read_log import LoggedQuery
 
 SHAPES_MAX: Final = 500
+INDEX_USE: Final = "index:"
+"""Stands before the name of an index among sources."""
+VIEW_USE: Final = "view:"
+"""Stands before the name of a view among sources, as a log has it."""
 _TIMES_MAX: Final = 512  # of a shape, by which its median is known
 
 
@@ -70,7 +74,7 @@ class LoggedWorkload(msgspec.Struct, kw_only=True):
     other_tables : dict of str to int
         Queries of other tables by their locations.
     uses : dict of str to SourceUse
-        By the source's name.
+        By the source's name; of a view after `view:`, of an index after `index:`.
     is_weighted : bool
         Whether counts are weights that somebody gave, and no log.
     """
@@ -136,7 +140,7 @@ def gather(records: Iterable[LoggedQuery], table_id: str) -> LoggedWorkload:
         work.first = min(work.first or moment, moment)
         work.last = max(work.last or moment, moment)
         doors[one.door] += 1
-        for name in one.sources:
+        for name in (*one.sources, *(f"{INDEX_USE}{name}" for name in one.indexes)):
             use = work.uses.setdefault(name, SourceUse())
             use.count += 1
             use.last = max(use.last or moment, moment)

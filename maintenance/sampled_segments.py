@@ -15,11 +15,13 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.maintenance.uncached_segment import UncachedColumns, build_from_segment
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.file.encoded_parts import TableSummary
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.footer import BASE_TABLE, FILE_ID_BYTES
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.commits.footer_match import open_checked
 from projseg.table_layer.foreign.foreign_segment import open_foreign
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
@@ -54,26 +56,20 @@ class MeasuredSize(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class ProjectionSizes(msgspec.Struct, frozen=True):
-    """What a projection takes in each segment of a table: measured in some, estimated in others.
+class SampledSizes(msgspec.Struct, frozen=True, kw_only=True):
+    """What something takes in each segment of a table: measured in some, estimated in others.
 
     Parameters
     ----------
-    declaration : ProjectionDeclaration
-        The projection, over stored names.
     measured : mapping of str to MeasuredSize
         By segment file.
-    problem : str or None
-        Why a sampled segment would not hold it.
     """
 
-    declaration: ProjectionDeclaration
     measured: dict[str, MeasuredSize]
-    problem: str | None = None
 
     @property
     def exponent(self) -> float:
-        """The power of a segment's rows by which those of the projection grow, 0 to 1."""
+        """The power of a segment's rows by which those of it grow, 0 to 1."""
         sizes = sorted((one.base_rows, one.row_count) for one in self.measured.values())
         (low, low_rows), (high, high_rows) = sizes[0], sizes[-1]
         if high < 2 * low or not low_rows or not high_rows:
@@ -89,24 +85,19 @@ class ProjectionSizes(msgspec.Struct, frozen=True):
         ]
         return sum(errors) / len(errors)
 
-    def of(self, entry: SegmentEntry) -> StoredProjection | None:
-        """Return how a segment would list the projection; None: it would not hold it."""
-        if self.problem is not None or not self.measured:
-            return None
+    def size_in(self, entry: SegmentEntry) -> MeasuredSize:
+        """Return what it takes in a segment."""
         one = self.measured.get(entry.file)
         if one is not None:
-            rows, size, columns = one.row_count, one.byte_count, one.column_bytes
-        else:
-            rows = min(round(self._rows(entry.row_count)), entry.row_count)
-            share = rows / max(sum(each.row_count for each in self.measured.values()), 1)
-            size = round(share * sum(each.byte_count for each in self.measured.values()))
-            columns = {
-                name: round(share * sum(each.column_bytes[name] for each in self.measured.values()))
-                for name in next(iter(self.measured.values())).column_bytes
-            }
-        return StoredProjection(
-            self.declaration.name, self.declaration.definition_hash, rows, size, columns
-        )
+            return one
+        rows = round(self._rows(entry.row_count))
+        share = rows / max(sum(each.row_count for each in self.measured.values()), 1)
+        size = round(share * sum(each.byte_count for each in self.measured.values()))
+        columns = {
+            name: round(share * sum(each.column_bytes[name] for each in self.measured.values()))
+            for name in next(iter(self.measured.values())).column_bytes
+        }
+        return MeasuredSize(entry.row_count, rows, size, columns, self.seconds(entry.row_count))
 
     def seconds(self, base_rows: int) -> float:
         """Return about how long one processor builds it for so many rows."""
@@ -119,6 +110,39 @@ class ProjectionSizes(msgspec.Struct, frozen=True):
             one.row_count / math.pow(max(one.base_rows, 1), power) for one in self.measured.values()
         ]
         return sum(scales) / len(scales) * math.pow(base_rows, power)
+
+
+class ProjectionSizes(SampledSizes, frozen=True, kw_only=True):
+    """What a projection takes in each segment.
+
+    Parameters
+    ----------
+    declaration : ProjectionDeclaration
+        The projection, over stored names.
+    problem : str or None
+        Why a sampled segment would not hold it.
+    """
+
+    declaration: ProjectionDeclaration
+    problem: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the projection."""
+        return self.declaration.name
+
+    def of(self, entry: SegmentEntry) -> StoredProjection | None:
+        """Return how a segment would list the projection; None: it would not hold it."""
+        if self.problem is not None or not self.measured:
+            return None
+        size = self.size_in(entry)
+        return StoredProjection(
+            self.declaration.name,
+            self.declaration.definition_hash,
+            min(size.row_count, entry.row_count),
+            size.byte_count,
+            size.column_bytes,
+        )
 
 
 class SampledSegments:
@@ -175,9 +199,17 @@ class SampledSegments:
             sample = self._open(entry)
             found = sample.built(spec, self._facts)
             if isinstance(found, str):
-                return ProjectionSizes(declaration, measured, found)
+                return ProjectionSizes(measured=measured, declaration=declaration, problem=found)
             measured[entry.file] = found
-        return ProjectionSizes(declaration, measured)
+        return ProjectionSizes(measured=measured, declaration=declaration)
+
+    def column(self, entry: SegmentEntry, name: str) -> Vector:
+        """Return a base column of a sampled segment, by its stored name."""
+        return self._open(entry).column(name)
+
+    def facts(self, entry: SegmentEntry) -> SegmentFacts:
+        """Return what planning knows of a segment, under stored names."""
+        return self._facts.of(entry)
 
     def _open(self, entry: SegmentEntry) -> _OpenSample:
         found = self._opened.get(entry.file)
@@ -206,6 +238,9 @@ class _OpenSample:
     @property
     def held_bytes(self) -> int:
         return self._base.held_bytes
+
+    def column(self, name: str) -> Vector:
+        return self._base.vector(name)
 
     def built(self, spec: ProjectionSpec, facts: VersionFacts) -> MeasuredSize | str:
         """Return the size of a projection, or why the segment would not hold it."""

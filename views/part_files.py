@@ -315,6 +315,23 @@ def _times(entries: Iterable[SegmentEntry]) -> tuple[int | None, int | None]:
     return (min(lows), max(highs)) if lows and highs else (None, None)
 
 
+def entry_of_all(entries: Sequence[SegmentEntry], projection: StoredProjection) -> SegmentEntry:
+    """Return how a part would be listed that stands for segments and has these groups."""
+    low, high = _times(entries)
+    first = entries[0]
+    return SegmentEntry(
+        file=f"{VIEWS}{first.file}",
+        write_id=first.write_id,
+        row_count=sum(entry.live_row_count for entry in entries),
+        byte_count=projection.byte_count,
+        footer_checksum=0,
+        min_time_us=low,
+        max_time_us=high,
+        columns=_zones(entries),
+        projections=(projection,),
+    )
+
+
 def _zones(entries: Sequence[SegmentEntry]) -> dict[str, ColumnZone]:
     """Return what is known of columns in all files; one that a file lacks is null in its rows."""
     names = dict.fromkeys(name for entry in entries for name in entry.columns)

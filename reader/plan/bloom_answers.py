@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,11 @@ from projseg.segment_format.indexes.bloom_file import Band, Blocks, BloomFile
 from projseg.table_layer.metadata.segment_entry import BloomReference
 from projseg.table_layer.storage.storage_contract import ByteRange, Storage
 
+COSTLIER_SHARE: Final = 0.25
+"""Of the segments' bytes, what filters may take to be read."""
+FEWEST_SEGMENTS: Final = 2
+"""An index is asked about no fewer."""
+
 Mask = NDArray[np.bool_]
 
 
@@ -31,7 +37,8 @@ class BandFilters:
     positions: NDArray[np.int64]
 
 
-def _hashes(keys: OneOf) -> NDArray[np.uint64]:
+def key_hashes(keys: OneOf) -> NDArray[np.uint64]:
+    """Return the value hash of each key: uint64[k]."""
     if not keys.values:
         return np.empty(0, np.uint64)
     return array_hashes(pa.array([one.value for one in keys.values], keys.values[0].type))
@@ -39,7 +46,7 @@ def _hashes(keys: OneOf) -> NDArray[np.uint64]:
 
 def _every_hash(needed: Needed) -> NDArray[np.uint64]:
     if isinstance(needed, OneOf):
-        return distinct(_hashes(needed))
+        return distinct(key_hashes(needed))
     return distinct(np.concatenate([_every_hash(part) for part in needed.parts]))
 
 
@@ -73,7 +80,7 @@ def holders_of(storage: Storage, filters: BandFilters, needed: Needed) -> Mask:
     def holders(needed: Needed) -> Mask:
         found = np.zeros(band.segment_count, np.bool_)
         if isinstance(needed, OneOf):
-            hashes = _hashes(needed)
+            hashes = key_hashes(needed)
             rows, masks = key_blocks(hashes, band.blocks).tolist(), key_masks(hashes)
             for row, mask in zip(rows, masks, strict=True):
                 found |= may_hold(pages[row // band.page_rows][row % band.page_rows], mask)

@@ -29,7 +29,13 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 from projseg.memory.forks import side_by_side
-from projseg.reader.plan.bloom_answers import BandFilters, affordable_keys, holders_of
+from projseg.reader.plan.bloom_answers import (
+    COSTLIER_SHARE,
+    FEWEST_SEGMENTS,
+    BandFilters,
+    affordable_keys,
+    holders_of,
+)
 from projseg.segment_format.indexes.bloom_file import BloomFile
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
 from projseg.table_layer.coverage import open_bloom
@@ -40,8 +46,6 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 LOGGER: Final = logging.getLogger("projseg.table")
 
-_COSTLIER_SHARE: Final = 0.25  # of the segments' bytes that filters may take to be read
-_FEWEST: Final = 2
 _WARNED: Final[set[str]] = set()
 _CONDITION_CHARACTERS_MAX: Final = 200
 
@@ -205,7 +209,7 @@ class _Pruning:
                 unused(one, "EXCLUDED")
             elif not one.is_served:
                 unused(one, "TYPE_CHANGED")
-            elif count < _FEWEST:
+            elif count < FEWEST_SEGMENTS:
                 unused(one, "NOTHING_LEFT")
             else:
                 return self._holders_of(one, keys, text, within)
@@ -216,7 +220,7 @@ class _Pruning:
         asked = [
             each for each in known.filters if within[each.positions[each.positions >= 0]].any()
         ]
-        allowed = _COSTLIER_SHARE * self._stored_bytes(within)
+        allowed = COSTLIER_SHARE * self._stored_bytes(within)
         needed, byte_count = affordable_keys(keys.needed, [each.band for each in asked], allowed)
         mask = np.ones(len(within), np.bool_)
         if byte_count > allowed:

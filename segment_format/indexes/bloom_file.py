@@ -49,6 +49,11 @@ _STRIPE_BYTES: Final = 64 << 20
 Blocks = NDArray[np.uint32]
 
 
+def page_bytes(segment_count: int) -> int:
+    """Return about the bytes of a page of filters of so many segments: what one key reads."""
+    return max(_PAGE_BYTES, segment_count * BLOCK_BYTES)
+
+
 class Band(msgspec.Struct, frozen=True, array_like=True):
     """Filters of one size. SPEC.md section 15.3."""
 

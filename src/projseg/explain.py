@@ -99,7 +99,8 @@ class Explain:
     version : int or None
         The earlier version of the table that `maxStaleness` chose; None: the present one.
     hypothetical : frozenset of str
-        Names of projections that the plan has and the table has not, as `what_if` gave them.
+        Names of projections and indexes that the plan has and the table has not, as `what_if` gave
+        them.
     without : tuple of str
         Names of projections that the table has and the plan has not.
     """
@@ -202,7 +203,7 @@ class Explain:
 
         tree = Tree(Text(self._headline()))
         for use in self.indexes.to_pylist():
-            tree.add(Text(_index_line(use)))
+            tree.add(Text(self._marked(_index_line(use), use["index"])))
         left = _SEGMENTS_SHOWN
         for rows in self._groups():
             branch = tree.add(Text(self._marked(_group_line(rows), rows[0]["source"])))
@@ -232,7 +233,8 @@ class Explain:
         ]
         header = ("source", "segments", "rows", "bytes", "not used")
         query, _, reads = self._headline().rpartition("\n")
-        asked = [html_line(_index_line(use)) for use in self.indexes.to_pylist()]
+        uses = self.indexes.to_pylist()
+        asked = [html_line(self._marked(_index_line(use), use["index"])) for use in uses]
         return html_block(query, html_rows(header, lines), *asked, html_line(reads))
 
     def _groups(self) -> list[list[dict[str, Any]]]:

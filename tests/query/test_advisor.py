@@ -1,12 +1,12 @@
 """Advice for logs and statements: what it proposes, what applying it does, what is refused."""
 
 import json
-import os
 import random
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from advised_tables import imagined, log_of, logging, rows_of, spread
 from scale import tries
 from typer.testing import CliRunner
 
@@ -14,14 +14,12 @@ import projseg
 from projseg.advisor import needless
 from projseg.advisor.advice_report import verdict
 from projseg.advisor.measured_workload import read_statements
+from projseg.advisor.stored_sizes import stored_size
 from projseg.benchmarks.bench import same_answer
 from projseg.cli import app
 from projseg.errors import InvalidInputError, StorageError
 from projseg.memory.deadline import Deadline, under
-from projseg.reader.query_log import log_files
-from projseg.reader.query_log.log_files import flush_query_logs
 
-START = datetime(2024, 5, 1, tzinfo=UTC)
 ROWS = 20_000
 WORK = [
     "SELECT channel, sum(added) AS s FROM t GROUP BY channel",
@@ -32,42 +30,15 @@ WORK = [
 ]
 
 
-def rows_of(count=ROWS, seed=1):
-    draw = random.Random(seed)
-    return pa.table(
-        {
-            "time": pa.array(
-                [START + timedelta(seconds=draw.randrange(4 * 86_400)) for _ in range(count)]
-            ),
-            "channel": [f"#{draw.randrange(6)}" for _ in range(count)],
-            "page": [f"p{draw.randrange(5000)}" for _ in range(count)],
-            "robot": [draw.random() < 0.3 for _ in range(count)],
-            "added": [draw.randrange(100) for _ in range(count)],
-            "price": pa.array([draw.randrange(1000) for _ in range(count)], pa.int64()),
-        }
-    )
-
-
 def made(folder, **options):
     options = {"time_column": "time", "segment_granularity": "day"} | options
-    return projseg.Table.create(folder, data=rows_of(), **options)
+    return projseg.Table.create(folder, data=rows_of(ROWS), **options)
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     """A table that tests only read."""
     return made(tmp_path_factory.mktemp("advisor") / "t")
-
-
-def logging(folder, ask):
-    os.environ[log_files.SETTING] = str(folder)
-    try:
-        ask()
-        flush_query_logs()
-    finally:
-        del os.environ[log_files.SETTING]
-        log_files._forget()
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +60,15 @@ def test_advice_fits_the_budget_and_names_what_is_left(table, log):
     advice = projseg.advise(table, log, budget="30%")
     assert advice.log["queries"] == 15 * 6
     assert (advice.log["hinted"], advice.log["failed"], advice.log["unbound"]) == (15, 1, 0)
-    added = [item for item in advice.items if item.kind == "projection"]
-    assert added
+    added = advice.items
+    assert {item.kind for item in added} == {"projection", "index"}
     assert (
         sum(item.bytes for item in added) <= advice.budget_bytes == round(0.3 * advice.base_bytes)
     )
     assert advice.bytes_after == advice.bytes_before + sum(item.bytes for item in added)
-    reasons = {shape.query[:40]: shape.why_not for shape in advice.shapes}
-    assert any("ROW_SCAN" in reason for reason in reasons.values())
-    assert any("LITERAL_HIDDEN" in reason for reason in reasons.values())
+    assert [one.why_not for one in advice.shapes if one.why_not] == ["LITERAL_HIDDEN"]
+    groups = projseg.advise(table, log, budget="30%", kinds=["projection"])
+    assert {"ROW_SCAN", "LITERAL_HIDDEN"} <= {shape.why_not for shape in groups.shapes}
     for item in added:
         assert item.queries >= 10
         assert item.milliseconds_after < item.milliseconds_before
@@ -115,46 +86,48 @@ def test_advice_says_how_far_it_is_and_is_stopped_by_a_deadline(table, log):
     ):
         projseg.advise(table, log)
 
+    def cancelled(done, count):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        projseg.advise(table, log, on_progress=cancelled)
+
 
 def test_a_log_whose_queries_no_longer_bind_gives_no_advice(tmp_path, log):
     table = projseg.Table.create(tmp_path / "t", data={"other": [1, 2]})
-    advice = projseg.advise(table, _of(log, table))
+    advice = projseg.advise(table, log_of(log, table))
     assert (advice.items, advice.log["unbound"]) == ((), advice.log["shapes"])
 
 
 def test_applied_advice_is_used_gives_the_same_answers_and_is_not_given_again(tmp_path, log):
     table = made(tmp_path / "t")
     answers = [table.sql(statement) for statement in WORK]
-    advice = projseg.advise(table, _of(log, table), budget="40%")
+    advice = projseg.advise(table, log_of(log, table), budget="40%")
     names = {item.name for item in advice.items}
-    imagined = [one.projection for one in advice.candidates.values()]
-    planned = [table.explain(text, what_if=imagined).sources for text in WORK]
+    planned = [table.explain(text, what_if=imagined(advice)).sources for text in WORK]
     commits = advice.apply(table)
     assert [commit.version for commit in commits] == [1, 2]
-    assert {one.name for one in table.properties.projections} == names
+    projections = {one.name for one in table.properties.projections}
+    assert projections | {one.name for one in table.properties.declared_indexes} == names
     assert [table.explain(text).sources for text in WORK] == planned
     assert sum("base" not in sources for sources in planned) >= 2
     for statement, answer in zip(WORK, answers, strict=True):
         assert same_answer(answer, table.sql(statement))
-    stored = {row["projection"]: row for row in table.projection_stats().to_pylist()}
     for item in advice.items:
-        assert stored[item.name]["rows"] == item.rows
-        assert stored[item.name]["bytes"] == pytest.approx(item.bytes, rel=0.15)
+        stored = stored_size(table, item.kind, item.name)
+        assert stored.rows == item.rows
+        assert stored.bytes == pytest.approx(item.bytes, rel=0.15)
         kept = json.loads(table.properties.properties[f"advice.{item.name}"])
         assert (kept["rows"], kept["shapes"]) == (item.rows, list(item.shapes))
     assert advice.apply(table) == []
-    again = projseg.advise(table, _of(log, table), budget="60%")
+    again = projseg.advise(table, log_of(log, table), budget="60%")
     assert [item.name for item in again.items] == []
-    name = names.pop()
-    table.drop_projection(name)
-    assert f"advice.{name}" not in table.properties.properties
-
-
-def _of(log, table):
-    """The records of a log as if they were another table's."""
-    records = projseg.read_log(log)
-    ids = pa.array([table.properties.table_id] * len(records))
-    return records.set_column(records.column_names.index("table_id"), "table_id", ids)
+    table.drop_projection(projections.pop())
+    for index in names - {one.name for one in table.properties.projections} - projections:
+        if index in {one.name for one in table.properties.declared_indexes}:
+            table.drop_index(index)
+    kept = [key for key in table.properties.properties if key.startswith("advice.")]
+    assert {key.removeprefix("advice.") for key in kept} == projections
 
 
 def test_the_same_log_gives_the_same_advice(table, log):
@@ -222,7 +195,7 @@ def test_a_log_without_queries_of_the_table_names_the_others(table, tmp_path, lo
 
 def test_an_empty_table_has_nothing_to_sample(tmp_path, log):
     empty = projseg.Table.create(tmp_path / "t", rows_of(1).schema, time_column="time")
-    advice = projseg.advise(empty, _of(log, empty))
+    advice = projseg.advise(empty, log_of(log, empty))
     assert advice.items == ()
     assert "no rows to sample" in str(advice)
 
@@ -246,7 +219,7 @@ def test_what_cannot_be_advised_is_refused(table, log, options, code):
 
 def test_advice_is_stale_where_a_name_or_a_column_changed(tmp_path, log):
     table = made(tmp_path / "t")
-    advice = projseg.advise(table, _of(log, table), budget="40%")
+    advice = projseg.advise(table, log_of(log, table), budget="40%")
     name = advice.items[0].name
     other = projseg.Table(table.location)
     other.add_projection(projseg.Projection(name, ["page"], ["count(*) AS n"]))
@@ -294,16 +267,6 @@ def test_unused_and_subsumed_projections_are_dropped_and_rare_ones_kept(tmp_path
     assert len(table.properties.projections) == 2
 
 
-def spread(log, days):
-    """Let the records of a log lie over some days before now."""
-    for path in log.iterdir():
-        records = [json.loads(line) for line in path.read_text().splitlines()]
-        for place, record in enumerate(records):
-            moment = datetime.now(UTC) - timedelta(days=days * (1 - place / len(records)))
-            record["time"] = moment.isoformat()
-        path.write_text("".join(json.dumps(record) + "\n" for record in records))
-
-
 def test_declared_since_is_found_in_the_log_of_versions(tmp_path):
     table = made(tmp_path / "t")
     for number in range(5):
@@ -313,22 +276,25 @@ def test_declared_since_is_found_in_the_log_of_versions(tmp_path):
     for number in range(3):
         table.append(rows_of(10, number))
     (one,) = table.properties.projections
-    found = needless.declared_since(table.snapshot, one.definition_hash)
+    found = needless.declared_since(
+        table.snapshot,
+        lambda properties: one.name in {declared.name for declared in properties.projections},
+    )
     assert round(found.timestamp() * 1e6) == declared
-    assert needless.declared_since(table.snapshot, "nothing") is None
+    assert needless.declared_since(table.snapshot, lambda _: False) is None
 
 
 def test_a_report_sets_estimates_beside_what_was_measured(tmp_path, log):
     table = made(tmp_path / "t")
-    advice = projseg.advise(table, _of(log, table), budget="40%")
+    advice = projseg.advise(table, log_of(log, table), budget="40%")
     advice.apply(table)
-    found = projseg.advice_report(table, _of(log, table)).to_pylist()
+    found = projseg.advice_report(table, log_of(log, table)).to_pylist()
     assert {row["name"] for row in found} == {item.name for item in advice.items}
     assert {row["verdict"] for row in found} == {"TOO EARLY"}
 
     def ask():
         for _ in range(60):
-            for statement in WORK:
+            for statement in (*WORK, "SELECT page FROM t WHERE page = 'p2'"):
                 table.sql(statement)
 
     later = projseg.advice_report(table, logging(tmp_path / "later", ask)).to_pylist()
@@ -388,7 +354,7 @@ def test_names_of_a_log_are_escaped(tmp_path):
 
 def test_an_apply_that_fails_while_building_is_completed_by_another(tmp_path, log, monkeypatch):
     table = made(tmp_path / "t")
-    advice = projseg.advise(table, _of(log, table), budget="40%")
+    advice = projseg.advise(table, log_of(log, table), budget="40%")
     with monkeypatch.context() as patch:
 
         def fails(*_, **__):
@@ -397,7 +363,8 @@ def test_an_apply_that_fails_while_building_is_completed_by_another(tmp_path, lo
         patch.setattr(projseg.Table, "materialize_projection", fails)
         with pytest.raises(StorageError, match="is declared, and building it"):
             advice.apply(table)
-    assert {one.name for one in table.properties.projections} == {i.name for i in advice.items}
+    declared = (*table.properties.projections, *table.properties.declared_indexes)
+    assert {one.name for one in declared} == {item.name for item in advice.items}
     (commit,) = advice.apply(projseg.Table(table.location))
     assert commit.segments == len(table.segments())
     assert advice.apply(projseg.Table(table.location)) == []
@@ -407,18 +374,19 @@ def test_advice_is_given_for_a_version_and_not_applied_to_it(tmp_path, log):
     table = made(tmp_path / "t")
     table.append(rows_of(100, 2))
     pinned = projseg.Table(table.location, version=0)
-    advice = projseg.advise(pinned, _of(log, table), budget="40%")
+    advice = projseg.advise(pinned, log_of(log, table), budget="40%")
     assert (advice.version, bool(advice.items)) == (0, True)
     with pytest.raises(InvalidInputError, match="PROJSEG_PINNED_VERSION"):
         advice.apply(pinned)
     assert len(advice.apply(table, materialize=False)) == 1
-    assert table.projection_stats()["built"].to_pylist() == [0] * len(advice.items)
+    assert set(table.projection_stats()["built"].to_pylist()) == {0}
+    assert set(table.indexes()["covered"].to_pylist()) == {0}
 
 
 def test_nothing_is_added_where_the_budget_is_passed_already(tmp_path, log):
     all_columns = "SELECT channel, page, robot, added, price, time ORDER BY page"
     table = made(tmp_path / "t", projections=[{"name": "sorted", "sql": all_columns}])
-    advice = projseg.advise(table, _of(log, table), budget="10%")
+    advice = projseg.advise(table, log_of(log, table), budget="10%")
     assert advice.bytes_before > advice.budget_bytes
     assert advice.items == ()
 
@@ -427,18 +395,17 @@ def test_deleted_rows_and_changed_columns_are_planned_as_after_building(tmp_path
     table = made(tmp_path / "t")
     table.delete("channel = '#3' AND added < 50")
     table.rename_column("price", "cost")
-    table.add_column("note", "string")
+    table.add_column("remark", "string")
     path = tmp_path / "questions.sql"
     statements = [
         "SELECT channel, max(cost), sum(added) FROM t GROUP BY channel",
-        "SELECT robot, note, min(cost) FROM t GROUP BY robot, note",
+        "SELECT robot, remark, min(cost) FROM t GROUP BY robot, remark",
     ]
     path.write_text(";".join(f"-- weight: 20\n{one}" for one in statements))
     answers = [table.sql(one) for one in statements]
     advice = projseg.advise(table, path, budget="80%")
     assert len(advice.items) >= 1
-    imagined = [one.projection for one in advice.candidates.values()]
-    planned = [table.explain(one, what_if=imagined).sources for one in statements]
+    planned = [table.explain(one, what_if=imagined(advice)).sources for one in statements]
     advice.apply(table)
     assert [table.explain(one).sources for one in statements] == planned
     for statement, answer in zip(statements, answers, strict=True):

@@ -2,19 +2,17 @@
 
 import json
 import random
-from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
 import pytest
+from advised_tables import rows_of
 from scale import tries
 from typer.testing import CliRunner
 
 import projseg
 from projseg.cli import app
-from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
 
-START = datetime(2024, 5, 1, tzinfo=UTC)
 KEYS = [
     "channel", "robot", "date_trunc('HOUR', time)", "date_trunc('DAY', time)", "upper(page)",
     "added % 3",
@@ -24,24 +22,13 @@ FILTERS = [None, "channel = '#1'", "robot", "added > 50", "channel IN ('#1', '#2
 INTERVALS = [None, "2024-05-01/P2D", "2024-05-01T06:00/PT30H", "2024-05-02T03:10/P1D"]
 
 
-def rows_of(count, seed):
-    draw = random.Random(seed)
-    return pa.table(
-        {
-            "time": pa.array(
-                [START + timedelta(seconds=draw.randrange(4 * 86_400)) for _ in range(count)]
-            ),
-            "channel": [f"#{draw.randrange(6)}" for _ in range(count)],
-            "page": [f"p{draw.randrange(40)}" for _ in range(count)],
-            "robot": [draw.random() < 0.3 for _ in range(count)],
-            "added": [draw.randrange(100) for _ in range(count)],
-        }
-    )
-
-
 def made(folder, seed, **options):
     return projseg.Table.create(
-        folder, data=rows_of(3000, seed), time_column="time", segment_granularity="day", **options
+        folder,
+        data=rows_of(3000, seed, pages=40),
+        time_column="time",
+        segment_granularity="day",
+        **options,
     )
 
 
@@ -100,6 +87,7 @@ def table(tmp_path_factory):
         tmp_path_factory.mktemp("what_if") / "t",
         1,
         projections=[projseg.Projection("by_page", ["page"], ["sum(added) AS added"])],
+        indexes=[projseg.Index("visits", "visit")],
     )
 
 
@@ -155,12 +143,88 @@ def test_a_question_that_is_covered_already_is_reported(table):
         ({"what_if": [projseg.Projection("x", ["nothing"])]}, "PROJSEG_BAD_PROJECTION|UNKNOWN"),
         ({"what_if": [projseg.Projection("by_page", ["page"])]}, "PROJSEG_PROJECTION_EXISTS"),
         ({"what_if": [HOURS], "analyze": True}, "PROJSEG_BAD_ARGUMENT"),
-        ({"what_if": [projseg.Index("i", "page")]}, "PROJSEG_UNSUPPORTED_FUNCTION"),
+        ({"what_if": [projseg.Index("i", "nothing")]}, "PROJSEG_UNKNOWN_COLUMN"),
+        ({"what_if": [projseg.Index("i", "added", kind="token")]}, "PROJSEG_BAD_INDEX"),
+        ({"what_if": [projseg.Index("visits", "page")]}, "PROJSEG_INDEX_EXISTS"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(table, options, code):
-    with pytest.raises((InvalidInputError, UnsupportedFeatureError), match=code):
+    with pytest.raises(InvalidInputError, match=code):
         table.explain("channel", "count(*)", **options)
+
+
+INDEXES = [
+    projseg.Index("of_visits", "visit"), projseg.Index("of_pages", "page"),
+    projseg.Index("of_prices", ["price", "added"]), projseg.Index("of_lower", "upper(page)"),
+    projseg.Index("words", "note", kind="token"), projseg.Index("parts", "note", kind="ngram"),
+]  # fmt: skip
+
+
+def drawn_condition(draw, row):
+    """Return a condition that a row fulfils, or one that none does."""
+    value = draw.choice([row["visit"], "nobody"])
+    several = ", ".join(f"'{one}'" for one in {value, "v0000000", row["page"]})
+    return draw.choice(
+        [
+            f"visit = '{value}'", f"visit IN ({several})", f"page = '{row['page']}'",
+            f"price = {row['price']} AND visit = '{value}'", f"upper(page) = 'P{row['page'][1:]}'",
+            f"visit = '{value}' OR page = '{row['page']}'", f"price IN ({row['price']}, 5000)",
+            f"text_match(note, '{row['note'].split()[1]}')", f"note LIKE '%{row['note'][-8:]}'",
+            f"text_match(note, 'word{draw.randrange(9000)}') OR visit = '{value}'",
+            f"note LIKE '%{row['note'][5:9]}%' AND added < 50", f"added = {row['added']}",
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", range(10))
+def test_drawn_indexes_leave_the_segments_that_they_leave_after_building(tmp_path, seed):
+    draw = random.Random(seed)
+    rows = rows_of(4000, seed, pages=300)
+    table = projseg.Table.create(
+        tmp_path / "t", data=rows, time_column="time", segment_granularity="day"
+    )
+    indexes = draw.sample(INDEXES, draw.randrange(1, len(INDEXES) + 1))
+    conditions = [
+        drawn_condition(draw, rows.slice(draw.randrange(4000), 1).to_pylist()[0])
+        for _ in range(tries(60))
+    ]
+    selects = [
+        f"SELECT channel, count(*) FROM t WHERE {one} GROUP BY channel" for one in conditions
+    ]
+    before = [table.explain(one, what_if=indexes) for one in selects]
+    for index in indexes:
+        table.add_index(index, materialize=True)
+    after = [table.explain(one) for one in selects]
+    same = [
+        figures(one) == figures(other) and used(one) == used(other)
+        for one, other in zip(before, after, strict=True)
+    ]
+    assert sum(same) >= 0.95 * len(same)  # a filter may hold what its segment does not
+    assert all(len(figures(o)) >= len(figures(b)) for b, o in zip(before, after, strict=True))
+    assert any(one.figures.pruned_segments for one in before)
+
+
+def used(explained):
+    return sorted(
+        (use["index"], use["condition"], use["used"]) for use in explained.indexes.to_pylist()
+    )
+
+
+def test_indexes_that_are_not_there_are_marked_and_asked_as_the_context_says(table):
+    wanted = projseg.Index("of_pages", "page")
+    select = "SELECT count(*) FROM t WHERE page = 'p7'"
+    found = table.explain(select, what_if=[wanted])
+    assert found.is_hypothetical
+    (line,) = [one for one in str(found).splitlines() if "index of_pages" in one]
+    assert line.endswith("(what if)")
+    assert "index of_pages on page" in found._repr_html_()
+    assert json.loads(found.to_json())["indexes"][0]["index"] == "of_pages"
+    without = table.explain(select, what_if=[wanted], context={"noIndexes": True})
+    assert without.indexes.num_rows == 0
+    same = projseg.Index("visits", "visit")
+    assert not table.explain(select, what_if=[same]).hypothetical
+    assert table.explain(select).indexes.num_rows == 0
 
 
 def at_shell(*words):

@@ -15,7 +15,7 @@ from projseg.errors import InvalidInputError
 # Other verbs start without the advisor.
 if TYPE_CHECKING:
     from projseg.advisor.advice import Advice
-    from projseg.advisor.advise import LogLike
+    from projseg.advisor.log_records import LogLike
 
 
 def advise(
@@ -29,7 +29,9 @@ def advise(
         str, "What projections and indexes may take: a share of the rows' bytes, or 500M."
     ] = "10%",
     since: Annotated[str, "How old the oldest query may be."] = "30 days",
-    kinds: Annotated[str, "What may be advised: projection, drop."] = "projection,drop",
+    kinds: Annotated[
+        str, "What may be advised, with commas."
+    ] = "projection,rows,index,view,drop,compact",
     seconds: Annotated[float, "After which the best that was found is said."] = 60,
     apply: Annotated[bool, "Do it, with --yes."] = False,
     drop: Annotated[bool, "With --apply: also drop what nobody needs."] = False,

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from projseg.segment_format.format_limits import name_key
 from projseg.table_layer.column_changes import ColumnChanges, find_column
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import Change, ChangeColumns, CommitNote, SetProperties
-from projseg.table_layer.metadata.index_declaration import find_index
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex, find_index
 from projseg.table_layer.metadata.known_properties import declare_scope, scope_keys
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import (
@@ -219,22 +220,65 @@ def advice_key(name: str) -> str:
     return f"advice.{name}"
 
 
-def declare_together(
-    base: Snapshot,
-    added: Mapping[str, ProjectionDeclaration],
-    estimates: Mapping[str, str],
-    dropped: Sequence[str],
-    note: CommitNote,
-) -> Snapshot:
-    """Declare projections and drop others in one commit, and keep the estimates of the first."""
-    gone = [key for name in dropped for key in (*scope_keys(name), advice_key(name))]
+class Declarations(NamedTuple):
+    """What is declared and dropped together.
+
+    Parameters
+    ----------
+    projections, indexes : tuple
+        To be declared.
+    estimates : mapping of str to str
+        By the name of what is advised, the estimates to keep; a view has no other declaration.
+    dropped_projections, dropped_indexes : tuple of str
+        Names of what the table declares.
+    forgotten : tuple of str
+        Names whose estimates go.
+    """
+
+    projections: tuple[ProjectionDeclaration, ...] = ()
+    indexes: tuple[DeclaredIndex, ...] = ()
+    estimates: Mapping[str, str] = MappingProxyType({})
+    dropped_projections: tuple[str, ...] = ()
+    dropped_indexes: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not any(self)
+
+    def dropping(
+        self, properties: TableProperties, names: Mapping[str, str | None]
+    ) -> Declarations:
+        """Return the same with drops, by name the kind of each, of what the table declares."""
+        declared = {
+            "index": {one.name for one in properties.declared_indexes},
+            "projection": {one.name for one in properties.projections},
+        }
+
+        def those(kind: str) -> tuple[str, ...]:
+            return tuple(n for n, one in names.items() if one == kind and n in declared[kind])
+
+        return self._replace(
+            dropped_projections=those("projection"),
+            dropped_indexes=those("index"),
+            forgotten=tuple(n for n in names if advice_key(n) in properties.properties),
+        )
+
+
+def declare_together(base: Snapshot, declarations: Declarations, note: CommitNote) -> Snapshot:
+    """Declare and drop in one commit, and keep the estimates of what was advised."""
+    gone = [key for name in declarations.dropped_projections for key in scope_keys(name)]
     change = SetProperties(
-        add_projections=tuple(added.values()),
-        drop_projections=tuple(dropped),
-        properties={advice_key(name): text for name, text in estimates.items()},
-        drop_properties=tuple(gone),
+        add_projections=declarations.projections,
+        drop_projections=declarations.dropped_projections,
+        add_indexes=declarations.indexes,
+        drop_indexes=declarations.dropped_indexes,
+        properties={advice_key(name): text for name, text in declarations.estimates.items()},
+        drop_properties=(*gone, *map(advice_key, declarations.forgotten)),
     )
-    names = {"added": ", ".join(added), "dropped": ", ".join(dropped)}
+    dropped = (*declarations.dropped_projections, *declarations.dropped_indexes)
+    names = {"added": ", ".join(declarations.estimates), "dropped": ", ".join(dropped)}
     note = note.asking(**{key: text for key, text in names.items() if text})
     return _set_projections(base, change, "apply advice", note)
 
@@ -268,7 +312,7 @@ def add_index(
 def drop_index(base: Snapshot, name: str, note: CommitNote) -> Snapshot:
     """Drop an index after the table version `base`."""
     known = find_index(base.properties.declared_indexes, name).name
-    change = SetProperties(drop_indexes=(known,))
+    change = SetProperties(drop_indexes=(known,), drop_properties=(advice_key(known),))
     return _set_projections(base, change, "drop index", note.asking(index=known))
 
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from projseg.algebra.query.select_table import SelectedTable
     from projseg.declarations import Index, ProjectionLike
     from projseg.explain import Explain
+    from projseg.maintenance.sampled_indexes import IndexSizes
+    from projseg.reader.plan.query_plan import QueryPlan
     from projseg.table.dataset import TableDataset
     from projseg.table.sql_statements import BoundSelect
 
@@ -401,9 +403,9 @@ class TableVersion(AgedVersion):
             As of `query`.
         analyze : bool
             Run the query, and report the rows, bytes and milliseconds that it took.
-        what_if : sequence of Projection, mapping or JSON text
-            Plan as if every segment had these projections, of the size that some segments show in
-            memory. Nothing is written.
+        what_if : sequence of Projection, mapping, JSON text or Index
+            Plan as if every segment had these projections and indexes, of the size that some
+            segments show in memory. Nothing is written.
         without : sequence of str
             Plan as if the table had none of these projections.
 
@@ -415,8 +417,9 @@ class TableVersion(AgedVersion):
         Raises
         ------
         InvalidInputError
-            PROJSEG_BAD_PROJECTION, PROJSEG_PROJECTION_EXISTS, PROJSEG_UNKNOWN_PROJECTION; or
-            PROJSEG_BAD_ARGUMENT for `analyze` of what is not there.
+            PROJSEG_BAD_PROJECTION, PROJSEG_PROJECTION_EXISTS, PROJSEG_UNKNOWN_PROJECTION,
+            PROJSEG_BAD_INDEX, PROJSEG_INDEX_EXISTS; or PROJSEG_BAD_ARGUMENT for `analyze` of what
+            is not there.
         ProjsegError
             As of `query`; about values only with `analyze`.
         """
@@ -458,10 +461,23 @@ class TableVersion(AgedVersion):
         what_if, without = listed("what_if", what_if), listed("without", without)
         current = self._current()
         found = what_if_version(current._snapshot, what_if, without)
-        version = TableVersion(current._storage, found.snapshot)
+        version = _HypotheticalVersion(current._storage, found.snapshot)
         version._columns_of, version._store = current._columns_of, current._store
+        version._imagined = found.indexes
         explained = version.explain(*query, **parts)
         return replace_fields(explained, hypothetical=found.added, without=tuple(without))
 
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)
+
+
+class _HypotheticalVersion(TableVersion):
+    """A version that has what the table has not; only plans are asked of it."""
+
+    _imagined: Sequence[IndexSizes] = ()
+
+    def _of_known_names(self, plan: QueryPlan) -> QueryPlan:
+        with late_import:
+            from projseg.reader.plan.imagined_indexes import pruned_by_imagined
+
+        return pruned_by_imagined(super()._of_known_names(plan), self._imagined)

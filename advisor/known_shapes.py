@@ -1,0 +1,118 @@
+"""Shapes bound to a table again, with what they cost now and what would serve them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from projseg.advisor.candidates import Need, need_of, why_no_need
+from projseg.advisor.filled_queries import HiddenValues, hides_literals
+from projseg.advisor.shape_costs import Planning, ShapeCost
+from projseg.advisor.spent_time import SpentTime
+from projseg.advisor.workload import SHAPES_MAX, LoggedWorkload, Shape
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.memory.deadline import check_deadline
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+
+_FILLS_MAX: Final = 8  # of a shape
+_SHAPES_SHARE: Final = 0.4  # of the time that may be taken
+
+
+class KnownShape(msgspec.Struct):
+    """A shape with what is known of it.
+
+    Parameters
+    ----------
+    shape : Shape
+        As the log has it.
+    query : QuerySpec
+        Its question, with values.
+    now : ShapeCost
+        What it costs as the table is.
+    need : Need or None
+        The groups that would serve it; None: none would.
+    why_not : str
+        The code of why none would.
+    """
+
+    shape: Shape
+    query: QuerySpec
+    now: ShapeCost
+    need: Need | None
+    why_not: str = ""
+
+    @property
+    def milliseconds(self) -> float:
+        """Of one query."""
+        return self.shape.median_ms or self.now.cost / 1e6
+
+    @property
+    def total(self) -> float:
+        """Milliseconds of all queries."""
+        return self.shape.count * self.milliseconds
+
+
+def known_shapes(
+    work: LoggedWorkload, planning: Planning, entry: SegmentEntry, spent: SpentTime
+) -> tuple[list[KnownShape], int]:
+    """Return the shapes that the table can answer, the most time first, and how many it cannot.
+
+    Parameters
+    ----------
+    work : LoggedWorkload
+        What was asked.
+    planning : Planning
+        Of the table.
+    entry : SegmentEntry
+        The segment whose values stand in the place of hidden ones.
+    spent : SpentTime
+        When to stop.
+    """
+    values = HiddenValues(planning.snapshot, entry)
+    found: list[KnownShape] = []
+    unbound = 0
+    shapes = work.shapes[:SHAPES_MAX]
+    if len(work.shapes) > SHAPES_MAX:
+        spent.note(f"{len(work.shapes) - SHAPES_MAX:,} rarer shapes")
+    for number, shape in enumerate(shapes):
+        check_deadline()
+        if spent.is_over(_SHAPES_SHARE):
+            spent.note(f"{len(shapes) - number:,} of {len(shapes):,} shapes")
+            break
+        planned = _planned(planning, values.bound(shape))
+        if planned is None:
+            unbound += 1
+        else:
+            found.append(_bound_shape(shape, *planned))
+    return found, unbound
+
+
+def _bound_shape(shape: Shape, query: QuerySpec, now: ShapeCost) -> KnownShape:
+    need, why = need_of(query), ""
+    if query.is_row_scan:
+        why = "ROW_SCAN"
+    elif hides_literals(shape.query):
+        need, why = None, "LITERAL_HIDDEN"
+    elif need is None:
+        why = why_no_need(query)
+    return KnownShape(shape, query, now, need, why)
+
+
+def _planned(
+    planning: Planning, queries: Iterable[QuerySpec]
+) -> tuple[QuerySpec, ShapeCost] | None:
+    """Return the first query whose values let segments be read, and what it costs.
+
+    With others it would look as if it cost nothing. The first, if none does.
+    """
+    first: tuple[QuerySpec, ShapeCost] | None = None
+    for query in islice(queries, _FILLS_MAX):
+        now = planning.cost(query)
+        if now is not None and now.cost:
+            return query, now
+        if now is not None and first is None:
+            first = query, now
+    return first

@@ -1,0 +1,64 @@
+"""How long advice has taken, how far it is, and what there was no time for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from projseg.memory.deadline import check_deadline
+
+OnProgress = Callable[[int, int], object]
+
+
+class OutOfTimeError(Exception):
+    """The time that may be taken is over."""
+
+
+class SpentTime:
+    """The time of one call of `advise`.
+
+    Parameters
+    ----------
+    seconds : float
+        That it may take.
+    on_progress : callable or None
+        Called with how many candidates have a size, and how many there are.
+
+    Attributes
+    ----------
+    not_examined : list of str
+        What there was no time for.
+    """
+
+    def __init__(self, seconds: float, on_progress: OnProgress | None = None) -> None:
+        self._start, self._seconds = time.monotonic(), seconds
+        self._on_progress = on_progress
+        self.not_examined: list[str] = []
+
+    def check(self, share: float = 1.0) -> None:
+        """Raise if a share of the time is over.
+
+        Raises
+        ------
+        OutOfTimeError
+            The best that was found is to be returned.
+        QueryTimeoutError
+            PROJSEG_QUERY_TIMEOUT: whoever asked no longer waits.
+        """
+        check_deadline()
+        if time.monotonic() - self._start > share * self._seconds:
+            raise OutOfTimeError
+
+    def is_over(self, share: float = 1.0) -> bool:
+        """Whether a share of the time is over."""
+        return time.monotonic() - self._start > share * self._seconds
+
+    def note(self, what: str) -> None:
+        """Say what there was no time for."""
+        if what not in self.not_examined:
+            self.not_examined.append(what)
+
+    def report(self, done: int, count: int) -> None:
+        """Tell who waits how many candidates have a size; what that raises ends the work."""
+        if self._on_progress is not None:
+            self._on_progress(done, count)
