@@ -13,6 +13,7 @@ from scale import IS_NIGHTLY, tries
 
 import projseg
 from projseg import Index, Projection
+from projseg.errors import StorageError
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
@@ -45,6 +46,7 @@ def ids_of(table):
     }
 
 
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
 @pytest.mark.parametrize("seed", range(tries(100) if IS_NIGHTLY else 2))
 def test_every_answer_is_of_one_snapshot(seed, tmp_path):
     random = np.random.default_rng([seed, 11])
@@ -69,7 +71,8 @@ def test_every_answer_is_of_one_snapshot(seed, tmp_path):
         table = projseg.Table(tmp_path / "ours", source_options=lake.properties)
         current = lake.table.current_snapshot()
         assert table.source.version == str(current.snapshot_id)
-        if random.integers(2):
+        is_synchronised = bool(random.integers(2))
+        if is_synchronised:
             done = table.sync()
             assert done.source_version == table.source.version
             assert table.source.files_without_companion == 0
@@ -78,8 +81,13 @@ def test_every_answer_is_of_one_snapshot(seed, tmp_path):
         if "city" not in known:
             continue
         for text in (GROUPS, *(drawn_question(random, known) for _ in range(3))):
-            found, expected = asked(table, text), lake.ask(text, known)
-            assert found == expected, (step, text, str(table.explain(text)))
+            try:
+                found = asked(table, text)
+            except StorageError as error:  # a file has a type that the table does not know yet
+                assert error.code == "PROJSEG_SOURCE_CHANGED"
+                assert not is_synchronised
+                continue
+            assert found == lake.ask(text, known), (step, text, str(table.explain(text)))
         assert stats_of(lake.place) == before, step
     assert table.sync().version == table.version
     assert projseg.Table(tmp_path / "ours", source_options=lake.properties).verify(deep=True) == []
