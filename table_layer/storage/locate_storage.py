@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.table_layer.storage.local_storage import LocalStorage
+from projseg.table_layer.storage.source_options import split_options, with_source_options
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import (
     STORE_SCHEMES,
@@ -25,8 +26,14 @@ def open_storage(
 ) -> Storage:
     """Return the storage of a location: a path, a `file:` URI, or a prefix of an object store.
 
-    Touches nothing.
+    Options that begin with `source.` are those of the source of a foreign table. Touches nothing.
     """
+    known, of_source = split_options(options)
+    found = _open(location, known)
+    return found if of_source is None else with_source_options(found, of_source)
+
+
+def _open(location: str | os.PathLike[str], known: StorageOptions) -> Storage:
     text = os.fspath(location) if isinstance(location, str | os.PathLike) else location
     if not isinstance(text, str) or not text.strip() or "\0" in text or not _is_path(text):
         raise InvalidInputError(
@@ -34,7 +41,6 @@ def open_storage(
         )
     found = _SCHEME.match(text)
     scheme = None if found is None else found[1].lower()
-    known = options if isinstance(options, StorageOptions) else StorageOptions(options)
     if scheme in STORE_SCHEMES:
         # Imported here: tables in folders do without what an object store needs.
         from projseg.table_layer.storage.object_storage import ObjectStorage

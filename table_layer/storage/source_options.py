@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import StorageOptions, StorageOptionsLike
+
+_PREFIX: Final = "source."
 
 
 @dataclass(frozen=True)
@@ -38,3 +40,19 @@ def with_source_options(storage: Storage, given: StorageOptionsLike | None) -> S
     sourced: Any = SourcedStorage(table, StorageOptions(given))
     found: Storage = sourced
     return found
+
+
+def split_options(
+    given: StorageOptionsLike | None,
+) -> tuple[StorageOptions, StorageOptions | None]:
+    """Return the options of a table's own store, and those of its source, which begin so."""
+    options = given if isinstance(given, StorageOptions) else StorageOptions(given)
+    if not any(key.startswith(_PREFIX) for key in options):
+        return options, None
+    own = {key: value for key, value in options.items() if not key.startswith(_PREFIX)}
+    of_source = {
+        key.removeprefix(_PREFIX): value
+        for key, value in options.items()
+        if key.startswith(_PREFIX)
+    }
+    return StorageOptions(own), StorageOptions(of_source)

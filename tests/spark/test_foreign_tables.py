@@ -70,3 +70,37 @@ def test_writes_are_refused(spark, place):
     frame = spark.read.format("projseg").load(str(place)).limit(1)
     with pytest.raises(Exception, match="PROJSEG_FOREIGN_ROWS"):
         frame.write.format("projseg").mode("append").save(str(place))
+
+
+@pytest.fixture
+def lake(tmp_path):
+    pytest.importorskip("pyiceberg")
+    from iceberg_source import IcebergLake
+
+    lake = IcebergLake(tmp_path / "lake", np.random.default_rng(3))
+    lake.append()
+    return lake
+
+
+def test_an_iceberg_source_is_found_by_the_options_of_its_catalog(spark, lake, tmp_path):
+    place = tmp_path / "over iceberg"
+    projseg.Table.attach(
+        place,
+        "iceberg:sales.edits",
+        source_options=lake.properties,
+        time_column="time",
+        projections=[Projection("c", ["city"], ["sum(added) AS added", "count(*) AS rows"])],
+    )
+    lake.append()
+    options = {f"storage.source.{key}": value for key, value in lake.properties.items()}
+    frame = spark.read.format("projseg").options(**options).load(str(place))
+    grouped = frame.groupBy("city").agg(F.sum("added").alias("added"), F.count("*"))
+    assert comparable(map(tuple, grouped.collect())) == lake.ask(GROUPS)
+    spark.conf.set("spark.projseg.enabled", "true")
+    try:
+        frame.createOrReplaceTempView("over_iceberg")
+        for text in (GROUPS, ROWS):
+            rows = spark.sql(text.replace("FROM t", "FROM over_iceberg")).collect()
+            assert comparable(map(tuple, rows)) == lake.ask(text)
+    finally:
+        spark.conf.set("spark.projseg.enabled", "false")
