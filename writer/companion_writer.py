@@ -117,6 +117,7 @@ def write_companion(
 def _column(wanted: ForeignRows, layout: SegmentLayout, name: str) -> tuple[Vector, ColumnZone]:
     """Return a column in its stored type, and its zone, which is computed from all rows."""
     vector = wanted.rows.vector(wanted.names[name], layout.schema.field(name).type)
+    wanted.rows.prove_bounds(wanted.names[name], vector)
     zone = column_zone(vector, wanted.rows.byte_count(wanted.names[name]))
     if not isinstance(vector, Ids):
         arrays = pa.chunked_array([vector.to_arrow()])

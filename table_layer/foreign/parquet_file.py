@@ -354,6 +354,7 @@ class ParquetRows:
                     read_dictionary=[field.name] if is_text else None,
                     coerce_int96_timestamp_unit="us",
                     pre_buffer=True,
+                    page_checksum_verification=True,
                 )
                 found = opened.read_row_groups(
                     list(groups), [field.name], use_threads=False, use_pandas_metadata=False
@@ -365,6 +366,37 @@ class ParquetRows:
                     file.path, f"cannot be read in column '{field.name}': {_first_line(error)}"
                 ) from error
         return found.column(found.column_names.index(field.name))
+
+    def prove_bounds(self, name: str, vector: Vector) -> None:
+        """Refuse rows of which some are beyond the bounds that their footer states.
+
+        Parameters
+        ----------
+        vector : Vector
+            The whole column.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SOURCE.
+        """
+        column = self._file.column_of(name)
+        stated = self._footer.bounds(column, self.groups)
+        if not stated or name in dict(self._file.partition):
+            return
+        values = vector.to_arrow()
+        if not (pa.types.is_integer(values.type) or pa.types.is_temporal(values.type)):
+            return
+        for place, (low, high) in enumerate(stated):
+            start, end = self.row_starts[place : place + 2]
+            found = pc.min_max(values.slice(int(start), int(end - start)))
+            least, most = (_number(found[one]) for one in ("min", "max"))
+            if least is not None and most is not None and not low <= least <= most <= high:
+                raise bad_source(
+                    f"{self._file.path} has values of '{column}' from {least} to {most} in row "
+                    f"group {self.groups[0] + place}, whose footer says from {low} to {high}: it "
+                    "is damaged, write it anew"
+                )
 
     def zones(self, name: str, wanted: pa.DataType) -> PageZones | None:
         """Return bounds of each 65,536 rows, by which rows may be left out; None: none are known.
@@ -461,6 +493,12 @@ def _ids_of(column: pa.ChunkedArray, wanted: pa.DataType) -> Vector:
     if validity is not None:
         ids[~validity] = 0
     return Ids(ids, Dictionary(in_order))
+
+
+def _number(bound: pa.Scalar) -> int | None:
+    """Return a whole number, days or microseconds."""
+    value: int | None = getattr(bound, "value", None)
+    return (bound.as_py() if value is None else value) if bound.is_valid else None
 
 
 def constant(
