@@ -1,6 +1,7 @@
 """What functions of texts give for one row, in Python's own words."""
 
 import base64
+import re
 from string import hexdigits
 
 
@@ -136,3 +137,19 @@ def _is_like(text, parts):
                 at + 1 for at in reached if at < len(text) and (is_any or text[at] == letter)
             }
     return len(text) in reached
+
+
+_LINE_END = "[\n\r\x85\u2028\u2029]"
+
+
+def rlike(text, pattern):
+    """Whether a text holds a match of a pattern that Java and Python read the same, but . and $."""
+
+    def without_dot(found):
+        return f"[^{_LINE_END[1:]}" if found[0] == "." else found[0]
+
+    is_to_end = pattern.endswith("$") and not re.search(r"(?<!\\)(\\\\)*\\\$$", pattern)
+    body = pattern[:-1] if is_to_end else pattern
+    body = re.sub(r"\\.|\[[^]]*\]|\.", without_dot, body, flags=re.DOTALL)
+    end = rf"(?!(?<=\r)\n)(?:\r\n|{_LINE_END})?\Z" if is_to_end else ""
+    return re.search(body + end, text, re.ASCII) is not None

@@ -57,8 +57,6 @@ from projseg.segment_format.arrow_arrays import (
 
 _ONE_CHARACTER: Final = r"(?s:.)"
 _ANY_CHARACTERS: Final = r"(?s:.*)"
-_SIGNS: Final = r"[\\^$.|?*+()\[\]{}]"
-"""A text without these is a pattern of itself."""
 
 
 def _build_like(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -215,21 +213,21 @@ def _rlike(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
 
 
 def _rlike_by_row(arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    """Return RLIKE by the pattern of each row; each different pattern is read once."""
+    """Return RLIKE by the pattern of each row; one that no kernel takes is read once."""
     with late_import:
-        from projseg.kernels.texts.text_parts import ANYWHERE, holding_rows
+        from projseg.kernels.texts.pattern_texts import matching_pairs
     valid = all_valid(arguments, row_count)
+    found, left = matching_pairs(texts_of(arguments[0]), texts_of(arguments[1]), valid)
+    rows = np.flatnonzero(left)
     texts, patterns = (as_array(argument, row_count) for argument in arguments)
-    encoded = patterns.dictionary_encode()
+    encoded = patterns.take(primitive_array(rows)).dictionary_encode()
     ids = filled_values(encoded.indices, 0)
-    is_plain = ~primitive_values(pc.match_substring_regex(encoded.dictionary, _SIGNS))
-    found = holding_rows(texts_of(texts), texts_of(patterns), ANYWHERE)
-    rows = np.flatnonzero(valid & ~is_plain[ids]) if len(is_plain) else np.zeros(0, np.int64)
-    rows = rows[np.argsort(ids[rows], kind="stable")]
-    bounds = np.flatnonzero(np.diff(ids[rows])) + 1
-    for some in np.split(rows, bounds) if len(rows) else ():
+    order = np.argsort(ids, kind="stable")
+    bounds = np.flatnonzero(np.diff(ids[order])) + 1
+    for some in np.split(order, bounds) if len(rows) else ():
         pattern = accepted_pattern(read_pattern, encoded.dictionary[ids[some[0]]].as_py())
-        found[some] = primitive_values(pattern.search(texts.take(primitive_array(some))))
+        together = primitive_array(rows[some])
+        found[rows[some]] = primitive_values(pattern.search(texts.take(together)))
     return truths(found, valid)
 
 
