@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -32,6 +33,7 @@ _CATALOG: Final = re.compile(r"(?:https?|sqlite|postgresql)(?:\+\w+)?://", re.IG
 _ASSIGNED: Final = re.compile(r"(?P<name>\w+)=(?P<place>.+)")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _DEFAULT: Final = "default."
+_OPENED_AT_ONCE: Final = 16
 _FOLDERS_MAX: Final = 10_000  # that are looked through, of one folder
 
 
@@ -69,6 +71,9 @@ class Places:
         self._lock = Lock()
         for place in places:
             self._add(place)
+        with ThreadPoolExecutor(_OPENED_AT_ONCE) as threads:  # a store may take long for each
+            opened = threads.map(self._open, self._locations.values())
+            self._tables.update(zip(self._locations, opened, strict=True))
 
     def _add(self, place: str | os.PathLike[str] | Catalog) -> None:
         if not isinstance(place, str | os.PathLike):
@@ -81,7 +86,7 @@ class Places:
             self._name(given["name"], given["place"])
         elif _CATALOG.match(location) or path.is_file():
             self._catalogs.append(projseg.Catalog(location, storage_options=self._options))
-        elif not is_table(location, self._options) and any(_tables_in(path)):
+        elif path.is_dir() and not is_table(location) and any(_tables_in(path)):
             self._folders.append(path)
         else:
             self._name(location.rstrip("/").rpartition("/")[2], location)
@@ -96,7 +101,9 @@ class Places:
                 "NAME=PLACE",
             )
         self._locations[name] = location
-        self._tables[name] = Table(location, storage_options=self._options)
+
+    def _open(self, location: str) -> Table:
+        return Table(location, storage_options=self._options)
 
     def names(self) -> list[str]:
         """Return the names of all tables that are there now, in order."""
@@ -151,7 +158,7 @@ class Places:
         home = homes[name]
         if not isinstance(home, str):
             return home.table(name)
-        table = Table(home, storage_options=self._options)
+        table = self._open(home)
         with self._lock:
             self._tables[name] = table
         return table

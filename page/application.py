@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -45,7 +46,7 @@ from projseg.page.queries_view import QueriesRecord, queries_record
 from projseg.page.query_view import answer_record, query_record
 from projseg.page.security import BODY_BYTES_MAX, Guard
 from projseg.page.statements import box_statement, check_names
-from projseg.page.table_view import table_record
+from projseg.page.table_view import source_of, table_record
 from projseg.page.tables_view import tables_record
 from projseg.page.timeline import open_window
 from projseg.table.queries import TableVersion
@@ -67,6 +68,7 @@ _SINCE: Final = "30 days"
 _CHANGE_SECONDS: Final = 24 * 3600.0
 _WAIT_SECONDS: Final = 1.0
 _VIEW_SECONDS: Final = 5
+_GZIP_LEVEL: Final = 3
 
 
 class PageSettings(NamedTuple):
@@ -189,7 +191,9 @@ class _Page:
             with under(Deadline(_VIEW_SECONDS, _too_long)):
                 found = made(_Shown(name, version, query, file))
             title = name if view == "table" else f"{name}: {view}"
-            return self._printed(request, view, found, title=title, newest=newest)
+            return self._printed(
+                request, view, found, title=title, newest=newest, source=source_of(version)
+            )
 
         return self._safely(request, view_shown)
 
@@ -408,6 +412,8 @@ class _Page:
         headers = {"Retry-After": "1"} if status == 202 else {}
         if _is_json(request):
             return json_response(record, status, headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         return self._html(
             template, status, headers, record=record, query=dict(request.query_params),
             name=getattr(record, "name", None), **({"view": template} | more),
@@ -417,8 +423,10 @@ class _Page:
         self, template: str, status: int, headers: Mapping[str, str] | None = None, **values: Any
     ) -> Response:
         found = self._templates.get_template(f"{template}.html")
-        text = found.render(release=__version__, **values)
-        return Response(text, status, dict(headers or {}), "text/html")
+        content = found.render({"release": __version__, "source": None} | values).encode()
+        if headers and "Content-Encoding" in headers:  # no secret is in it
+            content = gzip.compress(content, _GZIP_LEVEL, mtime=0)
+        return Response(content, status, dict(headers or {}), "text/html")
 
 
 def _too_long() -> ProjsegError:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.algebra.time.interval import Interval
 from projseg.doors.plain_values import plain_mapping
 from projseg.errors import InvalidInputError
 from projseg.page.columns_view import describe_segment
@@ -17,6 +17,7 @@ from projseg.page.table_view import decoded
 from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.known_properties import scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata_tables import segment_label, segment_rows
 
 _PAGE: Final = 100
 _PLAIN: Final = re.compile(r"\w+")
@@ -201,25 +202,13 @@ def segments_record(
         sum(one.live_row_count for one in entries),
         sum(one.byte_count for one in entries),
         sum(one.deleted_row_count for one in entries),
-        [segment_row(one) for one in entries[(page - 1) * _PAGE : page * _PAGE]],
+        _rows_of(entries[(page - 1) * _PAGE : page * _PAGE]),
     )
 
 
-def segment_row(entry: SegmentEntry) -> dict[str, Any]:
-    """Return a segment as a row of `Table.segments`, times as texts."""
-    start, end = entry.interval or (None, None)
-    return {
-        "segment": entry.file,
-        "interval_start": _iso(start),
-        "interval_end": _iso(end),
-        "min_time": _iso(entry.min_time_us),
-        "max_time": _iso(entry.max_time_us),
-        "rows": entry.live_row_count,
-        "bytes": entry.byte_count,
-        "projections": [one.name for one in entry.projections],
-        "not_built": {one: reason for one, _, reason in entry.not_built},
-        "deleted_rows": entry.deleted_row_count,
-    }
+def _rows_of(entries: Sequence[SegmentEntry]) -> list[dict[str, Any]]:
+    rows = segment_rows(entries).to_pylist(maps_as_pydicts="lossy")
+    return [plain_mapping(row) for row in rows]
 
 
 def segment_record(name: str, version: TableVersion, file: str) -> SegmentRecord:
@@ -230,12 +219,16 @@ def segment_record(name: str, version: TableVersion, file: str) -> SegmentRecord
     InvalidInputError
         PROJSEG_UNKNOWN_VERSION if the version lists no such segment.
     """
-    entry = next((one for one in decoded(version.snapshot.segments) if one.file == file), None)
+    entries = decoded(version.snapshot.segments)
+    entry = next((one for one in entries if segment_label(one) == file), None)
     if entry is None:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_VERSION",
             f"version {version.version} lists no segment {file!r}; look it up among its segments",
         )
+    (row,) = _rows_of([entry])
+    if not entry.has_file:
+        return SegmentRecord(name, version.version, row, [], [])
     described = describe_segment(version, entry)
     visible = set(version.schema.names)
     columns = [
@@ -263,7 +256,7 @@ def segment_record(name: str, version: TableVersion, file: str) -> SegmentRecord
         }
         for table in described.tables
     ]
-    return SegmentRecord(name, version.version, segment_row(entry), tables, columns)
+    return SegmentRecord(name, version.version, row, tables, columns)
 
 
 def history_record(name: str, version: TableVersion) -> HistoryRecord:
@@ -275,7 +268,3 @@ def history_record(name: str, version: TableVersion) -> HistoryRecord:
     return HistoryRecord(
         name, version.version, [plain_mapping(row) for row in rows], dict(version.snapshot.tags)
     )
-
-
-def _iso(micros: int | None) -> str | None:
-    return None if micros is None else micros_to_iso(micros)

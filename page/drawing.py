@@ -168,7 +168,8 @@ def bin_title(lane: Lane, one: Bin, *, is_exact: bool) -> str:
         text += f"{one.rows:,} rows in {one.segments:,} segments"
         return text + (f", {one.deleted:,} deleted" if one.deleted else "")
     if not is_exact:
-        return f"{text}{'at least one segment' if one.built else 'none'} of {one.segments:,}"
+        known = "at least one segment has it or says why not" if one.built else "none has it"
+        return f"{text}{known}, of {one.segments:,} segments"
     text += f"{one.covered:,} of {one.rows:,} rows"
     counts = [
         f"{name} in {count:,}"

@@ -48,6 +48,7 @@ def environment(*, may_change: bool) -> jinja2.Environment:
         "bytes": _bytes_text,
         "share": _share_text,
         "quoted": quoted,
+        "path": quote,
         "cell": cell_text,
         "formed": lambda value, form: _FORMS[form](value),
         "typed": escape,  # in a hidden field, to be sent again

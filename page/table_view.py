@@ -5,23 +5,30 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from projseg.algebra.time.interval import micros_to_iso
 from projseg.errors import ProjsegError, without_secrets
 from projseg.memory.deadline import check_deadline
-from projseg.page.timeline import SegmentTime, State, Timeline, open_window, snapped, timeline
+from projseg.page.timeline import SegmentTime, Timeline, open_window, snapped, timeline
 from projseg.segment_format.indexes.bloom_file import BUILT
 from projseg.table.queries import TableVersion
-from projseg.table_layer.coverage import coverage
+from projseg.table_layer.coverage import (
+    CoverageState,
+    coverage,
+    projection_state,
+    state_of_reason,
+)
 from projseg.table_layer.metadata.change import now_us
-from projseg.table_layer.metadata.known_properties import SKIPPED, scope_of
+from projseg.table_layer.metadata.known_properties import scope_of
 from projseg.table_layer.metadata.manifest import NO_TIME_MIN, ManifestReference
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata_tables import segment_label, source_facts
 
 if TYPE_CHECKING:
     from projseg.views.view_store import StoreVersion
@@ -59,7 +66,10 @@ class PartSize(msgspec.Struct):
 
 
 class TableRecord(msgspec.Struct):
-    """What a table is, at one version; `last_time` is that of the last row."""
+    """What a table is, at one version; `last_time` is that of the last row.
+
+    `source` is what `Table.detail` says of files of others, of tables over these.
+    """
 
     name: str
     location: str
@@ -80,6 +90,7 @@ class TableRecord(msgspec.Struct):
     warnings: list[TableWarning]
     sizes: list[PartSize]
     timeline: Timeline
+    source: dict[str, Any] | None = None
 
 
 def table_record(
@@ -125,7 +136,25 @@ def table_record(
         warnings=list(table_warnings(version, entries)),
         sizes=_sizes(version, entries),
         timeline=table_timeline(version, start, end),
+        source=source_of(version),
     )
+
+
+def source_of(version: TableVersion) -> dict[str, Any] | None:
+    """Return what `Table.detail` says of the files that a table stands over; None: it has its own.
+
+    Of too many files there are no counts.
+    """
+    snapshot, source = version.snapshot, version.properties.source
+    if source is UNSET:
+        return None
+    if len(snapshot.segments) > DECODED_MAX:
+        return {
+            "source": f"{source.kind}:{source.location}",
+            "source_version": source.version,
+            "left_out": dict(source.left_out),
+        }
+    return source_facts(snapshot, source)
 
 
 def table_timeline(version: TableVersion, start: str | None, end: str | None) -> Timeline:
@@ -246,16 +275,12 @@ def _of_entries(
     by_index = _index_states(version) if "index" in kinds else {}
     uncovered = _uncovered_by_view(version) if "view" in kinds else {}
     for entry in entries:
-        stored = {one.definition_hash for one in entry.projections}
-        recorded = {digest: why for _, digest, why in entry.not_built}
-        states: dict[str, State] = {}
-        for one in properties.projections:
-            reason = recorded.get(one.definition_hash) or scopes[one.name].reason_against(
-                entry.min_time_us, entry.max_time_us, now
-            )
-            states[f"projection:{one.name}"] = (
-                "built" if one.definition_hash in stored else _state_of(reason)
-            )
+        states: dict[str, CoverageState] = {
+            f"projection:{one.name}": projection_state(
+                entry, one.definition_hash, scopes[one.name], now
+            )[0]
+            for one in properties.projections
+        }
         for index, statuses in by_index.items():
             found = [_state_of_filter(status.get(entry.file)) for status in statuses]
             states[f"index:{index}"] = next((s for s in found if s != "built"), "built")
@@ -263,7 +288,7 @@ def _of_entries(
             states[f"view:{view}"] = "missing" if entry.file in missing else "built"
         time = (entry.min_time_us, entry.max_time_us)
         yield SegmentTime(
-            entry.file,
+            segment_label(entry),
             time[0],
             None if time[1] is None else time[1] + 1,
             entry.live_row_count,
@@ -273,14 +298,8 @@ def _of_entries(
         )
 
 
-def _state_of(reason: str | None) -> State:
-    if reason is None:
-        return "missing"
-    return "skipped" if reason.startswith(SKIPPED) else "failed"
-
-
-def _state_of_filter(status: str | None) -> State:
-    return "built" if status == BUILT else _state_of(status)
+def _state_of_filter(status: str | None) -> CoverageState:
+    return "built" if status == BUILT else state_of_reason(status)
 
 
 def _index_states(version: TableVersion) -> Mapping[str, list[dict[str, str]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -13,6 +15,7 @@ from projseg.page.table_view import table_warnings
 from projseg.table import Table
 
 _PAGE: Final = 50
+_AT_ONCE: Final = 16
 _DECODED_MAX: Final = 1000  # segments of a table whose projections are added up
 
 
@@ -69,7 +72,8 @@ def tables_record(places: Places, search: str, page: int) -> TablesRecord:
     pages = max(-(-len(names) // _PAGE), 1)
     page = min(max(page, 1), pages)
     shown = names[(page - 1) * _PAGE : page * _PAGE]
-    lines = [_line(places, name) for name in shown]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:  # a store may take long for each
+        lines = list(threads.map(partial(_line, places), shown))
     return TablesRecord(search, len(names), page, pages, lines)
 
 

@@ -11,11 +11,11 @@ import msgspec
 
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.table_layer.coverage import CoverageState
 
 BINS_MAX: Final = 200
 SINGLE_MAX: Final = 500
 """So many segments are drawn one by one."""
-State = Literal["built", "missing", "skipped", "failed"]
 _SECOND: Final = 1_000_000
 _STEPS: Final = tuple(
     seconds * _SECOND
@@ -48,7 +48,7 @@ class SegmentTime(msgspec.Struct, frozen=True):
         Rows that are; None: not known without the segments.
     segments : int
         How many.
-    states : mapping of str to State
+    states : mapping of str to CoverageState
         What became of each lane in it, by the lane's name.
     """
 
@@ -58,7 +58,7 @@ class SegmentTime(msgspec.Struct, frozen=True):
     rows: int
     deleted: int | None
     segments: int
-    states: Mapping[str, State]
+    states: Mapping[str, CoverageState]
 
 
 class Bin(msgspec.Struct, rename={"from_": "from"}):
@@ -107,8 +107,8 @@ class Timeline(msgspec.Struct, rename={"from_": "from"}):
     from_, to : str or None
         The window; None: no row has a time.
     unit : str
-        What a bin is: `segment`, `manifest` (segments together, of which a lane covers some at
-        least), or how long it is.
+        What a bin is: `segment`, `manifest` (segments together; where a projection is built, one of
+        them at least has it or says why not), or how long it is.
     is_exact : bool
         Whether each segment was counted, not each manifest.
     lanes : list of Lane
@@ -182,7 +182,9 @@ def _bin(
 ) -> Bin:
     found = Bin(_iso(start), _iso(end), file=segments[0].file if len(segments) == 1 else None)
     for one in segments:
-        state: State = "built" if kind == "base" else one.states.get(f"{kind}:{name}", "missing")
+        state: CoverageState = (
+            "built" if kind == "base" else one.states.get(f"{kind}:{name}", "missing")
+        )
         found.rows += one.rows
         found.deleted = None if one.deleted is None else (found.deleted or 0) + one.deleted
         found.segments += one.segments

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from projseg.table_layer.storage.paths import parse_segment_name
 from projseg.table_layer.storage.storage_contract import Storage
 
 FAILED: Final = "failed: "
+CoverageState: TypeAlias = Literal["built", "missing", "skipped", "failed"]
 _SLOT_BYTES: Final = 400
 INDEX_SCHEMA: Final = pa.schema(
     [
@@ -239,6 +240,32 @@ def projection_stats(snapshot: Snapshot) -> pa.Table:
     )
 
 
+def projection_state(
+    entry: SegmentEntry, digest: str, scope: ProjectionScope, now: int
+) -> tuple[CoverageState, str | None]:
+    """Return what became of a projection in a segment, and why it is not there if that is known.
+
+    Parameters
+    ----------
+    digest : str
+        Of its definition.
+    now : int
+        The time that retentions are counted from.
+    """
+    if any(stored.definition_hash == digest for stored in entry.projections):
+        return "built", None
+    recorded = next((why for _, one, why in entry.not_built if one == digest), None)
+    reason = recorded or scope.reason_against(entry.min_time_us, entry.max_time_us, now)
+    return state_of_reason(reason), reason
+
+
+def state_of_reason(reason: str | None) -> CoverageState:
+    """Return what a reason for not being there says."""
+    if reason is None:
+        return "missing"
+    return "skipped" if reason.startswith(SKIPPED) else "failed"
+
+
 @dataclass(slots=True)
 class _Tally:
     """What is known of one declared projection."""
@@ -258,17 +285,12 @@ class _Tally:
         stored = next((p for p in entry.projections if p.definition_hash == digest), None)
         self.chunks[entry.interval].add(entry, is_built=stored is not None)
         if stored is not None:
-            self.counts["built"] += 1
             self.row_count += stored.row_count
             self.byte_count += stored.byte_count
             self.base_row_count += entry.live_row_count
-            return
-        recorded = next((why for _, one, why in entry.not_built if one == digest), None)
-        reason = recorded or self.scope.reason_against(entry.min_time_us, entry.max_time_us, now)
-        if reason is None:
-            self.counts["missing"] += 1
-        else:
-            self.counts["skipped" if reason.startswith(SKIPPED) else "failed"] += 1
+        state, reason = projection_state(entry, digest, self.scope, now)
+        self.counts[state] += 1
+        if reason is not None:
             self.reasons[reason] = None
 
     def row(self, all_rows: int) -> dict[str, Any]:

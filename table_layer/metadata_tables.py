@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -131,7 +131,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
     oldest = max(snapshot.kept_from, snapshot.version - _DETAIL_VERSIONS_MAX)
     earlier = in_earlier_versions(stored, oldest, "vacuum removes what was replaced long ago")
     properties = snapshot.properties
-    source = {} if properties.source is UNSET else _source(snapshot, properties.source)
+    source = {} if properties.source is UNSET else source_facts(snapshot, properties.source)
     return {
         **source,
         "location": snapshot.storage.location,
@@ -152,7 +152,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _source(snapshot: Snapshot, source: StoredSource) -> dict[str, Any]:
+def source_facts(snapshot: Snapshot, source: StoredSource) -> dict[str, Any]:
     """Return what a table stands over, how far it is covered, and which columns it leaves out."""
     files, covered = set(), set()
     for entry in snapshot.segments:
@@ -171,9 +171,15 @@ def _source(snapshot: Snapshot, source: StoredSource) -> dict[str, Any]:
 
 def _segments(snapshot: Snapshot) -> pa.Table:
     """Return one row per segment, ordered by time."""
+    by_time = [("interval_start", "ascending"), ("min_time", "ascending")]
+    return segment_rows(snapshot.segments).sort_by(by_time)
+
+
+def segment_rows(entries: Iterable[SegmentEntry]) -> pa.Table:
+    """Return one row per segment."""
     rows = [
         {
-            "segment": _file_name(entry),
+            "segment": segment_label(entry),
             "interval_start": entry.interval[0] if entry.interval else None,
             "interval_end": entry.interval[1] if entry.interval else None,
             "min_time": entry.min_time_us,
@@ -184,13 +190,13 @@ def _segments(snapshot: Snapshot) -> pa.Table:
             "projections": [projection.name for projection in entry.projections],
             "not_built": [(name, reason) for name, _, reason in entry.not_built],
         }
-        for entry in snapshot.segments
+        for entry in entries
     ]
-    by_time = [("interval_start", "ascending"), ("min_time", "ascending")]
-    return pa.Table.from_pylist(rows, _SEGMENTS).sort_by(by_time)
+    return pa.Table.from_pylist(rows, _SEGMENTS)
 
 
-def _file_name(entry: SegmentEntry) -> str:
+def segment_label(entry: SegmentEntry) -> str:
+    """Return what a segment is called: its file, or that of the source where it has none."""
     foreign = entry.foreign
     return entry.file if foreign is None or entry.has_file else foreign.path
 

@@ -246,8 +246,7 @@ def many_segments(bench: Bench) -> None:
     table, rows = _one_day(location)
     (template,) = open_snapshot(open_storage(location)).segments
     with measured() as spent:
-        for step, entries in enumerate(_commits(template, location, count)):
-            _append(location, entries)
+        for step in _commit_like(template, location, count):
             if (step + 1) * _COMMIT_SEGMENTS <= count * (1 - 31 / _DAYS):
                 month_ago = step + 1
     values = {"making s": spent["s"]}
@@ -273,6 +272,23 @@ def many_segments(bench: Bench) -> None:
         figure = {"s": seconds, "s with start": done.seconds, "peak memory": 1024 * kilobytes}
         bench.add("cases", name, "", figure)
     bench.add("cases", "commit one segment", "", _committed(location, rows))
+
+
+def table_of_segments(location: Path, count: int) -> projseg.Table:
+    """Make a table of so many segments in ten years; most of their files are not there."""
+    table, _ = _one_day(location)
+    (template,) = table.snapshot.segments
+    for _ in _commit_like(template, location, count):
+        pass
+    table.refresh()
+    return table
+
+
+def _commit_like(template: SegmentEntry, location: Path, count: int) -> Iterator[int]:
+    """Commit entries like a segment's, and yield the number of each commit."""
+    for step, entries in enumerate(_commits(template, location, count)):
+        _append(location, entries)
+        yield step
 
 
 def _one_day(location: Path) -> tuple[projseg.Table, pa.Table]:

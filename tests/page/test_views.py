@@ -9,6 +9,7 @@ import threading
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import HOST, HOSTILE, TOKEN, hours
 from scale import tries
@@ -195,7 +196,7 @@ def test_of_too_many_segments_manifests_are_shown(crowded):
     assert total(base, "segments") == 60
     assert [one["deleted"] for one in base] == [None] * len(references)
     text = client.get("/t/t").text
-    assert "at least one segment of" in text
+    assert "at least one segment has it or says why not" in text
     assert 'class="covered-5"' not in text.split("projection a</text>")[1].split("legend")[0]
     patched.setattr("projseg.page.table_view.LISTED_MAX", 59)
     narrow, _ = lanes(client, "/t/t.json?from=1970-01-01&to=1970-03-01")
@@ -371,3 +372,44 @@ def test_a_view_that_takes_too_long_says_so(client, monkeypatch):
         found = client.get(f"/t/edits/{view}.json")
         assert found.status_code == 504
         assert found.json()["error"]["code"] == "PROJSEG_QUERY_TIMEOUT"
+
+
+def test_attached_tables_show_their_source_and_files_without_a_companion(tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(3):
+        rows = {"time": hours(24 * number, 24), "k": [number] * 24}
+        pq.write_table(pa.table(rows), source / f"{number}.parquet")
+    by_k = projseg.Projection("byk", ["k"], ["count(*)"])
+    table = projseg.Table.attach(
+        tmp_path / "t", f"parquet:{source}", time_column="time", projections=[by_k]
+    )
+    pq.write_table(pa.table({"time": hours(72, 24), "k": [3] * 24}), source / "3.parquet")
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        found, by_lane = lanes(client, "/t/t.json")
+        record = client.get("/t/t.json").json()
+        detail = table.newest().detail()
+        assert record["source"] == {
+            key: detail[key]
+            for key in (
+                "source", "source_version", "source_files", "source_files_without_companion",
+                "left_out",
+            )
+        }  # fmt: skip
+        assert record["source"]["source_files_without_companion"] == 1
+        assert total(by_lane["projection", "byk"], "missing") == 1
+        assert total(by_lane["base", "base"], "rows") == 96
+        text = client.get("/t/t").text
+        assert f"parquet:{source}" in text
+        for view in ("projections", "columns", "segments", "history", "query"):
+            shown = client.get(f"/t/t/{view}")
+            assert (shown.status_code, f"parquet:{source}" in shown.text) == (200, True), view
+        for name in re.findall(r'href="(/t/t/segments/[^"]+)"', text):
+            assert client.get(name).status_code == 200
+        assert "without a companion" in client.get(f"/t/t/segments/{source}/3.parquet").text
+        monkeypatch.setattr("projseg.page.table_view.DECODED_MAX", 3)
+        assert "source_files" not in client.get("/t/t.json").json()["source"]
+        assert "without a companion" not in client.get("/t/t").text
+    assert found["is_exact"]
