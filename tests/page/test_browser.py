@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -32,17 +34,11 @@ VIEWS = ["/", "/t/edits", "/t/edits/projections", "/t/edits/columns", "/t/edits/
          "/t/geo.places", "/t/empty", "/t/none"]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def address(folder, tmp_path_factory):
-    """The address that `projseg ui` prints; ctrl-C ends it and its workers."""
-    log = tmp_path_factory.mktemp("log")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("PROJSEG_QUERY_LOG", str(log))
-        for _ in range(12):
-            projseg.Table(folder / "edits").query("country", "min(added)")
-        projseg.read_log(log)
+@contextmanager
+def served(*words):
+    """Yield the address that `projseg ui` prints; ctrl-C ends it and its workers."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "projseg", "ui", str(folder), "--port", "0", "--log", str(log)],
+        [sys.executable, "-m", "projseg", "ui", *map(str, words), "--port", "0"],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -55,6 +51,18 @@ def address(folder, tmp_path_factory):
         ["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, text=True, check=False
     )
     assert members.stdout.strip() == ""
+
+
+@pytest.fixture(scope="module")
+def address(folder, tmp_path_factory):
+    log = tmp_path_factory.mktemp("log")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PROJSEG_QUERY_LOG", str(log))
+        for _ in range(12):
+            projseg.Table(folder / "edits").query("country", "min(added)")
+        projseg.read_log(log)
+    with served(folder, "--log", log) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +112,66 @@ def test_a_statement_is_asked_by_keys_and_its_answer_comes_by_itself(browser, ad
     page.keyboard.press("ArrowRight")
     page.wait_for_url(re.compile("from="))
     page.context.close()
+
+
+def test_advice_comes_by_itself_and_answers_are_drawn(browser, address):
+    base, page, problems = opened(browser, address)
+    page.goto(f"{base}/t/edits/advice")
+    page.fill("#budget", "50%")
+    page.click("button[value=advise]")
+    page.wait_for_selector("text=Before and after")
+    assert [one["id"] for one in Axe().run(page).response["violations"]] == []
+    page.goto(f"{base}/t/edits/query")
+    days = "SELECT date_trunc('DAY', time) AS d, sum(added) AS s FROM t GROUP BY ALL"
+    for sql, drawn in (
+        (days, "path.line"),
+        (days.replace("date_trunc('DAY', time)", "country"), "rect"),
+    ):
+        page.fill("#sql", sql)
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector(f"svg.chart {drawn}")
+        assert [one["id"] for one in Axe().run(page).response["violations"]] == []
+    assert problems == []
+    page.context.close()
+
+
+def test_two_browsers_each_see_one_version_beside_a_writer(browser, tmp_path):
+    """Each version has ten rows more than the one before."""
+    table = projseg.Table.create(tmp_path / "t", data={"n": [0] * 10})
+    with served(tmp_path / "t") as address:
+        pages = [opened(browser, address) for _ in range(2)]
+        is_over = threading.Event()
+
+        def write():
+            while not is_over.is_set():
+                table.append({"n": [1] * 10})
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        seen = set()
+        try:
+            for _ in range(8):
+                for base, page, _ in pages:
+                    page.goto(f"{base}/t/t")
+                    version = int(
+                        re.search(r"Version ([0-9,]+)", page.inner_text(".version"))[1].replace(
+                            ",", ""
+                        )
+                    )
+                    facts = dict(
+                        re.findall(r"(Rows|Segments)\n([0-9,]+)", page.inner_text(".facts"))
+                    )
+                    assert int(facts["Rows"].replace(",", "")) == 10 * (version + 1)
+                    page.goto(f"{base}/t/t/segments?version={version}")
+                    assert f"{10 * (version + 1):,} rows" in page.inner_text("main")
+                    seen.add(version)
+        finally:
+            is_over.set()
+            writer.join()
+        assert len(seen) > 1
+        for _, page, problems in pages:
+            assert problems == []
+            page.context.close()
 
 
 def test_all_of_it_works_without_scripts(browser, address):
