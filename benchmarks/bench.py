@@ -162,9 +162,15 @@ class Bench:
         self.add(table, case, way, spread(times[1:]))
 
     def compare(self, table: str, case: str, ways: Mapping[str, Callable[[], pa.Table]]) -> None:
-        """Ask each way in turns, and note an answer of another number of rows."""
-        counts = {way: ask().num_rows for way, ask in ways.items()}
-        self.require(f"{case}: rows", len(set(counts.values())), 1)
+        """Ask each way in turns, and note an answer with other rows than the first way's."""
+        answers = {way: ask() for way, ask in ways.items()}
+        first, *others = answers
+        for way in others:
+            found = first_difference(answers[first], answers[way])
+            if found is not None:
+                self.problems.append(f"differs: {case} by {way}: {found}")
+        counts = {way: answer.num_rows for way, answer in answers.items()}
+        del answers
         times: dict[str, list[TurnTime]] = {way: [] for way in ways}
         for _ in range(self["rounds"]):
             for way, ask in ways.items():
@@ -267,16 +273,40 @@ def normalised(answer: pa.Table, query: Question) -> pa.Table:
     return table.sort_by(keys) if keys and table.num_rows > 1 else table
 
 
+def first_difference(reference: pa.Table, answer: pa.Table) -> str | None:
+    """Return the first difference of two answers; None if there is none.
+
+    Columns are compared by their places, rows come in any order, doubles are close, and whole
+    numbers of any width are equal by value.
+    """
+    if answer.num_columns != reference.num_columns:
+        return f"{answer.num_columns} columns instead of {reference.num_columns}"
+    one, other = (_in_order(table, reference.column_names) for table in (reference, answer))
+    return _first_unequal(one, other, reference.column_names)
+
+
+def _in_order(answer: pa.Table, names: Sequence[str]) -> pa.Table:
+    places = [str(place) for place in range(len(names))]
+    arrays = [_plain(column.combine_chunks()) for column in answer.columns]
+    table = pa.table(arrays, names=places)
+    is_exact = {f.name: not pa.types.is_floating(f.type) for f in table.schema}
+    keys = [(name, "ascending") for name in sorted(places, key=lambda name: not is_exact[name])]
+    return (table.sort_by(keys) if keys and len(table) > 1 else table).rename_columns(list(names))
+
+
 def find_difference(reference: pa.Table, answer: pa.Table, query: Question) -> str | None:
     """Return the first difference of two normalised answers, None if there is none.
 
     Approximate columns are not looked at; see `approximation_error`.
     """
+    names = [name for name in reference.column_names if name not in query.approximate_outputs]
+    return _first_unequal(reference, answer, names)
+
+
+def _first_unequal(reference: pa.Table, answer: pa.Table, names: Sequence[str]) -> str | None:
     if answer.num_rows != reference.num_rows:
         return f"{answer.num_rows} rows instead of {reference.num_rows}"
-    for name in reference.column_names:
-        if name in query.approximate_outputs:
-            continue
+    for name in names:
         expected, found = reference[name].combine_chunks(), answer[name].combine_chunks()
         unequal = _unequal_rows(expected, found)
         if unequal is None:

@@ -23,7 +23,11 @@ from projseg.table_layer.commits.commit import commit, create_table, not_committ
 from projseg.table_layer.commits.publish import removed_on_failure
 from projseg.table_layer.foreign.field_ids import has_field_ids, with_names
 from projseg.table_layer.foreign.foreign_segment import file_options, source_options
-from projseg.table_layer.foreign.parquet_file import ParquetRows, read_footer
+from projseg.table_layer.foreign.parquet_file import (
+    SMALL_FILE_BYTES,
+    ParquetRows,
+    read_footer,
+)
 from projseg.table_layer.foreign.source_files import ListedFile
 from projseg.table_layer.foreign.source_list import SourceList, list_source
 from projseg.table_layer.foreign.source_state import beside, foreign_file, present_columns
@@ -42,6 +46,8 @@ IsLacking: TypeAlias = Callable[[SegmentEntry], bool]
 
 _TRIES_MAX: Final = 5
 _FILES_AT_ONCE: Final = 2
+_SMALL_FILES_AT_ONCE: Final = 8
+"""Of small files the time goes to reads and durable writes, which wait side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +117,11 @@ class _Work:
             (stay if is_same else gone).append(entry)
         # All runs of a file are made together.
         changed = {entry.foreign.identity for entry in gone if entry.foreign is not None}
-        self.kept = [e for e in stay if e.foreign is not None and e.foreign.identity not in changed]
-        self.gone = [*gone, *(entry for entry in stay if entry not in self.kept)]
+        self.kept: list[SegmentEntry] = []
+        self.gone = gone
+        for entry in stay:
+            is_kept = entry.foreign is not None and entry.foreign.identity not in changed
+            (self.kept if is_kept else gone).append(entry)
         known = {entry.foreign.identity for entry in self.kept if entry.foreign is not None}
         new = [file for file in listed.files if file.identity not in known]
         read = read_files(new, options)
@@ -252,23 +261,27 @@ def companions(
 
     def write(numbered: tuple[int, ForeignRows], pool: Executor) -> ForeignEntry:
         number, wanted = numbered
-        return write_companion(
-            wanted,
-            layout,
-            storage=storage,
-            file=segment_name(write_id, 0, 0, number),
-            write_id=write_id,
-            pool=pool,
-            filters=filters,
-            makes_all=makes_all,
-        )
+        with wanted.rows.held():
+            return write_companion(
+                wanted,
+                layout,
+                storage=storage,
+                file=segment_name(write_id, 0, 0, number),
+                write_id=write_id,
+                pool=pool,
+                filters=filters,
+                makes_all=makes_all,
+            )
 
+    read = list(read)
     runs = list(enumerate(_runs(properties, read, options)))
+    are_small = all(file.byte_count <= SMALL_FILE_BYTES for file, _ in read)
+    at_once = _SMALL_FILES_AT_ONCE if are_small else min(_FILES_AT_ONCE, os.cpu_count() or 1)
     files += [segment_name(write_id, 0, 0, number) for number, _ in runs]
     try:
         with (
             ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-            ThreadPoolExecutor(min(_FILES_AT_ONCE, os.cpu_count() or 1)) as outer,
+            ThreadPoolExecutor(at_once) as outer,
         ):
             entries = list(outer.map(partial(write, pool=pool), runs))
         bloom_files = filters.finish()

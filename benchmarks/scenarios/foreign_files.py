@@ -74,7 +74,11 @@ def run(bench: Bench) -> None:
     table = projseg.Table(bench.folder / "ours")
     for case in ("by channel", "by hour and channel"):
         text = _QUESTIONS[case]
-        bench.compare("one new file", case, {"projseg": partial(table.sql, text)})
+        ways = {
+            "projseg": partial(table.sql, text),
+            "duckdb-parquet": partial(in_duckdb, rows, text),
+        }
+        bench.compare("one new file", case, ways)
     synced = _seconds(table.sync)
     bench.add("making", "sync of one file", "projseg", {"seconds": synced})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import Final
 
@@ -45,6 +46,8 @@ from projseg.table_layer.foreign.source_files import (
 )
 from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions
 
+SMALL_FILE_BYTES: Final = 1 << 20
+"""Of a file that one read fetches where all of it is wanted."""
 _TAIL_BYTES: Final = 8
 _LEAST_BYTES: Final = 12
 _MAGIC: Final = b"PAR1"
@@ -284,6 +287,7 @@ class ParquetRows:
         options: StorageOptions = NO_OPTIONS,
     ) -> None:
         self._file, self._footer, self._options = file, footer, options
+        self._content: bytes | None = None
         self.groups = groups
         counts = footer.row_counts[slice(*groups)]
         self.row_starts: NDArray[np.int64] = np.array([*accumulate(counts, initial=0)], np.int64)
@@ -345,15 +349,18 @@ class ParquetRows:
         if not groups:
             return pa.chunked_array([], field.type)
         file = self._file
-        with reads_of(file, self._options) as reads:
+        with self._opened() as reads:
             _require_footer(file, reads, self._footer.digest, self._options)
+            content = self._content
+            source = None if content is None else pa.BufferReader(content)
             try:
+                self._require_chunks(field.name, groups)
                 opened = pq.ParquetFile(
-                    pa.PythonFile(_RawFile(reads, file.byte_count), "r"),
+                    source or pa.PythonFile(_RawFile(reads, file.byte_count), "r"),
                     metadata=self._footer.metadata,
                     read_dictionary=[field.name] if is_text else None,
                     coerce_int96_timestamp_unit="us",
-                    pre_buffer=True,
+                    pre_buffer=content is None,
                     page_checksum_verification=True,
                 )
                 found = opened.read_row_groups(
@@ -366,6 +373,43 @@ class ParquetRows:
                     file.path, f"cannot be read in column '{field.name}': {_first_line(error)}"
                 ) from error
         return found.column(found.column_names.index(field.name))
+
+    def _require_chunks(self, name: str, groups: range) -> None:
+        """Look at each part of a column in Python: Arrow ends the process where one is of no type.
+
+        Raises
+        ------
+        OSError, ValueError
+            If the parts are not those of the schema.
+        """
+        metadata = self._footer.metadata
+        for part in self._footer.leaves[name_key(name)]:
+            for group in groups:
+                chunk = metadata.row_group(group).column(part)
+                found, wanted = chunk.physical_type, metadata.schema.column(part).physical_type
+                if found != wanted:
+                    raise ValueError(f"a part of row group {group} is of {found}, not of {wanted}")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Read a small file once, and its columns from memory as long as this is open."""
+        if self._file.byte_count <= SMALL_FILE_BYTES:
+            with reads_of(self._file, self._options) as reads:
+                content = reads(0, self._file.byte_count)
+            self._content = content
+        try:
+            yield
+        finally:
+            self._content = None
+
+    @contextmanager
+    def _opened(self) -> Iterator[Reads]:
+        content = self._content
+        if content is not None:
+            yield lambda offset, size: content[offset : offset + size]
+            return
+        with reads_of(self._file, self._options) as reads:
+            yield reads
 
     def prove_bounds(self, name: str, vector: Vector) -> None:
         """Refuse rows of which some are beyond the bounds that their footer states.

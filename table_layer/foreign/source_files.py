@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from obstore import GetOptions
 
 _WILD: Final = re.compile(r"[*?\[]")
+_IN_WORK: Final = re.compile(r"/[_.][^/=]*(?:/|\Z)")
 _LISTS_MAX: Final = 5  # until two agree
 _PAGE: Final = 1000  # objects that a store lists in one answer
 _PRECONDITION_FAILED: Final = 412
@@ -188,8 +189,7 @@ def _matcher(pattern: str) -> Any:
 
 
 def _is_published(path: str, root: str) -> bool:
-    below = path[len(root) :].split("/")
-    return all("=" in part or not part.startswith(("_", ".")) for part in below)
+    return _IN_WORK.search(path, len(root.rstrip("/"))) is None
 
 
 def _on_disk(folder: str) -> Iterator[ListedFile]:

@@ -9,7 +9,13 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from projseg.benchmarks.bench import approximation_error, find_difference, normalised
+from projseg.benchmarks.bench import (
+    Bench,
+    approximation_error,
+    find_difference,
+    first_difference,
+    normalised,
+)
 from projseg.benchmarks.workload import Question
 
 BY_DAY = Question("q", ("date_trunc('DAY', time) AS day", "channel"), ("sum(added) AS added",))
@@ -112,3 +118,31 @@ def test_decimals_are_compared_at_their_value_and_doubles_as_far_as_they_were_ro
     mean = pa.table({"price": [2.504]})
     assert _difference(mean, cents, query) is None
     assert _difference(mean, other, query) is not None
+
+
+ANSWER = {"a": [1, 2, None], "b": [0.1, None, 3.0], "c": ["x", "y", None]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "difference"),
+    [
+        ({}, None),
+        ({"a": [2, 1, None], "b": [None, 0.1 + 1e-13, 3.0], "c": ["y", "x", None]}, None),
+        ({"a": pa.array([1, 2, None], pa.decimal128(38, 0))}, None),
+        ({"a": [1, 3, None]}, "a differs in 1 of 3 rows, first in row 1: 3 instead of 2"),
+        ({"b": [0.1, 0.5, 3.0]}, "b differs in 1 of 3 rows, first in row 1: 0.5 instead of None"),
+        ({"c": ["x", "z", None]}, "c differs in 1 of 3 rows, first in row 1: 'z' instead of 'y'"),
+        ({"a": ["1", "2", None]}, "a is string instead of int64"),
+    ],
+)
+def test_ways_of_a_scenario_are_compared_by_their_rows(changed, difference):
+    assert first_difference(pa.table(ANSWER), pa.table({**ANSWER, **changed})) == difference
+
+
+def test_an_answer_with_other_rows_is_a_problem_of_its_scenario(tmp_path):
+    bench = Bench({"rounds": 1}, tmp_path, print)
+    one, other = pa.table({"a": [1]}), pa.table({"a": [2]})
+    bench.compare("t", "case", {"one": lambda: one, "same": lambda: one, "other": lambda: other})
+    assert bench.problems == [
+        "differs: case by other: a differs in 1 of 1 rows, first in row 0: 2 instead of 1"
+    ]

@@ -23,7 +23,12 @@ QUESTIONS = [
     "SELECT page, count(*) AS n, count(city) AS m FROM t WHERE city IS NULL GROUP BY page",
 ]
 BY_CITY = Projection("c", ["city"], ["sum(added) AS added", "count(*) AS rows"])
-MAY_BE = {"PROJSEG_BAD_SOURCE", "PROJSEG_SOURCE_CHANGED", "PROJSEG_UNKNOWN_COLUMN"}
+MAY_BE = {
+    "PROJSEG_BAD_EXPRESSION",
+    "PROJSEG_BAD_SOURCE",
+    "PROJSEG_SOURCE_CHANGED",
+    "PROJSEG_UNKNOWN_COLUMN",
+}
 
 
 def rows_of(path):

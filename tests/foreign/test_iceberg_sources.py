@@ -53,6 +53,8 @@ def test_every_answer_is_of_one_snapshot(seed, tmp_path):
     lake = IcebergLake(tmp_path / "lake", random, PARTITIONS[seed % 3])
     for _ in range(2):
         lake.append()
+    # pyiceberg keeps the name of an identity partition from other columns.
+    further = IcebergLake.FURTHER[seed % 3 > 0 or seed // 3 % 2]
     has_view = bool(random.integers(2))
     table = projseg.Table.attach(
         tmp_path / "ours",
@@ -65,7 +67,7 @@ def test_every_answer_is_of_one_snapshot(seed, tmp_path):
     if has_view:
         table.create_view("v", "SELECT city, sum(added) AS added FROM t GROUP BY city")
     for _ in range(20 if IS_NIGHTLY else 8):
-        step = str(random.choice([*IcebergLake.STEPS, IcebergLake.FURTHER[seed // 3 % 2]]))
+        step = str(random.choice([*IcebergLake.STEPS, further]))
         getattr(lake, step)()
         before = stats_of(lake.place)
         table = projseg.Table(tmp_path / "ours", source_options=lake.properties)
