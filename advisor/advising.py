@@ -24,6 +24,7 @@ from projseg.advisor.stored_sizes import stored_bytes, stored_size
 from projseg.advisor.workload import LoggedWorkload
 from projseg.maintenance.sampled_segments import SampledSegments
 from projseg.reader.plan_figures import BASE_ROWS
+from projseg.reader.query_log.query_text import query_line
 from projseg.table import Table
 
 _QUERIES_MIN: Final = 10
@@ -310,7 +311,7 @@ def _advised(known: KnownShape, then: ShapeCost, served: set[str]) -> AdvisedSha
         why = "TOO_LITTLE"
     return AdvisedShape(
         id=known.shape.id,
-        query=_line(known.shape.query),
+        query=query_line(known.shape.query),
         count=known.shape.count,
         median_ms=known.milliseconds,
         planned_now=known.now.cost / 1e6,
@@ -319,18 +320,3 @@ def _advised(known: KnownShape, then: ShapeCost, served: set[str]) -> AdvisedSha
         source_then=then.source,
         why_not=why,
     )
-
-
-def _line(query: dict[str, Any]) -> str:
-    """Return a logged question as one line that reads like SQL."""
-    outputs = [*query.get("group_by", ()), *query.get("aggregators", ())]
-    outputs = outputs or query.get("columns") or ["*"]
-    clauses = {
-        "SELECT": ", ".join(outputs),
-        "WHERE": query.get("filter"),
-        "GROUP BY": ", ".join(query.get("group_by", ())),
-        "HAVING": query.get("having"),
-        "ORDER BY": ", ".join(query.get("order_by", ())),
-        "LIMIT": query.get("limit"),
-    }
-    return " ".join(f"{word} {text}" for word, text in clauses.items() if text not in (None, ""))

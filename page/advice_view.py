@@ -45,23 +45,21 @@ class AdviceRecord(msgspec.Struct):
     name: str
     version: int
     log: str
-    budget: str
-    answer: str | None
-    state: str | None
-    progress: tuple[int, int] | None
-    milliseconds: float | None
-    advice: dict[str, Any] | None
-    sql: str
-    report: list[dict[str, Any]]
-    error: dict[str, Any] | None
+    budget: str = BUDGET
+    answer: str | None = None
+    state: str | None = None
+    progress: tuple[int, int] | None = None
+    milliseconds: float | None = None
+    advice: dict[str, Any] | None = None
+    sql: str = ""
+    report: list[dict[str, Any]] = []
+    error: dict[str, Any] | None = None
 
 
 def advice_record(name: str, version: int, log: str, answer: Answer | None) -> AdviceRecord:
     """Return what is known of the advice that was asked for."""
     if answer is None:
-        return AdviceRecord(
-            name, version, log, BUDGET, None, None, None, None, None, "", [], None
-        )  # fmt: skip
+        return AdviceRecord(name, version, log)
     advice, rows = answer.advice, answer.rows
     return AdviceRecord(
         name,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import median
 from typing import Any, Final
 
 import msgspec
 
 from projseg.errors import InvalidInputError
+from projseg.reader.query_log.query_text import query_line
 from projseg.reader.query_log.read_log import LoggedQuery, LogReader
 
 SORTS: Final = ("time", "count", "slowest", "newest")
@@ -120,7 +121,8 @@ def queries_record(
         is_whole = is_end
         if one is not None and (table_id is None or one.table_id == table_id):
             records += 1
-            found.setdefault((one.location, _text_of(one.query)), []).append(one)
+            query = "a query that did not bind" if one.query is None else query_line(one.query)
+            found.setdefault((one.location, query), []).append(one)
     lines = [_line(query, place, group) for (place, query), group in found.items()]
     lines.sort(key=_key_of(sort), reverse=True)
     shown = lines[:_SHAPES_MAX]
@@ -185,26 +187,3 @@ def _key_of(sort: str) -> Any:
 
 def _iso(one: LoggedQuery) -> str:
     return one.time.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _text_of(query: Mapping[str, Any] | None) -> str:
-    """Return a logged query as a SELECT, whose values are question marks."""
-    if query is None:
-        return "a query that did not bind"
-    groups = _listed(query.get("group_by"))
-    outputs = [*groups, *_listed(query.get("aggregators")), *_listed(query.get("columns"))]
-    parts = [f"SELECT {', '.join(outputs) or '*'}"]
-    for key, word in (("filter", "WHERE"), ("having", "HAVING")):
-        if query.get(key):
-            parts.append(f"{word} {query[key]}")
-    if groups:
-        parts.insert(len(parts) - bool(query.get("having")), f"GROUP BY {', '.join(groups)}")
-    if query.get("order_by"):
-        parts.append(f"ORDER BY {', '.join(_listed(query['order_by']))}")
-    if query.get("limit"):
-        parts.append(f"LIMIT {query['limit']}")
-    return " ".join(parts)
-
-
-def _listed(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(one) for one in value or ()]

@@ -365,7 +365,7 @@ def table_warnings(version: TableVersion, entries: list[SegmentEntry]) -> Iterat
     if entries:
         yield from _of_segments(version, entries, place)
         yield from _of_projections(version, place)
-        yield from _of_indexes_and_views(version, len(entries), place)
+        yield from _of_indexes_and_views(version, place)
 
 
 def _of_segments(
@@ -396,15 +396,14 @@ def _of_projections(version: TableVersion, place: str) -> Iterator[TableWarning]
             yield TableWarning(text, command, "materialize-projection", name)
 
 
-def _of_indexes_and_views(
-    version: TableVersion, segment_count: int, place: str
-) -> Iterator[TableWarning]:
-    for index, statuses in _index_states(version).items():
-        covered = min(sum(one == BUILT for one in status.values()) for status in statuses)
-        if covered < segment_count:
-            text = f"index {index} covers {covered:,} of {segment_count:,} segments"
-            command = f"projseg materialize-index {place} {shlex.quote(index)}"
-            yield TableWarning(text, command, "materialize-index", index)
+def _of_indexes_and_views(version: TableVersion, place: str) -> Iterator[TableWarning]:
+    rows = sorted(version._metadata("indexes").to_pylist(), key=lambda row: -row["covered"])
+    # Of an index over several columns, the one that covers least.
+    for name, row in {row["name"]: row for row in rows}.items():
+        if row["covered"] < row["segments"]:
+            text = f"index {name} covers {row['covered']:,} of {row['segments']:,} segments"
+            command = f"projseg materialize-index {place} {shlex.quote(name)}"
+            yield TableWarning(text, command, "materialize-index", name)
     for view, lacking in _uncovered_by_view(version).items():
         if lacking:
             text = f"view {view} is behind by {len(lacking):,} segments"

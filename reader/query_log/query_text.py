@@ -82,6 +82,23 @@ def query_content(query: QuerySpec, shown: ShownLiterals = "none") -> dict[str, 
     return {name: value for name, value in content.items() if value not in (None, [], {})}
 
 
+def query_line(content: Mapping[str, Any]) -> str:
+    """Return the query of a record as one line that reads like SQL."""
+    groups, aggregates, columns, order = (
+        [value] if isinstance(value, str) else [str(one) for one in value or ()]
+        for value in map(content.get, ("group_by", "aggregators", "columns", "order_by"))
+    )
+    clauses = {
+        "SELECT": ", ".join([*groups, *aggregates] or columns or ["*"]),
+        "WHERE": content.get("filter"),
+        "GROUP BY": ", ".join(groups),
+        "HAVING": content.get("having"),
+        "ORDER BY": ", ".join(order),
+        "LIMIT": content.get("limit"),
+    }
+    return " ".join(f"{word} {text}" for word, text in clauses.items() if text not in (None, ""))
+
+
 def _without_implied(conditions: Sequence[Expression]) -> list[Expression]:
     """Leave out that a column is not null where another condition says so: Spark adds it."""
     compared = {
