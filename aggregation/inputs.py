@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -94,10 +96,38 @@ def feed_states(
         Where an expression meets a value that Spark's ANSI mode refuses.
     """
     sums: _Sums = {}
+    values = _SharedValues(feeds, rows)
     fed = zip(primitives, feeds, states, strict=True)
     for primitive, feed, state in sorted(fed, key=lambda one: isinstance(one[1], FoldSeveral)):
-        _feed_state(state, primitive, feed, rows, groups, sums)
+        if isinstance(feed, AddRows) and feed.filter is None:
+            _add_rows(state, primitive, feed, rows, groups, values.of)
+        else:
+            _feed_state(state, primitive, feed, rows, groups, sums)
         sums[primitive, feed] = state
+
+
+class _SharedValues:
+    """Values of rows, each expression computed once and held until no feed needs it again."""
+
+    def __init__(self, feeds: Iterable[Feed], rows: Rows) -> None:
+        self._rows = rows
+        self._held: dict[Expression, Vector] = {}
+        self._left = Counter(
+            argument
+            for feed in feeds
+            if isinstance(feed, AddRows) and feed.filter is None
+            for argument in feed.arguments
+        )
+
+    def of(self, expression: Expression) -> Vector:
+        """Return the values of an expression."""
+        found = self._held.pop(expression, None)
+        if found is None:
+            found = evaluate_over(expression, self._rows)
+        self._left[expression] -= 1
+        if self._left[expression] > 0:
+            self._held[expression] = found
+        return found
 
 
 def _feed_state(
@@ -116,7 +146,7 @@ def _feed_state(
     rows, groups = _filtered(feed.filter, rows, groups)
     match feed:
         case AddRows():
-            _add_rows(state, primitive, feed, rows, groups)
+            _add_rows(state, primitive, feed, rows, groups, partial(evaluate_over, rows=rows))
         case AddFunction():
             state.add(groups, [_function_of_state(feed, rows)])
         case AddPresence():
@@ -130,11 +160,16 @@ def _feed_state(
 
 
 def _add_rows(
-    state: State, primitive: Primitive, feed: AddRows, rows: Rows, groups: Groups
+    state: State,
+    primitive: Primitive,
+    feed: AddRows,
+    rows: Rows,
+    groups: Groups,
+    values_of: Callable[[Expression], Vector],
 ) -> None:
     if primitive.kind.sums and _add_in_blocks(state, feed.arguments[0], rows, groups):
         return
-    state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
+    state.add(groups, [*map(values_of, feed.arguments)])
 
 
 def _add_in_blocks(state: State, argument: Expression, rows: Rows, groups: Groups) -> bool:

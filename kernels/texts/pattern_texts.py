@@ -206,6 +206,9 @@ def _follow(follows: NDArray[np.uint64], states: np.uint64, next_states: np.uint
     """
     state = 0
     while states:
+        while states & _U(0xFF) == 0:
+            states >>= _U(8)
+            state += 8
         if states & _U(1):
             follows[state] |= next_states
         states >>= _U(1)
@@ -219,13 +222,12 @@ def _close(frames: NDArray[np.uint64], depth: int) -> None:
     Shapes: frames [d, 6].
     Part of: `_read_pattern`.
     """
-    frame = frames[depth]
-    frame[_OTHER_FIRST] |= frame[_FIRST]
-    frame[_OTHER_LAST] |= frame[_LAST]
-    frame[_OTHER_EMPTY] |= frame[_EMPTY]
-    frame[_FIRST] = _U(0)
-    frame[_LAST] = _U(0)
-    frame[_EMPTY] = _U(1)
+    frames[depth, _OTHER_FIRST] |= frames[depth, _FIRST]
+    frames[depth, _OTHER_LAST] |= frames[depth, _LAST]
+    frames[depth, _OTHER_EMPTY] |= frames[depth, _EMPTY]
+    frames[depth, _FIRST] = _U(0)
+    frames[depth, _LAST] = _U(0)
+    frames[depth, _EMPTY] = _U(1)
 
 
 @inlined_kernel
@@ -286,16 +288,15 @@ def _append(
     Shapes: frames [d, 6]; follows [p].
     Part of: `_read_pattern`.
     """
-    frame = frames[depth]
     if sign == 42 or sign == 43:  # noqa: PLR1714 - slow in Numba; *, +
         _follow(follows, last, first)
     if sign == 42 or sign == 63:  # noqa: PLR1714 - slow in Numba; *, ?
         is_empty = _U(1)
-    _follow(follows, frame[_LAST], first)
-    if frame[_EMPTY]:
-        frame[_FIRST] |= first
-    frame[_LAST] = last | frame[_LAST] if is_empty else last
-    frame[_EMPTY] &= is_empty
+    _follow(follows, frames[depth, _LAST], first)
+    if frames[depth, _EMPTY]:
+        frames[depth, _FIRST] |= first
+    frames[depth, _LAST] = last | frames[depth, _LAST] if is_empty else last
+    frames[depth, _EMPTY] &= is_empty
 
 
 @inlined_kernel
@@ -385,12 +386,18 @@ def _next_states(
     """
     able, state = first, 0
     while states:
+        while states & _U(0xFF) == 0:
+            states >>= _U(8)
+            state += 8
         if states & _U(1):
             able |= follows[state]
         states >>= _U(1)
         state += 1
     state = 0
     while able:
+        while able & _U(0xFF) == 0:
+            able >>= _U(8)
+            state += 8
         if able & _U(1) and _takes(sets, spans, state, code):
             states |= _U(1) << _U(state)
         able >>= _U(1)
