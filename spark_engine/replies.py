@@ -17,7 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.planning.call_work import saved_by_spark
+from projseg.algebra.planning.source_cost import is_looked_up
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
@@ -37,6 +41,10 @@ Reply = tuple[dict[str, Any], bytes]
 
 
 _REFUSALS_SHOWN: Final = 8
+_TASKS_START_NANOS: Final = 200_000_000
+"""What starting tasks takes Spark, so that it must save more."""
+_ROW_SENT_NANOS: Final = 1000
+"""What sending a row to Spark takes."""
 
 
 def arrow_stream(found: pa.Table) -> bytes:
@@ -137,6 +145,7 @@ def answered_groups(
     """
     bound = bound_of(query)
     plan = plan_query(snapshot, bound, wider=views_of(snapshot))
+    _leave_to_spark(bound, plan)
     summary = _summary(snapshot, plan)
     summary["types"] = [type_name(field.type) for field in bound.output_schema]
     rows = (
@@ -146,6 +155,27 @@ def answered_groups(
     if not reply["answered"]:
         reply["merging"] = _merging(query, bound, bound_of)
     return reply, content
+
+
+def _leave_to_spark(bound: QuerySpec, plan: QueryPlan) -> None:
+    """Raise an error if Spark's tasks compute a query's expressions faster over base rows.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_EXPRESSION_COSTS.
+    """
+    of_rows = [one for one in bound.expressions if not is_looked_up(one)]
+    saved, dearest = saved_by_spark(of_rows)
+    if dearest is None:
+        return
+    row_count = sum(read.row_count for read in planned_reads(plan) if read.source is None)
+    if saved * row_count > _TASKS_START_NANOS:
+        raise UnsupportedFeatureError(
+            "PROJSEG_EXPRESSION_COSTS",
+            f"{to_sql(dearest)} takes {saved:,.0f} ns a row more here than in Spark, "
+            f"for {row_count:,} rows",
+        )
 
 
 def states_to_join(request: Mapping[str, Any]) -> Reply:
@@ -201,11 +231,9 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     snapshot = snapshot_of(request)
     query = query_of(request)
     conditions = request["conditions"]
-    accepted = [
-        position
-        for position, condition in enumerate(conditions)
-        if _is_condition(condition["text"], snapshot, query)
-    ]
+    known = [_condition_of(condition["text"], snapshot, query) for condition in conditions]
+    dear = [one for one in known if one is not None and _is_dear(one)]
+    accepted = [place for place, one in enumerate(known) if one is not None and one not in dear]
     needed = set(request["columns"])
     for position, condition in enumerate(conditions):
         needed |= set() if position in accepted else set(condition["columns"])
@@ -219,6 +247,9 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     plan = plan_asked(snapshot, query)
     summary = _summary(snapshot, plan)
     summary |= {"accepted": accepted, "query": json.loads(query.to_json())}
+    if dear:
+        summary["plan"] += f"; not {', '.join(map(to_sql, dear))}: EXPRESSION_COSTS"
+        summary["refused"] |= {"conditions": "EXPRESSION_COSTS"}
     is_whole = len(accepted) == len(conditions)
     # The first rows in stored order are found without reading the rest.
     is_cheap = not (conditions or query.order_by) or summary["bytes"] <= request["max_bytes"]
@@ -238,12 +269,18 @@ def views_of(snapshot: Snapshot) -> WiderSources | None:
     return sources_of(snapshot)
 
 
-def _is_condition(text: str, snapshot: Snapshot, query: Query) -> bool:
+def _condition_of(text: str, snapshot: Snapshot, query: Query) -> Expression | None:
+    """Return the condition that a text is over a table's columns; None if it is none."""
     try:
         bound = bind(text, snapshot.properties.schema, timezone=query.query_context.zone)
     except ProjsegError:
-        return False
-    return bool(pa.types.is_boolean(bound.type))
+        return None
+    return bound if pa.types.is_boolean(bound.type) else None
+
+
+def _is_dear(condition: Expression) -> bool:
+    """Whether rows are rather sent to Spark than tested here."""
+    return not is_looked_up(condition) and saved_by_spark([condition])[0] > _ROW_SENT_NANOS
 
 
 def _merging(

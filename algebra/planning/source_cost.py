@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import state_column_name
 from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.algebra.planning.call_work import measured_work
 from projseg.algebra.planning.source_plan import (
     AddFunction,
     AddPresence,
@@ -258,10 +259,15 @@ class _Computed:
 
     def _is_looked_up(self, expression: Expression) -> bool:
         """Whether an expression is computed for each value of a dictionary, not for each row."""
-        columns = {node for node in expression.walk() if isinstance(node, Column)}
-        return len(columns) == 1 and all(
-            column.name in self._buckets or _has_dictionary(column.type) for column in columns
-        )
+        return is_looked_up(expression, self._buckets)
+
+
+def is_looked_up(expression: Expression, buckets: frozenset[str] = frozenset()) -> bool:
+    """Whether an expression is over one column that mostly has a dictionary, or is of buckets."""
+    columns = {node for node in expression.walk() if isinstance(node, Column)}
+    return len(columns) == 1 and all(
+        column.name in buckets or _has_dictionary(column.type) for column in columns
+    )
 
 
 def _key_work(key: Expression) -> float:
@@ -276,6 +282,9 @@ def _has_dictionary(type_: pa.DataType) -> bool:
 
 
 def _call_work(call: Call, types: set[pa.DataType]) -> float:
+    measured = measured_work(call)
+    if measured is not None:
+        return measured.own
     if pa.types.is_decimal(call.type):
         return _DECIMAL_CALL_WORK
     if call.function in ("%", "div", "/"):

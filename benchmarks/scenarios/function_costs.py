@@ -8,10 +8,12 @@ computed once for each value of a dictionary.
 
 from __future__ import annotations
 
+import json
 import re
+import statistics
 import time
 import tomllib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,10 +31,11 @@ import sqlglot
 import projseg
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.expressions.bind import bind
-from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.evaluate import evaluate, has_form
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS, SPELLINGS
 from projseg.algebra.expressions.functions.scalar_function import Spelling
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.algebra.planning.call_work import work_name
 from projseg.benchmarks.bench import Bench, find_difference, normalised
 from projseg.benchmarks.peers.spark_peer import local_session
 from projseg.benchmarks.workload import Question, require_known
@@ -128,6 +131,7 @@ _NULL_SHARE: Final = 1 / 40
 _LIMITS_MS: Final = (150, 1000, 5000)
 _RATIOS: Final = (1.0, 1.5, 3.0)
 _WORST: Final = 20
+_WORK_MAX: Final = 5000.0  # of a call that repeats its argument as often as a column says
 _MEASURE: Final = "1M rows, cpu ms"
 _REFUSED: Final = sqlglot.ErrorLevel.RAISE
 _APPROXIMATE: Final = frozenset(
@@ -314,8 +318,11 @@ def _measure(bench: Bench, stack: ExitStack) -> None:
         require_known(peer, _PEERS, "a peer")
         engines[peer] = _PEERS[peer](bench, rows, stack)
         bench.peers.append(peer)
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    found: dict[tuple[str, str], _Times] = {}
     roles = bench.names("roles")
+    work = bench["work"]
+    if work:
+        cases += [FunctionCase("", "columns", name, kind) for name, kind in _COLUMNS.items()]
     for number, case in enumerate(cases):
         bench.progress(f"{number} of {len(cases)}: {case.text}")
         for role in roles if case.type is not None and case.shape != "constants" else roles[:1]:
@@ -324,8 +331,38 @@ def _measure(bench: Bench, stack: ExitStack) -> None:
             for way, took in times.items():
                 bench.add(f"{role}, {case.shape}", case.text, way, {_MEASURE: took})
     _add_summary(bench, found)
+    if work:
+        Path(work).write_text(_work_table(cases, found), encoding="utf-8")
 
 
+def _work_table(cases: Iterable[FunctionCase], found: Mapping[tuple[str, str], _Times]) -> str:
+    """Return `call_work.json`: the time of each call over columns above that of its first one."""
+    took: dict[str, list[dict[str, float]]] = {}
+    for case in cases:
+        tree = None if case.type is None else bind(case.text, _SCHEMA)
+        times = found["aggregate", case.text]
+        if not times or not isinstance(tree, Call) or case.shape != "columns":
+            continue
+        first = tree.arguments[0]
+        is_flat = all(not node.children for node in tree.children)
+        if is_flat and isinstance(first, Column) and not has_form(tree):
+            alone = found["aggregate", first.name.removesuffix("2")]
+            more = {
+                way: min(max(ms - alone.get(way, 0.0), 1.0), _WORK_MAX) for way, ms in times.items()
+            }
+            took.setdefault(work_name(tree), []).append(more)
+    table = {
+        name: [
+            round(statistics.median(each[way] for each in several), -1 if way != "projseg" else 0)
+            for way in ("projseg", "spark-parquet")
+            if all(way in each for each in several)
+        ]
+        for name, several in sorted(took.items())
+    }
+    return json.dumps(table, indent=0) + "\n"
+
+
+_Times = dict[str, float]
 _Engine = Callable[[str], pa.Table | None]
 
 

@@ -173,6 +173,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_NOT_A_STAR": "A join is not one of each row of a fact with at most one row.",
     "PROJSEG_JOIN_KEY_NOT_UNIQUE": "Several rows of a table to be joined have one key.",
     "PROJSEG_JOIN_TOO_LARGE": "A table to be joined has more rows, or bytes, than a join takes.",
+    "PROJSEG_EXPRESSION_COSTS": "Spark computes an expression of base rows faster than the engine.",
     "PROJSEG_UNKNOWN_CONTEXT_KEY": "A key of the query context is not one that projseg knows.",
     "PROJSEG_BAD_CONTEXT_VALUE": "A value of the query context is not what its key takes.",
     "PROJSEG_EXTENSION_NOT_BUILT": "Spark's own compiler refuses the extension of its optimizer.",

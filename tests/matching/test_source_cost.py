@@ -9,6 +9,7 @@ import pyarrow as pa
 from matching_cases import BASE_ROWS, SCHEMA, facts, only_plan, query, spec
 from msgspec.structs import replace
 
+from projseg.algebra.planning.call_work import _TABLE as CALLS
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts
 from projseg.algebra.query.binding import bind_query
@@ -36,6 +37,18 @@ def test_work_on_rows_rises_with_what_is_asked():
         _base_cost(group_by="added, month(day)", aggregators="sum(added), hll_sketch_agg(user)"),
     ]
     assert costs == sorted(set(costs))
+
+
+def test_a_function_costs_what_was_measured():
+    of_pages = "translate(page, channel, channel)"
+    assert CALLS["translate of texts"].own > CALLS["concat of texts"].own
+    costs = [
+        _base_cost(aggregators="max(page), max(channel)"),
+        _base_cost(aggregators="max(concat(page, channel))"),
+        _base_cost(aggregators=f"max({of_pages})"),
+    ]
+    assert costs == sorted(set(costs))
+    assert costs[2] - costs[1] > BASE_ROWS * 100
 
 
 def test_a_tenth_of_the_rows_is_quicker_whatever_is_asked():
