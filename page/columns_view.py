@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from projseg.algebra.expressions.tree import Expression
 from projseg.doors.plain_values import plain_value
+from projseg.errors import ProjsegError
+from projseg.memory.deadline import check_deadline
 from projseg.page.table_view import decoded, store_of_views
 from projseg.segment_format.file.description import SegmentDescription, describe
-from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.table.queries import TableVersion
+from projseg.table_layer.commits.footer_match import open_checked
 from projseg.table_layer.metadata.column_bounds import bound_decoder
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
+from projseg.table_layer.metadata.table_schema import TableSchema, named_schema, stored_schema
 from projseg.table_layer.renamed_columns import named_spec
 
 _SAMPLED_MAX: Final = 8
@@ -29,7 +32,7 @@ class ColumnsRecord(msgspec.Struct):
     Parameters
     ----------
     segments, sampled : int
-        Of the version, and of these those whose files were looked at for `encodings`,
+        Of the version, and of these those whose files were read for `encodings`,
         `dictionary_entries` and `dictionary_bytes`.
     columns : list of mappings
         Of `Table.columns`, with stored_names, min, max, exact (whether both are values of the
@@ -50,7 +53,7 @@ def columns_record(name: str, version: TableVersion) -> ColumnsRecord:
     snapshot = version.snapshot
     entries, schema = decoded(snapshot.segments), named_schema(snapshot.properties)
     readers, visible = _readers(version, schema), set(version.schema.names)
-    looked_at = [describe_segment(version, entry) for entry in _spread(entries)]
+    looked_at = list(_sampled(version, entries))
     return ColumnsRecord(
         name,
         version.version,
@@ -73,20 +76,27 @@ def columns_record(name: str, version: TableVersion) -> ColumnsRecord:
 
 
 def describe_segment(version: TableVersion, entry: SegmentEntry) -> SegmentDescription:
-    """Return what is in the file of a segment."""
-    storage = version._storage
+    """Return what is in the file of a segment.
 
-    def read_range(offset: int, size: int) -> bytes:
-        return storage.read_sized(entry.file, offset, size).content
+    Raises
+    ------
+    ProjsegError, OSError
+        If it is missing, damaged or another file.
+    """
+    schema = stored_schema(version.snapshot.properties)
+    return describe(open_checked(version._storage, entry, schema))
 
-    return describe(SegmentFile.open(read_range, entry.byte_count, path=entry.file))
 
-
-def _spread(entries: Iterable[SegmentEntry]) -> list[SegmentEntry]:
-    """Return some segments with files, spread over all of them."""
+def _sampled(
+    version: TableVersion, entries: Iterable[SegmentEntry]
+) -> Iterator[SegmentDescription]:
+    """Yield what is in some segments that are spread over all; unreadable ones are left out."""
     there = [entry for entry in entries if entry.has_file]
     step = max(-(-len(there) // _SAMPLED_MAX), 1)
-    return there[::step]
+    for entry in there[::step]:
+        check_deadline()
+        with suppress(ProjsegError, OSError):
+            yield describe_segment(version, entry)
 
 
 def _bounds(schema: TableSchema, entries: Iterable[SegmentEntry], name: str) -> dict[str, Any]:

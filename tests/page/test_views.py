@@ -413,3 +413,20 @@ def test_attached_tables_show_their_source_and_files_without_a_companion(tmp_pat
         assert "source_files" not in client.get("/t/t.json").json()["source"]
         assert "without a companion" not in client.get("/t/t").text
     assert found["is_exact"]
+
+
+def test_a_segment_that_is_gone_is_said_and_columns_are_shown_without_it(tmp_path):
+    table = projseg.Table.create(tmp_path / "t", data={"k": ["a", "b"]})
+    table.append({"k": ["c"]})
+    files = table.segments()["segment"].to_pylist()
+    (tmp_path / "t" / files[0]).unlink()
+    (tmp_path / "t" / files[1]).write_bytes(b"no segment")
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        found = client.get("/t/t/columns.json").json()
+        assert (found["segments"], found["sampled"]) == (2, 0)
+        assert (found["columns"][0]["min"], found["columns"][0]["max"]) == ("a", "c")
+        codes = [client.get(f"/t/t/segments/{file}.json").json()["error"]["code"] for file in files]
+        assert codes[0] == "PROJSEG_SEGMENT_MISSING"
+        assert codes[1].startswith("PROJSEG_CORRUPT")
