@@ -356,8 +356,10 @@ def _pad(
             return row
         if not is_left:
             out = copy_bytes(content, start, end, made, out)
-        for i in range(padding):
-            made[out + i] = pads[first + i % size]
+        done = copy_bytes(pads, first, first + min(size, padding), made, out) - out
+        while done < padding:  # each time twice as much
+            some = out + min(done, padding - done)
+            done = copy_bytes(made, out, some, made, out + done) - out
         out += padding
         if is_left:
             out = copy_bytes(content, start, end, made, out)

@@ -210,7 +210,8 @@ def _padded(
     with late_import:
         from projseg.kernels.texts.text_changes import padded_rows
         from projseg.kernels.texts.text_parts import BYTES, CHARACTERS
-    too_long = all_valid(arguments, row_count) & (lengths > _CHARACTERS_MAX)
+    are_valid = all_valid(arguments, row_count)
+    too_long = are_valid & (lengths > _CHARACTERS_MAX)
     if too_long.any():
         length = np.broadcast_to(lengths, row_count)[too_long.argmax()]
         raise LimitExceededError(
@@ -218,6 +219,9 @@ def _padded(
             f"a text of {length} characters passes the limit of {_CHARACTERS_MAX} for padding",
         )
     text, pad = texts_of(arguments[0]), texts_of(arguments[-1])
+    # What is padded has a byte for each character, or more: nothing is written that is too large.
+    at_least = np.where(are_valid & (np.diff(pad[0]) > 0), lengths, 0)
+    check_text_bytes(int(at_least[at_least > 0].sum()), arguments, row_count)
     unit = CHARACTERS if call.type == _TEXT else BYTES
     is_left = call.function == "lpad"
     return written_texts(
