@@ -15,6 +15,7 @@ from projseg.advisor.stored_sizes import stored_size
 from projseg.advisor.workload import INDEX_USE, VIEW_USE, gather
 from projseg.reader.query_log.read_log import LoggedQuery
 from projseg.table import Table
+from projseg.table.inspection import reader_of
 
 _QUERIES_MIN: Final = 50
 _LEAST_SAVING: Final = 0.5
@@ -97,7 +98,7 @@ def _kept_estimates(table: Table) -> Mapping[str, Mapping[str, Any]]:
     }
     declared = {one.name for one in properties.projections}
     declared |= {one.name for one in properties.declared_indexes}
-    store = table._view_store() if found else None
+    store = reader_of(table).view_store() if found else None
     declared |= set() if store is None else {view.name for view in store.views.values()}
     return {name: estimate for name, estimate in found.items() if name in declared}
 

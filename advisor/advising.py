@@ -26,6 +26,7 @@ from projseg.maintenance.sampled_segments import SampledSegments
 from projseg.reader.plan_figures import BASE_ROWS
 from projseg.reader.query_log.query_text import query_line
 from projseg.table import Table
+from projseg.table.inspection import reader_of
 
 _QUERIES_MIN: Final = 10
 _SHARE_MIN: Final = 0.01
@@ -66,7 +67,7 @@ class Advising:
         )
         self._unbound = 0
         self._planning = Planning(
-            self._snapshot, table._view_sources(), knows_values=work.is_weighted
+            self._snapshot, reader_of(table).view_sources(), knows_values=work.is_weighted
         )
 
     def advice(self, budget: int) -> Advice:

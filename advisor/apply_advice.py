@@ -23,6 +23,8 @@ from projseg.table.declaration_commits import (
     declare_together,
     telling_of_declaration,
 )
+from projseg.table.inspection import reader_of, state_of
+from projseg.table.view_form import ViewForm
 from projseg.table.writes import commit_of
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
@@ -50,7 +52,8 @@ def apply_items(
     building: Building,
 ) -> list[Commit]:
     """Declare and drop in one commit, then build what is missing; see `Advice.apply`."""
-    table._check_newest()
+    state = state_of(table)
+    state.check_newest()
     table.refresh()
     added = [item for item in items if item.name in candidates]
     declarations, views = _missing(table, added, candidates)
@@ -58,7 +61,7 @@ def apply_items(
     declarations = declarations.dropping(table.snapshot.properties, dropped)
     commits: list[Commit] = []
     if not declarations.is_empty:
-        table._snapshot = declare_together(table.snapshot, declarations, table._note)
+        state.move_to(declare_together(table.snapshot, declarations, state.note))
         commits.append(commit_of(table.snapshot.version, ()))
     with telling_of_declaration("what was advised"):
         if building.is_wanted:
@@ -100,7 +103,7 @@ def _missing(
                     raise _stale(f"the table has another index '{item.name}' by now")
                 indexes += [] if item.name in indexed else [index]
             elif isinstance(candidate, ViewCandidate):
-                digest = table._definition(candidate.sql, None, None, (), None, None).digest
+                digest = ViewForm(candidate.sql).definition(reader_of(table)).digest
                 if defined.get(item.name, digest) != digest:
                     raise _stale(f"the table has another view '{item.name}' by now")
                 views += [] if item.name in defined else [candidate]
@@ -121,7 +124,7 @@ def _missing(
 
 
 def _definitions_of_views(table: Table) -> dict[str, str]:
-    store = table._view_store()
+    store = reader_of(table).view_store()
     return {} if store is None else {v.name: v.definition_hash for v in store.views.values()}
 
 

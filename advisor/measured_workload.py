@@ -17,7 +17,8 @@ from projseg.reader.plan.query_plan import QueryPlan
 from projseg.reader.query_log.query_text import query_content
 from projseg.reader.query_log.read_log import bad_log
 from projseg.table import Table
-from projseg.table.queries import PlainSelect
+from projseg.table.inspection import reader_of
+from projseg.table.questions import PlainSelect, selected
 
 _RUNS: Final = 2
 _WEIGHT: Final = re.compile(r"--\s*weight\s*:\s*([0-9]{1,12})\s*$", re.IGNORECASE | re.MULTILINE)
@@ -89,7 +90,7 @@ def measured_workload(table: Table, queries: Sequence[WeightedQuery]) -> LoggedW
     shapes = []
     for question, weight in queries:
         asked = _query_of(table, question)
-        plan = table._plan(asked)
+        plan = reader_of(table).plan(asked)
         milliseconds = min(_milliseconds(table, plan) for _ in range(_RUNS))
         content = query_content(plan.query, "all")
         if plan.query.interval is not None:
@@ -106,7 +107,7 @@ def measured_workload(table: Table, queries: Sequence[WeightedQuery]) -> LoggedW
 
 def _milliseconds(table: Table, plan: QueryPlan) -> float:
     start = time.perf_counter()
-    table._answered(plan)
+    reader_of(table).answer(plan)
     return (time.perf_counter() - start) * 1000
 
 
@@ -114,12 +115,12 @@ def _query_of(table: Table, question: str | Query) -> Query:
     if isinstance(question, Query):
         return question
     try:
-        selected = table._selected(question, None, None)
+        select = selected(reader_of(table), question)
     except ProjsegError as error:
         raise type(error)(error.code, f"'{question[:200]}': {error.message}") from error
-    if not isinstance(selected, PlainSelect):
+    if not isinstance(select, PlainSelect):
         raise InvalidInputError(
             "PROJSEG_BAD_LOG",
             f"'{question[:200]}' asks more than one SELECT over one table; leave it out",
         )
-    return selected.selected.query
+    return select.selected.query

@@ -35,7 +35,8 @@ from projseg.maintenance.sampled_indexes import IndexSizes, index_sizes
 from projseg.maintenance.sampled_segments import ProjectionSizes, SampledSegments
 from projseg.reader.answer import answer
 from projseg.table import Table
-from projseg.table.queries import TableVersion
+from projseg.table.inspection import reader_of
+from projseg.table.version_reader import VersionReader
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.views.imagined_views import ImaginedView, chunk_of_views, imagined_view
@@ -297,12 +298,12 @@ class Sizing:
 
     def _group_counts(self, groups: GroupsCandidate) -> dict[int, int]:
         """Return how many groups all rows have, by the start of their chunk."""
-        version = TableVersion(self._table._storage, self._snapshot)
+        reader = VersionReader(self._snapshot)
         chunk, time = chunk_of_views(self._snapshot), self._snapshot.properties.time_column
         keys = [*groups.projection.group_by]
         if not chunk.is_all and time is not None:
             keys.append(f"time_floor(`{time}`, '{chunk.period_text}') AS {_CHUNK}")
-        rows = answer(version._storage, version._plan(Query(group_by=keys)))
+        rows = answer(reader.storage, reader.plan(Query(group_by=keys)))
         if _CHUNK not in rows.column_names:
             return {0: rows.num_rows}
         starts = rows[_CHUNK].drop_null().cast("int64").to_numpy()
@@ -315,5 +316,5 @@ def names_taken(table: Table, snapshot: Snapshot) -> set[str]:
     properties = snapshot.properties
     found = {one.name for one in properties.projections}
     found |= {one.name for one in properties.declared_indexes}
-    store = table._view_store()
+    store = reader_of(table).view_store()
     return found if store is None else found | {view.name for view in store.views.values()}

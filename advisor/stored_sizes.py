@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from projseg.table import Table
+from projseg.table.inspection import reader_of
 
 
 class StoredSize(NamedTuple):
@@ -22,7 +23,7 @@ def stored_bytes(table: Table) -> int:
     postings = 0
     if any(one.postings for index in snapshot.properties.declared_indexes for one in index.columns):
         postings = sum(table.indexes()["postings_bytes"].to_pylist())
-    store = table._view_store()
+    store = reader_of(table).view_store()
     views = 0 if store is None else sum(view.byte_count for view in store.views.values())
     return projections + filters + postings + views
 
@@ -33,7 +34,7 @@ def stored_size(table: Table, kind: str, name: str) -> StoredSize:
         listed = [row for row in table.indexes().to_pylist() if row["name"] == name]
         found = [(row["keys"], row["bloom_bytes"] + row["postings_bytes"]) for row in listed]
     elif kind == "view":
-        store = table._view_store()
+        store = reader_of(table).view_store()
         views = () if store is None else store.views.values()
         found = [(one.row_count, one.byte_count) for one in views if one.name == name]
     else:

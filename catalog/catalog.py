@@ -30,6 +30,7 @@ from projseg.catalog.information_schema import InformationSchema
 from projseg.catalog.spec.spec_edits import merge_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
+from projseg.catalog.staged_definitions import register_at
 from projseg.catalog.store.store_contract import CatalogAdmin
 from projseg.catalog.store.table_metadata import Action, NameLike, check_name, parse_name
 from projseg.errors import CatalogConflictError, InvalidInputError
@@ -101,7 +102,7 @@ class Catalog(
                 "PROJSEG_BAD_ARGUMENT",
                 f"no catalog was named; give its file or address, or set {ENVIRONMENT}",
             )
-        self._places = AllowedPlaces.of(external_roots, external_hosts)
+        self.allowed_places = AllowedPlaces.of(external_roots, external_hosts)
         self._open(
             os.fspath(given),
             warehouse=None if warehouse is None else os.fspath(warehouse),
@@ -184,7 +185,7 @@ class Catalog(
         parsed, whole = parse_name(name), checked(TableSpec.of(spec))
 
         def location(definition: str) -> str | None:
-            return self._location(parsed, definition) if whole.type == "table" else None
+            return self.places.new_location(parsed, definition) if whole.type == "table" else None
 
         return self._edited(
             lambda: self.store.put(parsed, whole, action, version, location=location)
@@ -214,18 +215,8 @@ class Catalog(
         InvalidInputError, CatalogError
             As of `create`; PROJSEG_BAD_LOCATION.
         """
-        from projseg.table_layer.storage.locate_storage import open_storage
-
-        place = open_storage(location, self._storage_options).location
-        return self._register(name, place, {} if spec is None else spec, "new")
-
-    def _register(self, name: NameLike, place: str, spec: SpecLike, action: Action) -> int:
-        whole = checked(TableSpec.of(spec))
-        return self._edited(
-            lambda: self.store.put(
-                parse_name(name), whole, action, location=lambda _: place, is_managed=False
-            )
-        )
+        place = self.places.open(os.fspath(location)).location
+        return register_at(self, name, place, {} if spec is None else spec, "new")
 
     def merge(self, name: NameLike, spec: SpecLike, version: int | None = None) -> int:
         """Merge a part of a spec into a definition.

@@ -10,22 +10,17 @@ from typing import Final
 import pyarrow as pa
 from msgspec import UNSET
 
-from projseg.catalog.spec.spec_rules import checked
-from projseg.catalog.spec.table_spec import SpecLike, TableSpec
+from projseg.catalog.staged_definitions import DAY_US, TRASH_DAYS, abandon
 from projseg.catalog.store.table_metadata import NameLike, TableMetadata, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import Replace
 from projseg.table_layer.metadata.known_properties import declare_scope
-from projseg.table_layer.removal import remove_table
-from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import new_write_id
 
-TRASH_DAYS: Final = 7
 CHANGE_DAYS: Final = 90
 DATA: Final = ("keep", "trash", "now")
-DAY_US: Final = 86_400_000_000
 _TIME: Final = pa.timestamp("us", "UTC")
 _TRASH: Final = pa.schema(
     {"id": pa.string(), "name": pa.string(), "due": _TIME, "removes_files": pa.bool_()}
@@ -237,7 +232,7 @@ class Upkeep(TableVerbs):
         abandoned = self.store.staged(now - DAY_US)
         if not dry_run:
             for found in abandoned:
-                self._abandon(found)
+                abandon(self, found)
             for found, _, removes_files in due:
                 self._remove(found, removes_files=removes_files)
             self.store.prune_changes(now - CHANGE_DAYS * DAY_US)
@@ -324,41 +319,10 @@ class Upkeep(TableVerbs):
                 problems.append({"name": str(found.full_name), **row})
         return pa.Table.from_pylist(problems, _PROBLEMS)
 
-    def _stage(self, name: NameLike, spec: SpecLike) -> TableMetadata:
-        """Make a definition that gets its name once its first rows are there."""
-        parsed, whole = parse_name(name), checked(TableSpec.of(spec))
-        return self.store.stage(parsed, whole, lambda id_: self._location(parsed, id_))
-
-    def _publish(self, definition: str, *, replace: bool) -> int:
-        """Give a staged definition its name; one that it replaces goes to the trash."""
-        due_us = time.time_ns() // 1000 + TRASH_DAYS * DAY_US
-        try:
-            return self.store.publish(definition, due_us, replace=replace)
-        finally:
-            self.flush()
-
-    def _abandon(self, found: TableMetadata) -> None:
-        """Remove what was written for a staged definition, then its row."""
-        if found.location is not None and self._is_own_place(found):
-            self._empty(found.location)
-        self.store.discard(found.id)
-
     def _remove(self, found: TableMetadata, *, removes_files: bool) -> None:
         """Remove a dropped definition for good; a kill in between leaves a row for `gc`."""
         if not self.store.begin_removal(found.id):
             return
-        if removes_files and found.location is not None and self._is_own_place(found):
-            self._empty(found.location)
+        if removes_files:
+            self.places.remove_own(found)
         self.store.forget(found.id)
-
-    def _is_own_place(self, found: TableMetadata) -> bool:
-        """Whether a location is one that this catalog gives: no other is ever emptied."""
-        place = str(found.location)
-        root = open_storage(
-            self._warehouse or self.store.warehouse or place, self._storage_options
-        ).location
-        is_below = place.startswith(f"{root}/{self.store.tenant}/")
-        return found.managed and is_below and place.endswith(f"-{found.id[:8]}")
-
-    def _empty(self, location: str) -> None:
-        remove_table(open_storage(location, self._storage_options))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX
+from projseg.catalog.staged_definitions import register_at
 from projseg.catalog.store.table_metadata import Action, parse_name
 from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError
@@ -95,7 +96,7 @@ class DefinitionFiles(TableVerbs):
         if place is None:
             self._as_catalog().create(name, content["spec"], action)
         else:
-            self._as_catalog()._register(name, str(place), content["spec"], action)
+            register_at(self._as_catalog(), name, str(place), content["spec"], action)
 
     def register_warehouse(self, folder: str | os.PathLike[str]) -> int:
         """Register the tables of a folder warehouse under their names.

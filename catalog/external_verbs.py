@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ExternalVerbs(TableVerbs):
     """A catalog's definitions of files from outside, read with the rights of this process."""
 
-    _places: AllowedPlaces
+    allowed_places: AllowedPlaces
 
     def read(
         self, name: NameLike, *, timezone: str = "UTC", **parameters: Any
@@ -62,7 +62,7 @@ class ExternalVerbs(TableVerbs):
             return self.table(name).query().to_reader()
         full_name = str(definition.full_name)
         return read_source(
-            whole_spec(full_name, definition.spec, parameters), self._places, timezone
+            whole_spec(full_name, definition.spec, parameters), self.allowed_places, timezone
         )
 
     def external(self, *, timezone: str = "UTC", **parameters: Any) -> pa.RecordBatchReader:
@@ -85,7 +85,7 @@ class ExternalVerbs(TableVerbs):
         ProjsegError
             As of `read`.
         """
-        return read_source(given_spec(parameters), self._places, timezone)
+        return read_source(given_spec(parameters), self.allowed_places, timezone)
 
     def duckdb(self, names: Iterable[NameLike], connection: Any = None) -> DuckDBTables:
         """Return a connection of DuckDB in which tables are views under their names.

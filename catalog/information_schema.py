@@ -30,6 +30,8 @@ from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureEr
 from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.table import Table
+from projseg.table.table_state import TableState
+from projseg.table.version_reader import VersionReader
 from projseg.table_layer.commits.commit import create_table
 from projseg.table_layer.storage.local_storage import LocalStorage
 from projseg.table_layer.storage.paths import new_write_id
@@ -72,7 +74,7 @@ class _View(Table):
         write_id, properties = new_write_id(), declare_properties(schema)
         made = write_segments(rows, properties, storage, write_id=write_id, threads=1)
         snapshot = create_table(storage, properties, entries=tuple(made), write_id=write_id)
-        super(Table, self).__init__(storage, snapshot, is_pinned=False)
+        super(Table, self).__init__(TableState(VersionReader(snapshot), is_pinned=False))
 
 
 class InformationSchema(TableVerbs):
@@ -154,6 +156,13 @@ class InformationSchema(TableVerbs):
             return self._counted(definition, "sometimes")
         except (ProjsegError, OSError):
             return definition
+
+
+def page_of_view(
+    catalog: InformationSchema, view: str, among: tuple[_Names, _Names], after: tuple[str, str]
+) -> tuple[pa.Table, tuple[str, str] | None]:
+    """Return the rows of the definitions after a key, and the key that they end with, or None."""
+    return catalog._view_page(view, among, after)  # noqa: SLF001 - of this module's class
 
 
 def view_of(name: str) -> str:

@@ -36,7 +36,10 @@ from projseg.catalog.store.table_metadata import NameLike, TableMetadata
 from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.input_rows import RowsLike, batches_of
 from projseg.table import Table
+from projseg.table.inspection import state_of
 from projseg.table.projection_edits import bounds_of
+from projseg.table.table_state import TableState
+from projseg.table.version_reader import VersionReader
 from projseg.table.writes import Commit, OnSegment, commit_of, transaction_of
 from projseg.table_layer.commits.commit import commit, create_table
 from projseg.table_layer.commits.follow_up import only_logged
@@ -81,11 +84,11 @@ class NamedRows(Table):
         *,
         is_pinned: bool = False,
     ) -> None:
-        super(Table, self).__init__(storage, snapshot, is_pinned=is_pinned)
+        reader = VersionReader(snapshot, self._declared_of, may_be_older=not is_pinned)
+        super(Table, self).__init__(TableState(reader, is_pinned=is_pinned))
         self._catalog = catalog
         self._named = definition
         self._seen: tuple[TableProperties, TableMetadata, DeclaredColumns] | None = None
-        self._columns_of = self._declared_of
 
     @property
     def definition(self) -> TableMetadata:
@@ -100,8 +103,9 @@ class NamedRows(Table):
     def refresh(self) -> Self:
         """Move to the newest version of the definition and of the table, and return this table."""
         found = self._catalog.table(self._named.full_name)
-        self._named, self._snapshot = found._named, found._snapshot
-        self._storage, self._is_pinned = found._storage, False
+        self._named, other = found.definition, state_of(found)
+        self._state.move_to(other.reader.snapshot)
+        self._state.storage, self._state.is_pinned = other.storage, False
         return self
 
     def append(
@@ -349,3 +353,8 @@ class NamedRows(Table):
                 return
             self._named = replace(known, **seen)
             self._catalog.store.record(known.id, **seen, stored_version=self.version)
+
+
+def record_seen(table: NamedRows, definition: TableMetadata, counts: Counts = "never") -> None:
+    """Tell the catalog what was seen of a table, as `NamedRows` does after its writes."""
+    table._record(definition, counts)  # noqa: SLF001 - of this module's class

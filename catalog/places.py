@@ -18,7 +18,8 @@ from projseg.algebra.expressions.sql_parameters import ArgumentsLike
 from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.table import Table, is_table
-from projseg.table.queries import TableVersion
+from projseg.table.inspection import reader_of
+from projseg.table.queries import TableVersion, table_at
 from projseg.table.sql_statements import tables_in, unknown_table
 from projseg.table.star_statements import sql
 from projseg.table_layer.commits.open_version import open_as_of
@@ -130,10 +131,9 @@ class Places:
         if not version:
             return table
         number = int(version) if _NUMBER.fullmatch(version) else None
-        snapshot = open_as_of(table._storage, number, tag=version if number is None else None)
-        found = TableVersion(table._storage, snapshot)
-        found._columns_of = table._columns_of
-        return found
+        reader = reader_of(table)
+        tag = version if number is None else None
+        return table_at(reader.at(open_as_of(reader.storage, number, tag=tag)))
 
     def table(self, name: str) -> Table:
         """Return a table at its newest version, as an object that does not move by itself.

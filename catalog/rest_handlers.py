@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from projseg.catalog.catalog_maintenance import DATA, DAY_US, TRASH_DAYS
+from projseg.catalog.catalog_maintenance import DATA
 from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.information_schema import view_of, view_rows
 from projseg.catalog.rest_request import (
@@ -28,6 +28,9 @@ from projseg.catalog.rest_request import (
 from projseg.catalog.spec.spec_edits import hide_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.staged_definitions import DAY_US, TRASH_DAYS, register_at
+from projseg.catalog.staged_definitions import publish as publish_staged
+from projseg.catalog.staged_definitions import stage as stage_definition
 from projseg.catalog.store.operations import (
     HideColumns,
     MoveColumn,
@@ -82,7 +85,7 @@ def register(request: RestRequest) -> RestReply:
     check_location(asked.location, request.caller.roots)
     name, action, place = request.name, _action(request), asked.location.removeprefix("file://")
     return request.edited(
-        lambda catalog: catalog._register(name, place, whole, action),
+        lambda catalog: register_at(catalog, name, place, whole, action),
         lambda made: RestReply({"version": made}, 201),
     )
 
@@ -271,7 +274,7 @@ def stage(request: RestRequest) -> RestReply:
     """Make a definition without a name, whose first rows a client is writing."""
     spec, name = _spec_of(request.whole_body()), request.name
     return request.edited(
-        lambda catalog: catalog._stage(name, spec),
+        lambda catalog: stage_definition(catalog, name, spec),
         lambda found: RestReply(found.to_json(), 201),
     )
 
@@ -279,7 +282,7 @@ def stage(request: RestRequest) -> RestReply:
 def publish(request: RestRequest) -> RestReply:
     """Give a staged definition its name."""
     found, replaces = _staged(request), request.flag("replace")
-    return request.edited(lambda catalog: catalog._publish(found.id, replace=replaces))
+    return request.edited(lambda catalog: publish_staged(catalog, found.id, replace=replaces))
 
 
 def discard(request: RestRequest) -> RestReply:
@@ -323,7 +326,7 @@ def config(request: RestRequest) -> RestReply:
             "tenant": caller.tenant,
             "principal": caller.principal,
             "admin": caller.is_admin,
-            "warehouse": request.catalog._warehouse,
+            "warehouse": request.catalog.places.warehouse,
             "roots": caller.roots,
             "epoch": request.own_store.epoch(),
             "head": request.catalog.store.head(),

@@ -106,7 +106,7 @@ class LimitedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request; end another connection if there are too many."""
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self.waits_since = self.loop.time()
         self._awaited: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._watch()
@@ -127,7 +127,7 @@ class LimitedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        self._since = self.loop.time()
+        self.waits_since = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -144,28 +144,28 @@ class LimitedConnection(H11Protocol):
         super().resume_writing()
 
     @property
-    def _is_waiting(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def _watch(self) -> None:
         """Give the headers of the next request their time, from their first byte."""
-        if not self._is_waiting and self._awaited is not None:
+        if not self.is_waiting and self._awaited is not None:
             self._awaited.cancel()
             self._awaited = None
-        elif self._is_waiting and self._awaited is None:
+        elif self.is_waiting and self._awaited is None:
             self._awaited = self.loop.call_later(HEADER_SECONDS, self._end_unless_answering)
 
     def _end_unless_answering(self) -> None:
         self._awaited = None
-        if self._is_waiting:
+        if self.is_waiting:
             self.transport.abort()
 
     def _longest_waiting(self) -> LimitedConnection:
         """Return the connection that waits longest for a request; this one if none does."""
         others = (one for one in self.connections if one is not self)
-        waiting: list[Any] = [one for one in others if one._is_waiting]  # type: ignore[union-attr]
-        found: LimitedConnection = min(waiting, key=lambda one: one._since, default=self)
+        waiting: list[Any] = [one for one in others if one.is_waiting]  # type: ignore[union-attr]
+        found: LimitedConnection = min(waiting, key=lambda one: one.waits_since, default=self)
         return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import logging
 import unicodedata
@@ -28,6 +27,7 @@ from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import RepeatedRequestError, RequestKey
 from projseg.catalog.store.operations import OPERATIONS
 from projseg.catalog.store.rest_client import BASE
+from projseg.catalog.table_verbs import of_store
 from projseg.errors import (
     CatalogConflictError,
     InvalidInputError,
@@ -283,10 +283,9 @@ def _token(http: HttpRequest) -> str:
 
 def _catalog_of(catalog: Catalog, caller: Caller) -> Catalog:
     """Return the catalog of a caller's tenant, with the same connections."""
-    own = copy.copy(catalog)
     store = DefinitionStore(_database(catalog), caller.tenant, caller.principal, caller=caller)
-    own._adopt_store(store, caller.warehouse)
-    return own
+    found: Catalog = of_store(catalog, store, caller.warehouse)
+    return found
 
 
 def _database(catalog: Catalog) -> Database:

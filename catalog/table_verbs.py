@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -13,18 +14,17 @@ from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_argum
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.statement_words import explained_select
 from projseg.catalog.declared_table import unwritten
-from projseg.catalog.external.allowed_places import check_location
+from projseg.catalog.named_rows import record_seen
 from projseg.catalog.named_table import CatalogTable
 from projseg.catalog.named_writes import Counts, prepared, seen_of, status_of
 from projseg.catalog.store.open_store import open_store
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import Name, NameLike, TableMetadata, parse_name
-from projseg.errors import CatalogError, InvalidInputError, UnsupportedFeatureError
+from projseg.catalog.table_places import TablePlaces
+from projseg.errors import InvalidInputError
 from projseg.table.sql_statements import described_table
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.snapshot import open_snapshot
-from projseg.table_layer.storage.locate_storage import open_storage
-from projseg.table_layer.storage.storage_contract import Storage
 from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class TableVerbs:
     """A catalog's tables: opened, asked, brought to their definitions."""
 
     store: Store
+    places: TablePlaces
 
     def _open(
         self,
@@ -52,15 +53,9 @@ class TableVerbs:
         path = self.store.database.path
         if warehouse is None and path is not None:
             warehouse = str(path.parent / "warehouse")
-        self._warehouse = warehouse
+        self.places = TablePlaces(self.store, warehouse, storage_options)
         self._refresh_seconds = refresh_seconds
-        self._storage_options = storage_options
         self._known: dict[tuple[str, str], tuple[float, TableMetadata]] = {}
-
-    def _adopt_store(self, store: Store, warehouse: str | None) -> None:
-        """Become the catalog of another store of the same database."""
-        self.store, self._tenant, self._known = store, store.tenant, {}
-        self._warehouse = warehouse or self._warehouse
 
     def flush(self) -> None:
         """Forget every definition that was read."""
@@ -95,7 +90,7 @@ class TableVerbs:
 
     def _opened(self, definition: TableMetadata, version: int | None = None) -> CatalogTable:
         """Open the table of a definition, as `table` does."""
-        storage = self._storage_of(definition)
+        storage = self.places.storage_of(definition)
         try:
             snapshot = open_as_of(storage, version)
         except InvalidInputError as error:
@@ -117,7 +112,7 @@ class TableVerbs:
             self._as_catalog(), definition, storage, snapshot, is_pinned=version is not None
         )
         if version is None:
-            table._record(definition)
+            record_seen(table, definition)
         return table
 
     def sql(
@@ -212,7 +207,7 @@ class TableVerbs:
             As of `create` and `append`.
         """
         definition = self.metadata(name)
-        storage = self._storage_of(definition)
+        storage = self.places.storage_of(definition)
         snapshot = open_snapshot(storage)
         definition = replace(definition, table_id=None, bindings={})
         properties = snapshot.properties
@@ -258,39 +253,23 @@ class TableVerbs:
         return found
 
     def _counted(self, definition: TableMetadata, counts: Counts) -> TableMetadata:
-        """Return a definition with what its table has now; `counts` as of `NamedRows._record`."""
+        """Return a definition with what its table has now; `counts` as of `record_seen`."""
         table = self._opened(definition)
         if table.is_unwritten:
             return definition
-        table._record(table.definition, counts)
+        record_seen(table, table.definition, counts)
         return replace(table.definition, stored_status=status_of(definition, table.snapshot))
-
-    def _storage_of(self, definition: TableMetadata) -> Storage:
-        if definition.location is None:
-            raise UnsupportedFeatureError(
-                "PROJSEG_UNSUPPORTED_FEATURE",
-                f"'{definition.full_name}' defines files from outside ({definition.type}) and is "
-                "no table; use read",
-            )
-        roots = self.store.roots
-        if roots is not None and not definition.managed:
-            check_location(definition.location, roots)
-        return open_storage(definition.location, self._storage_options)
-
-    def _location(self, name: Name, definition: str) -> str:
-        """Return where the catalog puts a table: a place that no other definition ever has."""
-        if self._warehouse is None:
-            raise CatalogError(
-                "PROJSEG_BAD_ARGUMENT",
-                f"'{name}' needs a place, and the catalog was opened without a warehouse; name "
-                "one, or register a location",
-            )
-        root = open_storage(self._warehouse, self._storage_options).location
-        tenant = self.store.tenant
-        return f"{root}/{tenant}/{name.namespace}/{name.name}-{definition[:8]}"
 
     def _as_catalog(self) -> Any:
         return self
+
+
+def of_store(catalog: TableVerbs, store: Store, warehouse: str | None) -> Any:
+    """Return the catalog of another store of the same database."""
+    own = copy.copy(catalog)
+    places = catalog.places.of_store(store, warehouse)
+    vars(own).update(store=store, places=places, _tenant=store.tenant, _known={})
+    return own
 
 
 _DIFFERENCES: Final = pa.schema(dict.fromkeys(("field", "table", "definition"), pa.string()))

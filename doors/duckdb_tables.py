@@ -27,9 +27,9 @@ from projseg.doors.duckdb_statement import (
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.extras import require
 from projseg.memory.door import through
-from projseg.table.queries import TableVersion
+from projseg.table.queries import TableVersion, current_version
 from projseg.table.star_statements import sql
-from projseg.table.writable_table import WritableTable, check_max_age
+from projseg.table.writable_table import check_max_age
 
 if TYPE_CHECKING:
     from projseg.table import Table
@@ -441,10 +441,7 @@ def duckdb(
             )
         schema, dot, own = name.partition(".")
         parts = (schema, own) if dot else (None, name)
-        if max_age is not None and isinstance(table, WritableTable):
-            opened[parts] = partial(table._current, max_age)
-        else:
-            opened[parts] = table._current
+        opened[parts] = partial(current_version, table, max_age)
     return DuckDBTables(opened, connection)
 
 

@@ -113,21 +113,21 @@ class Rows(msgspec.Struct, frozen=True):
     selection: Selection
     # The rows that this is a subset of, and the positions in them.
     _origin: tuple[Rows, NDArray[np.uint32]] | None = None
-    _fetched: dict[tuple[str, bool], Vector] = msgspec.field(default_factory=dict)
+    fetched: dict[tuple[str, bool], Vector] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.selection)
 
     def vector(self, name: str, *, is_state: bool = False) -> Vector:
         """Return a column of the selected rows."""
-        if (vector := self._fetched.get((name, is_state))) is None:
-            vector = self._fetched[name, is_state] = self._fetch(name, is_state)
+        if (vector := self.fetched.get((name, is_state))) is None:
+            vector = self.fetched[name, is_state] = self._fetch(name, is_state)
         return vector
 
     def _fetch(self, name: str, is_state: bool) -> Vector:
-        if (found := self._within(name, is_state)) is not None:
+        if (found := self.within(name, is_state)) is not None:
             rows, positions = found
-            return rows._fetched[name, is_state].take(positions)
+            return rows.fetched[name, is_state].take(positions)
         if isinstance(self.selection, RowIds):
             return self.source.vector_of_rows(name, self.selection.ids, is_state=is_state)
         if len(self.selection) == self.source.row_count:
@@ -135,24 +135,24 @@ class Rows(msgspec.Struct, frozen=True):
         start, end = self.selection.start, self.selection.end
         return self.source.vector_of_range(name, start, end, is_state=is_state)
 
-    def _within(self, name: str, is_state: bool) -> tuple[Rows, NDArray[np.uint32]] | None:
+    def within(self, name: str, is_state: bool) -> tuple[Rows, NDArray[np.uint32]] | None:
         """Return the nearest rows that have a column and that these are among, and where."""
         if self._origin is None:
             return None
         rows, positions = self._origin
-        if (name, is_state) in rows._fetched:
+        if (name, is_state) in rows.fetched:
             return self._origin
-        if (found := rows._within(name, is_state)) is None:
+        if (found := rows.within(name, is_state)) is None:
             return None
         return found[0], gather(found[1], positions)
 
     def has_computed(self, name: str) -> bool:
         """Whether a computed column is kept, by these rows or by those that they are among."""
-        return (name, False) in self._fetched or self._within(name, False) is not None
+        return (name, False) in self.fetched or self.within(name, False) is not None
 
     def keep(self, name: str, vector: Vector) -> None:
         """Keep a column that was computed, under a name that the source does not have."""
-        self._fetched[name, False] = vector
+        self.fetched[name, False] = vector
 
     def where(self, mask: NDArray[np.bool_], kept: int | None = None) -> Rows:
         """Return the rows where `mask`, bool[n], is true: `kept` of them, if that is known."""
@@ -172,7 +172,7 @@ class Rows(msgspec.Struct, frozen=True):
             selection = RowIds(self.selection.ids[first:end])
         else:
             selection = RowRange(self.selection.start + first, self.selection.start + end)
-        fetched = {key: vector.slice(first, end) for key, vector in self._fetched.items()}
+        fetched = {key: vector.slice(first, end) for key, vector in self.fetched.items()}
         return Rows(self.source, selection, None, fetched)
 
     def subset(self, positions: NDArray[np.uint32]) -> Rows:

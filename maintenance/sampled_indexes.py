@@ -128,7 +128,7 @@ class _Sampled:
     ) -> None:
         check()
         start = time.process_time()
-        self.entry, self._wanted = entry, wanted
+        self.entry, self.wanted = entry, wanted
         self._vector = sample.column(entry, wanted.column)
         made = segment_keys(wanted, self._vector)
         empty = np.empty(0, np.uint64)
@@ -151,13 +151,13 @@ class _Sampled:
         draw = random.Random(len(self._vector))  # noqa: S311 - a sample
         count = min(_DRAWN_VALUES, len(self._vector))
         rows = np.array(sorted(draw.sample(range(len(self._vector)), count)), np.uint32)
-        values = self._wanted.values(self._vector.take(rows)).to_arrow()
+        values = self.wanted.values(self._vector.take(rows)).to_arrow()
         return [one for one in values if one.is_valid]
 
     def encloses(self, value: Any) -> bool:
         """Whether the bounds of the column leave a value possible."""
         bounds = self._bounds
-        if bounds is None or self._wanted.definition.kind != "bloom":
+        if bounds is None or self.wanted.definition.kind != "bloom":
             return True
         try:
             low, high, plain = bounds.minimum, bounds.maximum, value.as_py()
@@ -180,7 +180,7 @@ def _share(sampled: Sequence[_Sampled]) -> float:
 
 def _keys_of_drawn(one: _Sampled, value: pa.Scalar) -> NDArray[np.uint64]:
     """Return the keys that a condition would ask for which is made of a value."""
-    kind = one._wanted.definition.kind
+    kind = one.wanted.definition.kind
     if kind == "bloom":
         return array_hashes(pa.array([value.as_py()], value.type))
     text = value.as_py()

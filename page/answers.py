@@ -20,6 +20,7 @@ from projseg.memory.deadline import Deadline, under
 from projseg.memory.door import through
 from projseg.query_pool.pool import QueryPool
 from projseg.table import Table
+from projseg.table.inspection import reader_of
 from projseg.table.queries import TableVersion
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Answers:
         """
         # What a definition hides is known in this process alone.
         is_select = not asked.prefix and asked.sql.lstrip()[:6].upper().startswith(_SELECTS)
-        if not isinstance(table, Table) or table._columns_of is not None or not is_select:
+        if not isinstance(table, Table) or reader_of(table).columns_of is not None or not is_select:
             asked = asked._replace(version=str(table.version))
             return self.begin(asked, lambda _: table.sql(asked.prefix + asked.sql))
         with self._lock:

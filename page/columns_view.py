@@ -21,6 +21,7 @@ from projseg.table_layer.commits.footer_match import open_checked
 from projseg.table_layer.metadata.column_bounds import bound_decoder
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema, named_schema, stored_schema
+from projseg.table_layer.metadata_tables import METADATA_TABLES
 from projseg.table_layer.renamed_columns import named_spec
 
 _SAMPLED_MAX: Final = 8
@@ -156,7 +157,7 @@ def _readers(version: TableVersion, schema: TableSchema) -> Mapping[str, list[st
             for call in spec.aggregators:
                 parts += [*call.arguments, call.filter]
             note(f"projection {declared.name}", _columns_of(parts))
-    for row in version._metadata("indexes").to_pylist():
+    for row in METADATA_TABLES["indexes"].rows(version.snapshot).to_pylist():
         note(f"index {row['name']}", [row["column"]])
     store = store_of_views(version)
     names = {form.name: name for name, forms in schema.forms.items() for form in forms}

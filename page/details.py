@@ -17,7 +17,7 @@ from projseg.page.table_view import decoded
 from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.known_properties import scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.metadata_tables import segment_label, segment_rows
+from projseg.table_layer.metadata_tables import METADATA_TABLES, segment_label, segment_rows
 
 _PAGE: Final = 100
 _PLAIN: Final = re.compile(r"\w+")
@@ -134,7 +134,7 @@ def projections_record(
         projections,
         [
             plain_mapping(row) | use(f"index:{row['name']}")
-            for row in version._metadata("indexes").to_pylist()
+            for row in METADATA_TABLES["indexes"].rows(version.snapshot).to_pylist()
         ],
         [
             plain_mapping(row) | use(f"view:{row['name']}")

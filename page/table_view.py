@@ -16,6 +16,7 @@ from projseg.errors import ProjsegError, without_secrets
 from projseg.memory.deadline import check_deadline
 from projseg.page.timeline import SegmentTime, Timeline, open_window, snapped, timeline
 from projseg.segment_format.indexes.bloom_file import BUILT
+from projseg.table.inspection import reader_of
 from projseg.table.queries import TableVersion
 from projseg.table_layer.coverage import (
     CoverageState,
@@ -123,7 +124,7 @@ def table_record(
         committed=micros_to_iso(snapshot.timestamp_us),
         operation=snapshot.operation,
         columns=len(version.schema),
-        time_column=version._time_column,
+        time_column=reader_of(version).time_column,
         segment_granularity=properties.segment_granularity,
         cluster_by=list(properties.cluster_by),
         rows=snapshot.row_count,
@@ -243,7 +244,7 @@ def _lanes(version: TableVersion) -> Iterator[tuple[str, LaneKind]]:
 def store_of_views(version: TableVersion) -> StoreVersion | None:
     """Return the store of views; None where there is none that can be read."""
     try:
-        return version._view_store()
+        return reader_of(version).view_store()
     except (ProjsegError, OSError):
         return None
 

@@ -33,7 +33,8 @@ from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.door import Door, door_of_question, through
 from projseg.memory.forks import hold_while_forking
-from projseg.table.queries import TableVersion
+from projseg.table.queries import TableVersion, table_at
+from projseg.table.version_reader import VersionReader
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.storage_contract import Storage
@@ -176,7 +177,7 @@ class VersionsOf:
                     "the one that was opened: the table was made anew meanwhile; open the new one",
                 )
             self._last = found
-        return TableVersion(self._storage, self._last)
+        return table_at(VersionReader(self._last))
 
 
 class TableQuestion(NamedTuple):

@@ -24,6 +24,7 @@ from projseg.query_pool.messages import TableQuestion, VersionName, rows_of
 from projseg.query_pool.queue import QueuedQuestion, RequestQueue, Slot
 from projseg.reader.query_log.log_files import query_log
 from projseg.table import Table
+from projseg.table.inspection import reader_of, state_of
 from projseg.table.writable_table import check_max_age
 
 TableLike: TypeAlias = Table | str | os.PathLike[str]
@@ -86,7 +87,7 @@ class QueryPool:
             name: one if isinstance(one, Table) else Table(one) for name, one in named.items()
         }
         for name, one in self._tables.items():
-            if one._columns_of is not None:
+            if reader_of(one).columns_of is not None:
                 raise _bad_argument(
                     f"table '{name}' is one of a catalog, whose declared and hidden columns the "
                     "workers of a query pool do not know; ask the catalog's table itself, or make "
@@ -326,7 +327,7 @@ class QueryPool:
             found = "none was named" if table is None else f"{table!r} was named"
             near = did_you_mean(str(table), self._tables)
             raise _bad_argument(f"a query pool has tables {known}, and {found}{near}; give table=")
-        snapshot = self._tables[table]._current(self._max_age).snapshot
+        snapshot = state_of(self._tables[table]).current(self._max_age).snapshot
         return VersionName(table, snapshot.number, snapshot.file.write_id)
 
     def _answer(

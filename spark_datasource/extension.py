@@ -61,7 +61,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         PROJSEG_EXTENSION_NOT_BUILT if the extension does not compile with this Spark.
     """
     _warn_of_workers()
-    given = builder._options  # the only way to what was set before
+    given = builder._options  # noqa: SLF001 - the only way to what was set before
     for name, value in settings(extension_jar()).items():
         kept = [part for part in str(given.get(name, "")).split(",") if part]
         is_list = name in ("spark.jars", "spark.sql.extensions")

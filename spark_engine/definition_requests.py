@@ -72,7 +72,7 @@ def _described(catalog: Catalog, request: Request) -> dict[str, Any]:
         return _external(definition)
     version = request.get("version")
     if (instant := request.get("timestamp_us")) is not None:
-        version = version_at(catalog._storage_of(definition), instant).version
+        version = version_at(catalog.places.storage_of(definition), instant).version
     try:
         return _table(catalog.table(_name(request), version))
     except ProjsegError as error:
@@ -154,6 +154,7 @@ def _stage(catalog: Catalog, request: Request) -> dict[str, Any]:
     from projseg.catalog.declared_table import new_properties
     from projseg.catalog.spec.spec_rules import checked
     from projseg.catalog.spec.table_spec import TableSpec
+    from projseg.catalog.staged_definitions import stage
 
     spec = spec_of(request)
     if spec["type"] != "table":
@@ -171,10 +172,10 @@ def _stage(catalog: Catalog, request: Request) -> dict[str, Any]:
                 "the table of a query lies where the catalog puts it; define it with its LOCATION "
                 "first, and then INSERT",
             )
-        staged = catalog._stage(_name(request), spec)
-        found = planned(catalog._storage_of(staged), None, new_properties(staged, schema))
+        staged = stage(catalog, _name(request), spec)
+        found = planned(catalog.places.storage_of(staged), None, new_properties(staged, schema))
         return {**found, "id": staged.id, "staged": staged.to_json()}
-    storage = catalog._storage_of(present)
+    storage = catalog.places.storage_of(present)
     _require_own_place(request.get("location"), storage.location)
     wanted = replace(present, spec=checked(TableSpec.of(spec)))
     found = planned(storage, request.get("base_version"), new_properties(wanted, schema))
@@ -210,7 +211,7 @@ def _replace(catalog: Catalog, request: Request) -> int:
 
     version = catalog.create(_name(request), spec_of(request), "replace", request["version"])
     definition = replace(catalog.metadata(_name(request)), bindings={})
-    snapshot = open_snapshot(catalog._storage_of(definition))
+    snapshot = open_snapshot(catalog.places.storage_of(definition))
     seen = seen_of(definition, snapshot.properties)
     counted = {"stored_version": snapshot.version, "stored_status": status_of(definition, snapshot)}
     catalog.store.record(definition.id, **seen, **counted)
@@ -218,10 +219,17 @@ def _replace(catalog: Catalog, request: Request) -> int:
     return version
 
 
+def _publish(catalog: Catalog, request: Request) -> int:
+    from projseg.catalog.staged_definitions import publish
+
+    return publish(catalog, request["id"], replace=request["replace"])
+
+
 def _discard(catalog: Catalog, request: Request) -> None:
+    from projseg.catalog.staged_definitions import abandon
     from projseg.catalog.store.table_metadata import metadata_of_json
 
-    catalog._abandon(metadata_of_json(request["staged"].encode()))
+    abandon(catalog, metadata_of_json(request["staged"].encode()))
 
 
 # ---- writes
@@ -382,7 +390,7 @@ _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
     "defined_plan": _plan,
     "defined_stage": _stage,
     "defined_replace": _replace,
-    "defined_publish": lambda c, r: c._publish(r["id"], replace=r["replace"]),
+    "defined_publish": _publish,
     "defined_discard": _discard,
     "defined_changeable": _changeable,
     "defined_drop": _drop,
@@ -391,7 +399,7 @@ _ACTS: Final[dict[str, Callable[[Catalog, Request], object]]] = {
     "defined_add_projection": _add_projection,
     "defined_drop_projection": _drop_projection,
     "defined_rename": lambda c, r: c.rename(_name(r), (r["new_namespace"], r["new_table"])),
-    "defined_files": lambda c, r: files_of(c._places, given_files(c, r), r["timezone"]),
+    "defined_files": lambda c, r: files_of(c.allowed_places, given_files(c, r), r["timezone"]),
     "defined_begun": lambda c, _: not c.store.database.is_missing,
     "defined_namespaces": lambda c, _: [*c.namespaces(), INFORMATION_SCHEMA],
     "defined_namespace": _namespace,

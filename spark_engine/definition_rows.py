@@ -112,14 +112,14 @@ def view_page(catalog: Catalog, request: Mapping[str, Any]) -> Reply:
         With `columns`, which are wanted; `schemas` and `tables`, names that WHERE lets through, or
         None for any; `after`, the key of the page before.
     """
-    from projseg.catalog.information_schema import view_of
+    from projseg.catalog.information_schema import page_of_view, view_of
 
     among = tuple(
         None if names is None else frozenset(names)
         for names in (request["schemas"], request["tables"])
     )
     after = tuple(request["after"] or ("", ""))
-    rows, last = catalog._view_page(view_of(request["table"]), among, after)  # type: ignore[arg-type]
+    rows, last = page_of_view(catalog, view_of(request["table"]), among, after)  # type: ignore[arg-type]
     return {"result": last}, arrow_stream(rows.select(request["columns"]))
 
 

@@ -24,13 +24,12 @@ from projseg.spark_engine.replies import (
     bound_alone,
     query_of,
     snapshot_of,
-    storage_of,
     stored_types,
     with_rows,
 )
-from projseg.table.stale_answers import Versions, earlier_answer
+from projseg.table.earlier_answers import Versions, earlier_answer
 from projseg.table.star_statements import oriented
-from projseg.table.view_answers import ViewedVersion
+from projseg.table.version_reader import VersionReader
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import result_folder
 from projseg.table_layer.storage.storage_contract import ViewsFolder
@@ -79,7 +78,7 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
         `t0.c` and on; `joins` of all but the first, each with its kind and texts in `on`; `where`;
         `keys` and `calls`; a `query` with nothing but its context; and as of `answered`.
     """
-    versions = [ViewedVersion(storage_of(one), snapshot_of(one)) for one in request["tables"]]
+    versions = [VersionReader(snapshot_of(one)) for one in request["tables"]]
     query = query_of(request)
     try:
         joins, number = _star_query(request, versions, query)
@@ -90,7 +89,7 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
     if query.query_context.max_staleness is not None:
 
         def query_over(tables: Sequence[Snapshot]) -> tuple[Snapshot, Query]:
-            asked = [ViewedVersion(one.storage, one) for one in tables]
+            asked = [VersionReader(one) for one in tables]
             star, place = _star_query(request, asked, query)
             return tables[place], star
 
@@ -107,7 +106,7 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
 
 
 def _star_query(
-    request: Mapping[str, Any], versions: Sequence[ViewedVersion], query: Query
+    request: Mapping[str, Any], versions: Sequence[VersionReader], query: Query
 ) -> tuple[Query, int]:
     """Return the query over the rows of the fact, and the fact's number."""
     # Errors name the tables as their folders are called.
@@ -126,7 +125,7 @@ def _star_query(
     return asked, star.scope.fact
 
 
-def _refused(versions: Sequence[ViewedVersion], error: ProjsegError) -> Reply:
+def _refused(versions: Sequence[VersionReader], error: ProjsegError) -> Reply:
     """Return the reply of joins that are no star, with the reason against each view of them."""
     # Imported here: most tables have no views.
     from projseg.views.choose_view import reasons_of_views
@@ -136,7 +135,7 @@ def _refused(versions: Sequence[ViewedVersion], error: ProjsegError) -> Reply:
     return json.loads(error.to_json()) | {"views": reasons}, b""
 
 
-def _check_shared(dimensions: Sequence[ViewedVersion]) -> None:
+def _check_shared(dimensions: Sequence[VersionReader]) -> None:
     row_count = sum(one.snapshot.row_count for one in dimensions)
     if row_count > _SHARED_ROWS_MAX:
         raise LimitExceededError(
@@ -146,14 +145,6 @@ def _check_shared(dimensions: Sequence[ViewedVersion]) -> None:
         )
 
 
-class _Pinned(ViewedVersion):
-    """A version that Spark's extension pinned, and no user chose."""
-
-    @property
-    def _may_be_older(self) -> bool:
-        return True
-
-
 def _earlier_answered(
     request: Mapping[str, Any],
     tables: Sequence[Snapshot],
@@ -161,14 +152,15 @@ def _earlier_answered(
     query_over: Callable[[Sequence[Snapshot]], tuple[Snapshot, Query]],
 ) -> Reply | None:
     """Return the answer of an earlier state, as `maxStaleness` of a query allows it."""
-    versions = [_Pinned(one.storage, one) for one in tables]
+    # Spark's extension pinned the versions, and no user chose them.
+    versions = [VersionReader(one, may_be_older=True) for one in tables]
 
     def query_at(found: Sequence[Snapshot], **more: object) -> tuple[Snapshot, Query]:
         snapshot, query = query_over(found)
         return snapshot, replace(query, context={**dict(query.context or {}), **more})
 
     def planned(snapshot: Snapshot, query: Query) -> QueryPlan:
-        return ViewedVersion(snapshot.storage, snapshot)._plan(query)
+        return VersionReader(snapshot).plan(query)
 
     def at(view: str, older: Versions) -> tuple[tuple[Snapshot, Query], QueryPlan]:
         found = query_at([one.snapshot for one in older], useView=view)

@@ -25,11 +25,15 @@ from projseg.spark_datasource.statement_list import PROPERTIES, REPLIES, VERSION
 from projseg.spark_engine.replies import Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import materialized
 from projseg.table import Table
+from projseg.table.inspection import reader_of
+from projseg.table.projection_edits import interval_of
 from projseg.table.star_statements import bound_statement
-from projseg.table.view_object import View
+from projseg.table.view_form import ViewForm
+from projseg.table.view_object import View, new_view, refresh_by_work
 from projseg.views.definitions.definition import Definition
 from projseg.views.definitions.result_definition import define_result
 from projseg.views.definitions.view_checks import as_required, bad_view, checked_statement
+from projseg.views.refresh_work import Work
 
 if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
@@ -94,7 +98,7 @@ def _create_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     arguments |= {"replace": request["replace"], "run_select": run_job}
     if request["op"] == "explain_view":
         return _explained(name, found, tables, given, arguments)
-    view = found.table._new_view(name, found.definition, given, **arguments)
+    view = new_view(found.table, name, found.definition, given, **arguments)
     assert isinstance(view, View), "only a dry run makes none"
     return _created(view, ignored)
 
@@ -129,7 +133,7 @@ def _defined(
     """Return what a SELECT means: groups of a star, or else rows that Spark computes."""
     try:
         table = _fact_of(sql, tables)
-        return _Defined(table, table._definition(sql, tables, None, (), None, None))
+        return _Defined(table, ViewForm(sql, tables).definition(reader_of(table)))
     except (InvalidInputError, UnsupportedFeatureError, LimitExceededError) as error:
         if error.code in _FINAL or "require" in given:
             raise as_required(error, given) from None
@@ -180,7 +184,7 @@ def _explained(
     given: Mapping[str, str],
     arguments: Mapping[str, Any],
 ) -> Reply:
-    planned = found.table._new_view(name, found.definition, given, dry_run=True, **arguments)
+    planned = new_view(found.table, name, found.definition, given, dry_run=True, **arguments)
     shown: dict[str, object] = {"view": name, "grade": found.definition.grade, "why": found.why}
     others = [n for n, one in tables.items() if one.location != found.table.location]
     shown |= {"fact": found.table.location, "dimensions": ", ".join(others) or None}
@@ -230,8 +234,10 @@ def _refresh_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     if provider in ("projection", "index"):
         raise bad_view(f"{provider} '{name}' is compacted with its table: OPTIMIZE the table")
     view = table.view(name)
-    asked = (request["full"], request.get("interval"), request["dry_run"])
-    done = view._refreshed(*asked, None, run_job)
+    interval = request.get("interval")
+    bounds = None if interval is None else interval_of(interval)
+    work = Work(request["full"], bounds, run_select=run_job)
+    done = refresh_by_work(view, work, dry_run=request["dry_run"])
     shown = {key: getattr(done, key, None) for key in _COUNTED}
     shown["segments"] = view.detail()["segments_covered"]
     shown["not_built"] = "; ".join(map(str, done.not_built)) or None

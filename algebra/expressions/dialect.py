@@ -67,7 +67,8 @@ def _of_a_value(node: type[exp.Expression]) -> Callable[[Any], exp.Expression]:
     """Return a parser of `name(value[, digits])` that refuses a call without a value."""
 
     def parse(parser: Any) -> exp.Expression:
-        arguments = parser._parse_csv(parser._parse_disjunction)
+        # sqlglot's parsers of functions are made of these.
+        arguments = parser._parse_csv(parser._parse_disjunction)  # noqa: SLF001
         if not 1 <= len(arguments) <= 2:
             parser.raise_error(f"{node.key.upper()} takes 1 or 2 arguments")
         return node(**dict(zip(("this", "decimals"), arguments, strict=False)))

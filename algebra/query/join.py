@@ -117,11 +117,21 @@ def join_of_content(content: object) -> Join:
     return Join(**content)
 
 
+def opened_version(join: Join) -> Any:
+    """Return the version of the table that was given instead of its location, or None."""
+    return join._source  # noqa: SLF001 - of this module's class
+
+
+def declared_of(join: Join) -> Any:
+    """Return the columns that a definition declares of that table, or None."""
+    return join._declared  # noqa: SLF001 - of this module's class
+
+
 def with_texts(join: Join, on: str, where: str | None) -> Join:
     """Return the same join with other texts, of the version that is open already."""
     found = replace(join, on=on, where=where)
-    object.__setattr__(found, "_source", join._source)
-    object.__setattr__(found, "_declared", join._declared)
+    object.__setattr__(found, "_source", opened_version(join))
+    object.__setattr__(found, "_declared", declared_of(join))
     return found
 
 

@@ -54,7 +54,7 @@ def stored_kernel(compiled: Any, source: int, processor: int | None) -> StoredKe
     texts = [text for text in arguments if text is not None]
     if processor is None or results is None or len(texts) < len(arguments):
         return None
-    content = compiled.library._get_compiled_object()
+    content = compiled.library._get_compiled_object()  # noqa: SLF001 - Numba has no other way
     code = machine_code(content, compiled.fndesc.llvm_func_name)
     if code is None:
         return None
@@ -127,7 +127,8 @@ def compiled(function: Callable[..., Any], *, is_inlined: bool, name: str, sourc
     dispatcher: Any = njit(nogil=True, **options)(function)
     # Numba's own cache would take a folder that others can write.
     if cache_folder() is not None:
-        dispatcher._cache = _KernelCache(dispatcher.py_func, name, source)
+        cache = _KernelCache(dispatcher.py_func, name, source)
+        dispatcher._cache = cache  # noqa: SLF001 - Numba has no other way
     return dispatcher
 
 

@@ -253,7 +253,7 @@ def _forget() -> None:
     inherited, _logs = _logs, {}
     for log in inherited.values():
         with suppress(OSError):
-            log._file.close()
+            log._file.close()  # noqa: SLF001 - of this module's class
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -34,6 +34,8 @@ from projseg.errors import (
 )
 from projseg.memory.door import through
 from projseg.table import Table, is_table
+from projseg.table.inspection import state_of
+from projseg.table.queries import current_version
 from projseg.table.star_statements import sql
 
 if TYPE_CHECKING:
@@ -205,7 +207,8 @@ class Cursor:
         """
         self._check()
         with _own_errors(), through("dbapi"):
-            self._table = self.connection._rows(operation, parameters or None)
+            connection = self.connection
+            self._table = connection._rows(operation, parameters or None)  # noqa: SLF001
         self._place, self._rows = 0, []
         return self
 
@@ -264,7 +267,7 @@ class Cursor:
         self.close()
 
     def _check(self) -> None:
-        self.connection._check()
+        self.connection._check()  # noqa: SLF001 - of this module's class
         if self._is_closed:
             raise InterfaceError("the cursor is closed; make another by connection.cursor()")
 
@@ -297,7 +300,7 @@ class Connection:
         with _own_errors():
             if isinstance(self._tables, Mapping):
                 found = self._tables.items()
-                return {("default", name): one._current().schema for name, one in found}
+                return {("default", name): state_of(one).current().schema for name, one in found}
             names = [one.full_name for one in self._tables.tables(type="table")]
             return {(name[0], name[1]): self._tables.table(name).schema for name in names}
 
@@ -341,7 +344,7 @@ class Connection:
         if self._engine is not None:
             return _of_duckdb(self._engine, text, parameters)
         if isinstance(self._tables, Mapping):
-            tables = {name: one._current() for name, one in self._tables.items()}
+            tables = {name: current_version(one) for name, one in self._tables.items()}
             return sql(text, tables, args=parameters)
         return self._tables.sql(text, args=parameters)
 

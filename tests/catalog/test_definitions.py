@@ -11,6 +11,7 @@ import pytest
 from race import run_and_die, run_processes
 
 import projseg
+from projseg.catalog.staged_definitions import abandon, publish, stage
 from projseg.catalog.store.table_metadata import parse_name
 from projseg.errors import (
     CatalogConflictError,
@@ -145,30 +146,30 @@ def test_the_trash_gives_back_what_was_dropped(catalog):
 
 
 def test_a_staged_definition_has_no_name_until_it_is_published(catalog):
-    staged = catalog._stage("t", COLUMNS)
+    staged = stage(catalog, "t", COLUMNS)
     assert (staged.state, staged.version) == ("STAGED", 0)
     assert not catalog.exists("t")
     assert list(catalog.tables()) == []
     catalog.create("T", {})
     replaced = catalog.metadata("t").id
     with code("PROJSEG_TABLE_EXISTS"):
-        catalog._publish(staged.id, replace=False)
-    version = catalog._publish(staged.id, replace=True)
+        publish(catalog, staged.id, replace=False)
+    version = publish(catalog, staged.id, replace=True)
     found = catalog.metadata("t")
     assert (found.id, found.version, found.location) == (staged.id, version, staged.location)
     assert catalog.history("t")["kind"].to_pylist() == ["create"]
     assert catalog.trash()["id"].to_pylist() == [replaced]
-    gone = catalog._stage("u", {})
-    catalog._abandon(gone)
+    gone = stage(catalog, "u", {})
+    abandon(catalog, gone)
     for id_ in (gone.id, staged.id):
         with code("PROJSEG_UNKNOWN_TABLE"):
-            catalog._publish(id_, replace=True)
+            publish(catalog, id_, replace=True)
     with code("PROJSEG_UNKNOWN_NAMESPACE"):
-        catalog._stage("none.t", {})
+        stage(catalog, "none.t", {})
 
 
 def test_what_was_staged_and_never_finished_goes_after_a_day(house):
-    staged = house._stage("t", COLUMNS)
+    staged = stage(house, "t", COLUMNS)
     projseg.Table.create(staged.location, {"a": "int"})
     assert house.gc(dry_run=False).num_rows == 0
     house.store.database.edit(
@@ -199,20 +200,20 @@ def test_a_kill_while_a_table_of_a_query_is_made_leaves_a_staged_row(doors, step
 
     def dies():
         child = projseg.Catalog(**doors.options())
-        staged = child._stage("t", {"columns": [{"name": "x", "sqlType": "int"}]})
+        staged = stage(child, "t", {"columns": [{"name": "x", "sqlType": "int"}]})
         if step == "staged":
             die()
         projseg.Table.create(staged.location, {"x": "int"})
         if step == "written":
             die()
         Edit.note = die
-        child._publish(staged.id, replace=True)
+        publish(child, staged.id, replace=True)
 
     assert run_and_die(dies)
     assert catalog.metadata("t") == before, "the old one, whole"
     (left,) = catalog.store.staged()
     assert catalog.trash().num_rows == 0
-    catalog._publish(left.id, replace=True)
+    publish(catalog, left.id, replace=True)
     assert catalog.metadata("t").id == left.id, "and nothing is in the way of a repetition"
 
 

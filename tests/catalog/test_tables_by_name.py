@@ -420,7 +420,7 @@ def test_dropped_data_stays_waits_or_goes(edits):
             assert edits.gc()["location"].to_pylist()[-1] == table.location
             edits.gc(dry_run=False)
             assert not os.path.exists(table.location)
-    kept = projseg.Table.create(edits._warehouse + "/own", rows().schema)
+    kept = projseg.Table.create(edits.places.warehouse + "/own", rows().schema)
     edits.register("r", kept.location)
     edits.drop("r", data="now")
     assert projseg.is_table(kept.location), "a registered table's files stay"
@@ -473,9 +473,8 @@ def test_a_kill_while_files_are_removed_leaves_them_to_gc(edits, step):
     place = edits.metadata("edits").location
 
     def dies():
-        kind = type(edits)
         if step == "marked":
-            kind._empty = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            type(edits.places).remove_own = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         else:
             type(edits.store).forget = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         edits.drop("edits", data="now")

@@ -21,6 +21,7 @@ from test_failed_appends import GROWING, as_nobody, files_under, small_disk
 import projseg
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
+from projseg.table.inspection import reader_of
 from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.storage import local_storage
 from projseg.views.refresh_view import refresh_view
@@ -104,7 +105,7 @@ def require_no_more_than_listed(folder):
     """Require that a vacuum leaves the newest version's files alone, as far as any is left."""
     table = projseg.Table(folder / "t")
     table.vacuum(0, dry_run=False, force=True)
-    store = table._view_store()
+    store = reader_of(table).view_store()
     (view,) = store.views.values()
     covers = {path.name for path in (folder / "t/views/_projseg/covers").iterdir()}
     assert covers == {view.result.cover.rpartition("/")[2]}
@@ -273,7 +274,7 @@ def test_a_refresh_never_goes_back(behind):
     older = tables["t"].snapshot
     tables["t"].append(rows(1000))
     refresh_result(tables["t"], "v", runs())
-    view_id = next(iter(tables["t"]._view_store().views))
+    view_id = next(iter(reader_of(tables["t"]).view_store().views))
     _, done = refresh_view(older, view_id, Work(run_select=runs()), NO_NOTE)
     assert done.version is None
     check(behind, is_known=True)

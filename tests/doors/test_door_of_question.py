@@ -9,7 +9,7 @@ from projseg.cli import app
 from projseg.memory.door import door_of_question, through
 from projseg.query_pool.messages import TableQuestion
 from projseg.spark_engine.engine import reply_to
-from projseg.table import view_answers
+from projseg.table import version_reader
 
 SELECT = "SELECT channel, sum(added) FROM t GROUP BY channel"
 
@@ -24,20 +24,20 @@ def table(tmp_path):
 def doors(monkeypatch):
     """The doors of the questions that were planned."""
     seen = []
-    plan = view_answers.plan_query
+    plan = version_reader.plan_query
 
     def planned(*arguments, **named):
         seen.append(door_of_question())
         return plan(*arguments, **named)
 
-    monkeypatch.setattr(view_answers, "plan_query", planned)
-    asked = view_answers.plan_asked
+    monkeypatch.setattr(version_reader, "plan_query", planned)
+    asked = version_reader.plan_asked
 
     def planned_asked(*arguments, **named):
         seen.append(door_of_question())
         return asked(*arguments, **named)
 
-    monkeypatch.setattr(view_answers, "plan_asked", planned_asked)
+    monkeypatch.setattr(version_reader, "plan_asked", planned_asked)
     return seen
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.table import queries
+from projseg.table import questions
 
 ROWS = 40_000
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
@@ -69,8 +69,8 @@ def test_no_row_is_read_before_the_first_batch_is_asked_for(edits, monkeypatch):
         asked.append("scan")
         return scan_before(*arguments)
 
-    scan_before = queries.scan
-    monkeypatch.setattr(queries, "scan", scan)
+    scan_before = questions.scan
+    monkeypatch.setattr(questions, "scan", scan)
     stream = pa.RecordBatchReader.from_stream(edits)
     assert stream.schema == edits.schema
     assert asked == []

@@ -16,6 +16,7 @@ from scale import tries
 import projseg
 from projseg.algebra.query.declared_columns import DeclaredColumn, DeclaredColumns
 from projseg.errors import EvaluationError, InvalidInputError
+from projseg.table.inspection import reader_of
 
 DECLARED = DeclaredColumns(
     (
@@ -37,7 +38,7 @@ INNER = (
 
 
 def declaring(table, declared=DECLARED):
-    table._columns_of = lambda properties: declared
+    reader_of(table).columns_of = lambda properties: declared
     return table
 
 

@@ -4,7 +4,10 @@ import hashlib
 
 import projseg
 from projseg.algebra.query.context import QueryContext
+from projseg.table.inspection import reader_of
+from projseg.table.view_object import new_view, refresh_by_work
 from projseg.views.definitions.result_definition import ResultDefinition, define_result
+from projseg.views.refresh_work import Work
 from projseg.views.stored_results import AskedSelect, answering_results, table_of_result
 
 SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
@@ -46,16 +49,16 @@ def create_result(table, name, select, tables, run, **arguments):
     """Make a stored result of a SELECT over tables by their names in it."""
     snapshots = {name: one.snapshot for name, one in tables.items()}
     definition = define_result(select, snapshots, table.snapshot, run)
-    return table._new_view(name, definition, {}, run_select=run, **arguments)
+    return new_view(table, name, definition, {}, run_select=run, **arguments)
 
 
 def refresh_result(table, name, run, full=False):
-    return table.view(name)._refreshed(full, None, False, None, run)
+    return refresh_by_work(table.view(name), Work(full, run_select=run), dry_run=False)
 
 
 def stored_rows(table, select, tables):
     """Return the rows that a stored result has for a SELECT; None where none may answer."""
-    store = table._view_store()
+    store = reader_of(table).view_store()
     if store is None:
         return None
     asked = AskedSelect(

@@ -7,6 +7,7 @@ import duckdb
 import pyarrow as pa
 
 from projseg import Table
+from projseg.table.inspection import reader_of
 from projseg.views.cover_test import listed_segments
 
 SCHEMA = pa.schema(
@@ -115,7 +116,7 @@ def is_from_parts(table, sql, **context):
 
 def check_covers(table):
     """Require that a view counts no segment twice, and that valid parts are of this version."""
-    store = table._view_store()
+    store = reader_of(table).view_store()
     listed = listed_segments(table.snapshot)
     for view in [] if store is None else store.views.values():
         seen = set()

@@ -14,6 +14,7 @@ from viewed_tables import answer, check_covers, in_duckdb, new_viewed_table, row
 from projseg import Table
 from projseg.errors import CommitError, CorruptTableError, InvalidInputError, ProjsegError
 from projseg.memory.cache import KEPT
+from projseg.table.inspection import reader_of, state_of
 from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.metadata.checksummed_json import seal
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -77,7 +78,7 @@ def test_a_refresh_that_fails_at_any_operation_harms_nothing(tmp_path, how):
         assert answer(table, TOTAL, forceViews=True) == wanted
     assert at > 20
     table.vacuum(0, dry_run=False, force=True)
-    store = table._view_store()
+    store = reader_of(table).view_store()
     (view,) = store.views.values()
     parts = store.parts(view)
     listed = 1 + len(store.file.lists) + len(view.manifests) + 2 * len(parts)
@@ -91,7 +92,8 @@ def test_a_creation_that_fails_at_any_operation_leaves_no_half_made_view(tmp_pat
         shutil.copytree(tmp_path / "t", tmp_path / "copy")
         KEPT.clear()
         table = Table(tmp_path / "copy")
-        table._storage = storage = FaultStorage(table._storage, at, forever=True)
+        storage = FaultStorage(table._storage, at, forever=True)
+        state_of(table).storage = storage
         table._snapshot = Snapshot(storage, table.snapshot.file)
         with suppress(ProjsegError):
             table.create_view("v", BY_K)
@@ -121,7 +123,7 @@ def test_who_knows_an_older_version_than_a_view_plans_again(tmp_path):
     older = table.snapshot
     table.append(rows(some_rows([50])))
     table.view("v").refresh()
-    (view_id,) = table._view_store().views
+    (view_id,) = reader_of(table).view_store().views
     assert refresh_view(older, view_id, Work(), NO_NOTE)[1].version is None
     assert table.view("v").detail()["state"] == "fresh"
 
@@ -184,7 +186,7 @@ def test_of_two_creations_of_one_name_one_wins(tmp_path):
 
 def test_a_cover_that_a_stranger_changed_is_not_used(tmp_path):
     table = behind(tmp_path)
-    store = table._view_store()
+    store = reader_of(table).view_store()
     (view,) = store.views.values()
     for part in store.parts(view):
         names = tuple(name for name in store.cover(part)[:-1])
@@ -193,7 +195,7 @@ def test_a_cover_that_a_stranger_changed_is_not_used(tmp_path):
     KEPT.clear()
     table = Table(table.location)
     with pytest.raises(CorruptTableError, match="not the cover"):
-        table._view_store().cover(part)
+        reader_of(table).view_store().cover(part)
     wanted = in_duckdb(TOTAL, table.sql("SELECT * FROM t"))
     assert answer(table, TOTAL) == wanted
     assert table.explain(TOTAL).views[0]["reason"].startswith("VIEW_BROKEN")

@@ -19,6 +19,7 @@ from viewed_tables import (
 from projseg import Table, sql
 from projseg.errors import InvalidInputError, ProjectionNotUsableError
 from projseg.memory.cache import KEPT
+from projseg.table.inspection import reader_of, state_of
 
 HOURLY = (
     "SELECT k, date_trunc('HOUR', time) AS hour, sum(n) AS n, count(*) AS c FROM t GROUP BY ALL"
@@ -75,8 +76,8 @@ def test_rows_that_went_are_not_counted(table, what, is_refreshed):
         table.append(rows(some_rows([3])))
         table.compact()
     if not is_refreshed:
-        store = table._view_store()
-        table._store = store  # parts of before, views in use
+        store = reader_of(table).view_store()
+        state_of(table).keep_store(store)  # parts of before, views in use
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("projseg.views.refresh_on_commit.refresh_after_commit", lambda *_: None)
             table.view("hourly").enable()

@@ -14,6 +14,7 @@ import projseg
 from projseg import Table
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.cache import KEPT
+from projseg.table.inspection import reader_of
 from projseg.table.writes import append
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import CommitNote, SetProperties
@@ -190,7 +191,7 @@ def test_a_mark_in_a_dimension_is_followed_only_to_views_that_read_it(warehouse,
     """`viewOf.…` is text of whoever may write the dimension; it makes no commit write elsewhere."""
     elsewhere = Table.create(tmp_path / "else" / "f", {"k": "string"}, data=[{"k": "a"}])
     elsewhere.create_view("mine", "SELECT k, count(*) AS n FROM f GROUP BY k", refresh="commit")
-    (view_id,) = elsewhere._view_store().views
+    (view_id,) = reader_of(elsewhere).view_store().views
     note = CommitNote()
     append(elsewhere.snapshot, [{"k": "b"}], on_segment=None, note=note)  # the view is behind now
     shutil.copytree(tmp_path / "else" / "f", warehouse / "beside")

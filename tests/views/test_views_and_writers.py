@@ -10,6 +10,7 @@ from viewed_tables import check_covers
 
 from projseg import Table
 from projseg.errors import CommitConflictError, ProjsegError
+from projseg.table.inspection import reader_of
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 SQL = "SELECT k, sum(n) AS n, count(*) AS c FROM t GROUP BY k"
@@ -118,7 +119,7 @@ def test_who_makes_and_who_drops_one_name_at_once(tmp_path):
 
     def check():
         table = Table(location)
-        store = table._view_store()
+        store = reader_of(table).view_store()
         names = [view.name for view in store.views.values()]
         assert sorted(names) in (["w"], ["v", "w"]), names
         listed = {p.segment.file for view in store.views.values() for p in store.parts(view)}

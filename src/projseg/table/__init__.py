@@ -5,10 +5,9 @@
 | `__init__` | create, attach, append, overwrite |
 | `writable_table` | refresh, commit_as |
 | `queries` | query, sql, scan, explain, dataset, lazy, `__arrow_c_stream__` |
-| `view_answers` | views |
 | `view_edits` | create_view, view |
 | `inspection` | location, schema, version, properties, snapshot, history |
-| | detail, segments, projections, projection_stats, columns, verify, `_repr_html_` |
+| | detail, segments, projections, projection_stats, columns, views, verify, `_repr_html_` |
 | `row_edits` | delete, truncate, update, merge, erase |
 | `projection_edits` | add_projection, drop_projection, materialize_projection |
 | `index_edits` | add_index, drop_index, materialize_index, indexes |
@@ -16,6 +15,9 @@
 | `columns` | add_column, rename_column, drop_column, widen_column |
 | `foreign_edits` | sync, source |
 | `kept_versions` | restore, tag, drop_tag, tags, vacuum |
+
+Methods ask objects with names: `table_state` has the version that a table object is at, and moves
+it; `version_reader` plans and answers over one version; `questions` asks it what callers ask.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from projseg.table.kept_versions import TableVersions
 from projseg.table.projection_edits import TableProjections, bounds_of
 from projseg.table.row_edits import TableRows
 from projseg.table.segments import TableSegments
+from projseg.table.table_state import TableState
+from projseg.table.version_reader import VersionReader
 from projseg.table.view_edits import TableViews
 from projseg.table.writable_table import check_max_age
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
@@ -142,7 +146,8 @@ class Table(
         storage = with_source_options(open_storage(location, storage_options), source_options)
         is_pinned = (version, timestamp, tag) != (None, None, None)
         snapshot = open_as_of(storage, version, timestamp, tag)
-        super().__init__(storage, snapshot, is_pinned=is_pinned, max_age=max_age)
+        reader = VersionReader(snapshot, may_be_older=not is_pinned)
+        super().__init__(TableState(reader, is_pinned=is_pinned, max_age=max_age))
 
     @classmethod
     def create(
@@ -402,7 +407,7 @@ class Table(
             from projseg.maintenance.row_changes.replace_rows import replace_rows
 
             batches = batches_of(data, self.schema)
-            condition = condition_of(filter, interval, timezone, args, self._declared)
+            condition = condition_of(filter, interval, timezone, args, self._state.reader.declared)
             self._snapshot, done = replace_rows(
                 self._snapshot, batches, condition, self._note, on_segment=on_segment
             )

@@ -28,7 +28,7 @@ from projseg.table.arrow_filter import read_filter
 from projseg.table.logged_answers import logged_batches
 
 if TYPE_CHECKING:
-    from projseg.table.view_answers import ViewedVersion
+    from projseg.table.version_reader import VersionReader
 
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 _FIXED_ORDER: Final = ("bool", "int8", "int16", "int32", "date32[day]", "float", "int64", "double")
@@ -57,7 +57,7 @@ class TableScanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, a few batches ahead of the caller; dropped, it closes its files."""
-        return _of_some_size(self._dataset._batches(self._query, self._names, self._door))
+        return _of_some_size(self._dataset.batches_of(self._query, self._names, self._door))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a stream."""
@@ -74,7 +74,7 @@ class TableScanner:
     def count_rows(self) -> int:
         """Return how many rows there are, from metadata or projections where these say it."""
         with through(self._door):
-            return self._dataset._count(self._query)
+            return self._dataset.count(self._query)
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotations
@@ -86,12 +86,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
 
     Parameters
     ----------
-    version : ViewedVersion
+    version : VersionReader
         The table; a later commit changes nothing here.
     """
 
-    def __init__(self, version: ViewedVersion) -> None:
-        self._version = version._at(version.snapshot)
+    def __init__(self, version: VersionReader) -> None:
+        self._version = version.at(version.snapshot)
 
     @property
     def schema(self) -> pa.Schema:
@@ -101,7 +101,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
     @property
     def version(self) -> int:
         """The table's version."""
-        return self._version.version
+        return self._version.snapshot.version
 
     def scanner(
         self, columns: Columns = None, filter: pc.Expression | None = None, **_tuning: object
@@ -181,7 +181,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
         """Refuse: segments are read by projseg alone."""
         raise NotImplementedError("segments of a projseg table are no fragments of Arrow")
 
-    def __reduce__(self) -> tuple[type[TableDataset], tuple[ViewedVersion]]:
+    def __reduce__(self) -> tuple[type[TableDataset], tuple[VersionReader]]:
         return TableDataset, (self._version,)
 
     def _checked(self, names: Sequence[str]) -> Sequence[str]:
@@ -197,7 +197,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
 
     def _rows(self, names: Sequence[str], condition: Expression | None) -> QuerySpec:
         """Return a query of the rows for which a condition is true, bound to stored columns."""
-        properties, declared = self._version.properties, self._version._declared
+        properties, declared = self._version.properties, self._version.declared
         time_column, asked = properties.time_column, Query()
         named_time = time_column if declared is None else declared.name_of(time_column)
         query = bind_query(self.schema, named_time, asked)
@@ -209,12 +209,13 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
             return query
         return over_stored(query, declared, properties.schema, time_column, asked)
 
-    def _batches(
+    def batches_of(
         self, query: QuerySpec, names: Sequence[str], door: Door
     ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query with these columns."""
         with through(door):
-            plan = self._version._planned(query)
-        batches = scan(self._version._storage, plan, plan.segments)
+            plan = self._version.plan_bound(query)
+        batches = scan(self._version.storage, plan, plan.segments)
         for batch in logged_batches(self._version.snapshot, plan, batches, door):
             if batch.schema.names == list(names):
                 yield batch
@@ -223,11 +224,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
             else:
                 yield _without_columns(batch.num_rows)
 
-    def _count(self, query: QuerySpec) -> int:
+    def count(self, query: QuerySpec) -> int:
+        """Return how many rows a query has."""
         counted = bind_query(self._version.properties.schema, None, Query(aggregators="count(*)"))
         counted = replace(counted, time_column=query.time_column, time_type=query.time_type)
-        plan = self._version._planned(counted.among(query.filter, query.interval))
-        return int(self._version._answered(plan).column(0)[0].as_py())
+        plan = self._version.plan_bound(counted.among(query.filter, query.interval))
+        return int(self._version.answer(plan).column(0)[0].as_py())
 
     def _computed(
         self, columns: Columns, filter: pc.Expression | None, filtered: frozenset[str] | None

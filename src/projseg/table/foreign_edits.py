@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from projseg.table.writable_table import LOGGER, WritableTable
+from projseg.table.table_state import LOGGER, TableState
+from projseg.table.writable_table import WritableTable
 from projseg.table_layer.storage.source_options import with_source_options
 
 # A process that only asks starts without the modules that write; each method imports its own.
@@ -110,16 +111,18 @@ class TableSource(WritableTable):
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT", f"verify is True, False or 'rows', not {verify!r}"
             )
-        self._storage = with_source_options(self._storage, source_options)
-        snapshot, done, _ = sync(self._storage, self._note, dry_run=dry_run, verify=verify)
+        state = self._state
+        state.storage = with_source_options(state.storage, source_options)
+        snapshot, done, _ = sync(state.storage, self._note, dry_run=dry_run, verify=verify)
         if not dry_run:
-            self._snapshot, self._store = snapshot, UNSET
-            self._refresh_views()
+            state.move_to(snapshot)
+            state.keep_store(UNSET)
+            state.refresh_views()
         return done
 
 
 def companions_with(
-    table: WritableTable, hashes: frozenset[str] | None, bounds: tuple[int, int] | None
+    state: TableState, hashes: frozenset[str] | None, bounds: tuple[int, int] | None
 ) -> Commit:
     """Make companions anew that lack a projection; see `Table.materialize_projection`.
 
@@ -140,8 +143,9 @@ def companions_with(
         )
         return not is_outside and (hashes is None or bool(hashes - entry.definition_hashes))
 
-    table._snapshot, _, entries = sync(table._storage, table._note, is_lacking=is_lacking)
-    return commit_of(table._snapshot.version, entries)
+    snapshot, _, entries = sync(state.storage, state.note, is_lacking=is_lacking)
+    state.move_to(snapshot)
+    return commit_of(snapshot.version, entries)
 
 
 def _paths(entries: Iterable[SegmentEntry]) -> tuple[set[str], set[str]]:

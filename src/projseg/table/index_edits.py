@@ -159,7 +159,7 @@ class TableIndexes(WritableTable):
         if self.properties.source is not UNSET:
             from projseg.table.foreign_edits import companions_with
 
-            return companions_with(self, None, bounds)
+            return companions_with(self._state, None, bounds)
         self._snapshot, _ = materialize_index(
             self._snapshot, name, bounds, self._note, on_progress, runner_of(spark)
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from projseg.algebra.query.declared_columns import DeclaredColumns
 from projseg.errors import without_secrets
+from projseg.memory.forks import late_import
+from projseg.table.table_state import TableState
+from projseg.table.version_reader import VersionReader
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.storage_contract import Storage
@@ -18,37 +20,37 @@ if TYPE_CHECKING:
     from projseg.maintenance.verify import OnSegment
 
 
-ColumnsOf: TypeAlias = Callable[[TableProperties], DeclaredColumns]
-"""What a definition declares of a table's columns, at whichever version of the table."""
-
-
 class TableInspection:
     """A table at one version, and its metadata.
 
     Parameters
     ----------
-    storage : Storage
-        Where the table is.
-    snapshot : Snapshot
-        The version.
+    state : TableState
+        The version, and how it moves.
     """
 
-    _columns_of: ColumnsOf | None = None
+    def __init__(self, state: TableState) -> None:
+        self._state = state
 
-    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
-        self._storage = storage
-        self._snapshot = snapshot
+    def __copy__(self) -> Self:
+        return self._with_state(copy(self._state))
+
+    def _with_state(self, state: TableState) -> Self:
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__, _state=state)
+        return found
 
     @property
-    def _declared(self) -> DeclaredColumns | None:
-        """The columns that a definition declares; None: the table's own."""
-        return None if self._columns_of is None else self._columns_of(self.properties)
+    def _snapshot(self) -> Snapshot:
+        return self._state.reader.snapshot
+
+    @_snapshot.setter
+    def _snapshot(self, snapshot: Snapshot) -> None:
+        self._state.move_to(snapshot)
 
     @property
-    def _time_column(self) -> str | None:
-        """The name that queries have for the time column, if it is visible."""
-        declared, own = self._declared, self.properties.time_column
-        return own if declared is None else declared.name_of(own)
+    def _storage(self) -> Storage:
+        return self._state.storage
 
     def __repr__(self) -> str:
         segments, rows = len(self._snapshot.segments), self._snapshot.row_count
@@ -86,8 +88,7 @@ class TableInspection:
     @property
     def schema(self) -> pa.Schema:
         """The columns, in projseg's types."""
-        declared = self._declared
-        return self.properties.schema if declared is None else declared.schema
+        return self._state.reader.schema
 
     @property
     def version(self) -> int:
@@ -193,6 +194,28 @@ class TableInspection:
         """
         return self._metadata("columns")
 
+    def views(self) -> pa.Table:
+        """Return one row for each view of the table, as this object knows them.
+
+        Returns
+        -------
+        pa.Table
+            name, grade, status (`ENABLED`, `DISABLED`), state (`empty`, `fresh`, `behind`,
+            `failed`, `broken`), segments (that this version lists), segments_covered,
+            rows_covered (the share of its rows), parts, rows (groups), bytes, chunk, refresh,
+            refreshed_at, version (of the table, at the last refresh), last_refresh, last_error,
+            comment, definition. A view that cannot be read has its error in `last_error`.
+
+        Raises
+        ------
+        StorageError, CorruptTableError
+            If the store of views cannot be read.
+        """
+        with late_import:
+            from projseg.views.view_tables import views_table
+
+        return views_table(self._snapshot, self._state.reader.view_store())
+
     def verify(
         self,
         deep: bool = False,
@@ -224,8 +247,14 @@ class TableInspection:
         verify = verify_kept_versions if all_versions else verify_table
         snapshot = open_snapshot(self._storage) if all_versions else self._snapshot.stored
         found = verify(self._storage, snapshot, deep=deep, on_segment=on_segment)
-        return [*found, *self._findings_of_views(deep=deep)]
+        return [*found, *self._state.reader.findings_of_views(deep=deep)]
 
-    def _findings_of_views(self, *, deep: bool) -> list[Finding]:
-        """Return what is wrong with views, which a version by itself does not know."""
-        return []
+
+def state_of(table: TableInspection) -> TableState:
+    """Return the version that a table object holds, and how it moves on."""
+    return table._state  # noqa: SLF001 - of this module's class
+
+
+def reader_of(table: TableInspection) -> VersionReader:
+    """Return the version that a table object holds, to be read."""
+    return state_of(table).reader

@@ -75,9 +75,9 @@ class TableVersions(WritableTable):
             timestamp=None if timestamp is None else str(timestamp),
             tag=tag,
         )
-        had_views = self._has_views
+        had_views = self.properties.has_views
         self._snapshot, entries = restore(self._snapshot, old, note)
-        if had_views and not self._has_views:
+        if had_views and not self.properties.has_views:
             from projseg.views.refresh_on_commit import keep_views
 
             # The version is older than the first view; views are none of its rows.
@@ -195,12 +195,13 @@ class TableVersions(WritableTable):
         self._snapshot, vacuumed = vacuum(
             self._snapshot, retention_hours, self._note, dry_run=dry_run, force=force
         )
-        if self._has_views:
+        if self.properties.has_views:
             from projseg.views.store_vacuum import vacuum_views
 
-            self._store, files = vacuum_views(
+            store, files = vacuum_views(
                 self._snapshot, retention_hours, self._note, dry_run=dry_run
             )
+            self._state.keep_store(store)
             return with_files(vacuumed, files)
         return vacuumed
 

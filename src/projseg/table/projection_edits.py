@@ -181,7 +181,7 @@ class TableProjections(WritableTable):
             require_declared(self._snapshot, name)
             declared = self.properties.projections
             wanted = {p.definition_hash for p in declared if name in (None, p.name)}
-            return companions_with(self, frozenset(wanted), bounds)
+            return companions_with(self._state, frozenset(wanted), bounds)
         self._snapshot, entries = materialize(
             self._snapshot,
             Materialization(name, bounds),

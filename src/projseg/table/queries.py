@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.binder_names import fixed_instant
-from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
-from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.context import parse_context
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike
 from projseg.algebra.query.query_parts import (
     QueryParts,
     query_of,
@@ -19,52 +17,33 @@ from projseg.algebra.query.query_parts import (
     with_query_parts,
 )
 from projseg.algebra.query.request import Expressions, IntervalLike, Query
-from projseg.algebra.query.statement_words import explained_select, is_described, is_select
+from projseg.algebra.query.statement_words import is_select
 from projseg.errors import InvalidInputError, listed
 from projseg.extras import require
 from projseg.memory.deadline import answered_within
-from projseg.memory.door import door_of_question, through
 from projseg.memory.forks import late_import
-from projseg.reader.plan.bind_template import bind_asked
-from projseg.reader.plan.query_plan import plan_query
-from projseg.reader.row_scan import scan
-from projseg.table.logged_answers import logged_batches, logging_failures
-from projseg.table.stale_answers import AgedVersion
+from projseg.table.inspection import TableInspection, state_of
+from projseg.table.questions import (
+    answer,
+    explain_of_select,
+    explained,
+    scanned,
+    statement_answer,
+    streamed,
+)
+from projseg.table.table_state import TableState
+from projseg.table.version_reader import VersionReader
 
 if TYPE_CHECKING:
     import polars
 
-    from projseg.algebra.query.select_query import SelectedQuery
-    from projseg.algebra.query.select_table import SelectedTable
     from projseg.declarations import Index, ProjectionLike
     from projseg.explain import Explain
-    from projseg.maintenance.sampled_indexes import IndexSizes
-    from projseg.reader.plan.query_plan import QueryPlan
     from projseg.table.dataset import TableDataset
-    from projseg.table.sql_statements import BoundSelect
 
 
-class PlainSelect(NamedTuple):
-    """A SELECT over the segments of a version of a table."""
-
-    version: TableVersion
-    selected: SelectedQuery
-
-    def rows(self) -> pa.Table:
-        """Return the statement's rows."""
-        return self.selected.rows_of(self.version.query(self.selected.query))
-
-    def explain(self, *, analyze: bool = False) -> Explain:
-        """Return its plan."""
-        return self.version.explain(self.selected.query, analyze=analyze)
-
-
-class TableVersion(AgedVersion):
+class TableVersion(TableInspection):
     """A table at one version, to be read."""
-
-    def _current(self) -> Self:
-        """Return the version of which a question is asked now."""
-        return self
 
     @with_query_parts
     def query(
@@ -142,10 +121,7 @@ class TableVersion(AgedVersion):
         """
         query = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
         with answered_within(query.query_context.time_limit):
-            current = self._current()
-            with logging_failures(current._snapshot):
-                version, query = current._as_old_as(query)
-                return version._answered(version._plan(query))
+            return answer(self._state.current(), query)
 
     @overload
     def sql(
@@ -215,66 +191,7 @@ class TableVersion(AgedVersion):
         if isinstance(text, Query):
             asked = query_of(text, context=context, args=args)
             return self.explain(asked) if explain else self.query(asked)
-        version = self._current()
-        if not isinstance(text, str):
-            raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
-        with fixed_instant(), through("sql"):
-            if is_described(text):
-                if explained_select(text) is None:
-                    with_arguments("", args)
-                # Imported here, so that a process that only asks starts without it.
-                with late_import:
-                    from projseg.table.sql_statements import described
-
-                return described(
-                    version,
-                    text,
-                    lambda select, analyze: version.explain(
-                        select, context=context, args=args, analyze=analyze
-                    ),
-                )
-            with answered_within(parse_context(context).time_limit):
-                if explain:
-                    return version._selected(text, context, args, tables).explain()
-                with logging_failures(version._snapshot):
-                    return version._selected(text, context, args, tables).rows()
-
-    def _selected(
-        self,
-        text: str,
-        context: Mapping[str, Any] | None,
-        args: ArgumentsLike | None,
-        tables: Mapping[str, TableVersion] | None = None,
-    ) -> BoundSelect | PlainSelect:
-        """Return a SELECT, bound to the version of this table that it reads."""
-        # Imported here, so that a process that only asks otherwise starts without it.
-        with late_import:
-            from projseg.algebra.query.select_names import warn_of_names
-            from projseg.algebra.query.select_query import select_query
-            from projseg.algebra.query.select_statement import parse_select
-
-        named, arguments = with_arguments(text, args)
-        statement = parse_select(named, with_joins=tables is not None)
-        warn_of_names(statement.quoted, self.schema)
-        if statement.source is not None or tables is not None:
-            with late_import:
-                from projseg.table.star_statements import bound_statement
-
-            return bound_statement(statement, tables or {}, self, context, arguments)
-        version = self._version_of(statement.table, context)
-        found = select_query(statement, version.schema, version._time_column, context, arguments)
-        return PlainSelect(version, found)
-
-    def _version_of(self, table: SelectedTable, context: Mapping[str, Any] | None) -> TableVersion:
-        """Return the version of this table that a statement reads."""
-        if not table.is_versioned:
-            return self
-        with late_import:
-            from projseg.table.sql_statements import snapshot_of
-
-        version = TableVersion(self._storage, snapshot_of(self, table, context))
-        version._columns_of = self._columns_of
-        return version
+        return statement_answer(self._state.current(), text, context, args, tables, explain=explain)
 
     def scan(
         self,
@@ -311,13 +228,7 @@ class TableVersion(AgedVersion):
             args=args,
         )
         with answered_within(query.query_context.time_limit):
-            version = self._current()
-            with logging_failures(version._snapshot):
-                plan = version._plan(query)
-            batches = scan(self._storage, plan, plan.segments)
-            batches = logged_batches(version._snapshot, plan, batches, door_of_question())
-        schema = plan.query.output_schema.with_metadata(version._mark)
-        return pa.RecordBatchReader.from_batches(schema, batches)
+            return scanned(self._state.current(), query)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return all rows as an Arrow C stream, which DuckDB, Polars and pyarrow read.
@@ -335,15 +246,7 @@ class TableVersion(AgedVersion):
         capsule
             An `ArrowArrayStream`.
         """
-        version = self._current()
-        storage, snapshot, query = version._storage, version._snapshot, version._bound(Query())
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            plan = plan_query(snapshot, query)
-            batches = scan(storage, plan, plan.segments)
-            yield from logged_batches(snapshot, plan, batches, "dataset")
-
-        stream = pa.RecordBatchReader.from_batches(query.output_schema, batches())
+        stream = streamed(self._state.current())
         return stream.__arrow_c_stream__(requested_schema)
 
     def dataset(self) -> TableDataset:
@@ -360,7 +263,7 @@ class TableVersion(AgedVersion):
         with late_import:
             from projseg.table.dataset import TableDataset
 
-        return TableDataset(self._current())
+        return TableDataset(self._state.current())
 
     def lazy(self) -> polars.LazyFrame:
         """Return this version as a lazy frame of Polars, which reads what its steps need.
@@ -423,61 +326,38 @@ class TableVersion(AgedVersion):
         ProjsegError
             As of `query`; about values only with `analyze`.
         """
-        if what_if or without:
-            if analyze:
-                raise InvalidInputError(
-                    "PROJSEG_BAD_ARGUMENT",
-                    "analyze runs a query, and what_if and without plan over what is not there; "
-                    "give one of them",
-                )
-            return self._explain_if(
-                what_if, without, group_by, aggregators=aggregators, filter=filter, **parts
+        reader = self._state.current()
+        if not (what_if or without):
+            if is_select(group_by):
+                options = statement_options(aggregators=aggregators, filter=filter, **parts)
+                return explain_of_select(reader, group_by, analyze=analyze, **options)
+            asked = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
+            return explained(reader, asked, analyze=analyze)
+        if analyze:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                "analyze runs a query, and what_if and without plan over what is not there; "
+                "give one of them",
             )
-        # Imported here, so that a process that only asks starts without it.
-        with late_import:
-            from projseg.explain import explain_plan
-
-        if is_select(group_by):
-            options = statement_options(aggregators=aggregators, filter=filter, **parts)
-            with fixed_instant(), answered_within(parse_context(options["context"]).time_limit):
-                return self._current()._selected(group_by, **options).explain(analyze=analyze)
-        query = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
-        current = self._current()
-        version, asked = current._as_old_as(query)
-        found = explain_plan(self._storage, asked, version._plan(asked), analyze=analyze)
-        return found if version is current else replace_fields(found, version=version.version)
-
-    def _explain_if(
-        self,
-        what_if: Sequence[ProjectionLike | Index],
-        without: Sequence[str],
-        *query: Any,
-        **parts: Any,
-    ) -> Explain:
-        """Return how a query would be answered over other projections."""
         with late_import:
             from projseg.table.what_if_versions import what_if_version
 
         what_if, without = listed("what_if", what_if), listed("without", without)
-        current = self._current()
-        found = what_if_version(current._snapshot, what_if, without)
-        version = _HypotheticalVersion(current._storage, found.snapshot)
-        version._columns_of, version._store = current._columns_of, current._store
-        version._imagined = found.indexes
-        explained = version.explain(*query, **parts)
-        return replace_fields(explained, hypothetical=found.added, without=tuple(without))
-
-    def _bound(self, query: Query) -> QuerySpec:
-        return bind_asked(self._snapshot, query, self._declared)
-
-
-class _HypotheticalVersion(TableVersion):
-    """A version that has what the table has not; only plans are asked of it."""
-
-    _imagined: Sequence[IndexSizes] = ()
-
-    def _of_known_names(self, plan: QueryPlan) -> QueryPlan:
+        found = what_if_version(reader.snapshot, what_if, without)
         with late_import:
             from projseg.reader.plan.imagined_indexes import pruned_by_imagined
 
-        return pruned_by_imagined(super()._of_known_names(plan), self._imagined)
+        pruned = partial(pruned_by_imagined, indexes=found.indexes)
+        version = table_at(reader.imagined(found.snapshot, pruned))
+        plan = version.explain(group_by, aggregators=aggregators, filter=filter, **parts)
+        return replace_fields(plan, hypothetical=found.added, without=tuple(without))
+
+
+def table_at(reader: VersionReader) -> TableVersion:
+    """Return a version as an object that stays at it."""
+    return TableVersion(TableState(reader))
+
+
+def current_version(table: TableVersion, max_age: float | None = None) -> TableVersion:
+    """Return the version of which a question is asked now, as `TableState.current` says."""
+    return table_at(state_of(table).current(max_age))

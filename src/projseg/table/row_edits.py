@@ -72,7 +72,7 @@ class TableRows(WritableTable):
         self._check_newest()
         self._check_own_rows()
         self.refresh()
-        condition = condition_of(filter, interval, timezone, args, self._declared)
+        condition = condition_of(filter, interval, timezone, args, self._state.reader.declared)
         self._snapshot, done = delete_rows(self._snapshot, condition, self._note, dry_run=dry_run)
         self._refresh_views()
         return done
@@ -139,7 +139,9 @@ class TableRows(WritableTable):
         self._check_newest()
         self._check_own_rows()
         self.refresh()
-        assigned, condition = update_of(values, filter, interval, timezone, args, self._declared)
+        assigned, condition = update_of(
+            values, filter, interval, timezone, args, self._state.reader.declared
+        )
         self._snapshot, done = update_rows(
             self._snapshot, assigned, condition, self._note, dry_run=dry_run
         )
@@ -252,7 +254,7 @@ class TableRows(WritableTable):
             raise InvalidInputError(
                 "PROJSEG_BAD_QUERY", "an erasure needs a filter, which says whose rows go"
             )
-        condition = condition_of(filter, interval, timezone, args, self._declared)
+        condition = condition_of(filter, interval, timezone, args, self._state.reader.declared)
         # Groups of the rows may be in views, also in those that do not follow commits.
         leave = None
         if self._snapshot.properties.is_in_views:
@@ -266,5 +268,5 @@ class TableRows(WritableTable):
             retention_hours=retention_hours,
             leave_views=leave,
         )
-        self._store = UNSET
+        self._state.keep_store(UNSET)
         return done

@@ -32,8 +32,8 @@ from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer_over
 from projseg.reader.plan.bind_template import bind_asked
 from projseg.segment_format.logical_types import type_name
-from projseg.table.inspection import TableInspection
-from projseg.table.view_answers import ViewedVersion
+from projseg.table.inspection import TableInspection, reader_of
+from projseg.table.version_reader import VersionReader
 from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata_tables import METADATA_TABLES, offered_by
@@ -43,7 +43,7 @@ _STATEMENT: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?(?P<table>{NAME})\s*;?\s*", re.IGNORECASE)
-_VersionOf: TypeAlias = Callable[[SelectedTable], ViewedVersion]
+_VersionOf: TypeAlias = Callable[[SelectedTable], VersionReader]
 _Explained: TypeAlias = Callable[[str, bool], Explain]
 
 
@@ -52,7 +52,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    version : ViewedVersion
+    version : VersionReader
         The version that is read in the end.
     selected : SelectedQuery
         Its question, and how the answer becomes the statement's.
@@ -64,7 +64,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
         Whether `maxStaleness` chose the version.
     """
 
-    version: ViewedVersion
+    version: VersionReader
     selected: SelectedQuery
     query: QuerySpec
     source: BoundSelect | None = None
@@ -83,7 +83,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
     @property
     def time_column(self) -> str | None:
         """The version's time column, if the rows have it under its name."""
-        column = self.query.time_column if self.source is not None else self.version._time_column
+        column = self.query.time_column if self.source is not None else self.version.time_column
         return column if column in self.selected.names and self.keeps_rows else None
 
     @property
@@ -94,21 +94,25 @@ class BoundSelect(msgspec.Struct, frozen=True):
     def rows(self) -> pa.Table:
         """Return the statement's rows."""
         if self.source is None:
-            plan = self.version._planned(self.query)
-            return self.selected.rows_of(self.version._answered(plan))
+            plan = self.version.plan_bound(self.query)
+            return self.selected.rows_of(self.version.answer(plan))
         return self.selected.rows_of(answer_over(self.query, self.source.rows()))
 
     def explain(self, *, analyze: bool = False) -> Explain:
         """Return how the segments are read; not what is done with these rows."""
         if self.source is not None:
             return self.source.explain(analyze=analyze)
-        plan = self.version._planned(self.query)
-        found = explain_plan(self.version._storage, self.selected.query, plan, analyze=analyze)
-        return replace_fields(found, version=self.version.version) if self.is_earlier else found
+        plan = self.version.plan_bound(self.query)
+        found = explain_plan(self.version.storage, self.selected.query, plan, analyze=analyze)
+        return (
+            replace_fields(found, version=self.version.snapshot.version)
+            if self.is_earlier
+            else found
+        )
 
 
 def snapshot_of(
-    version: TableInspection, table: SelectedTable, context: Mapping[str, Any] | None
+    version: VersionReader, table: SelectedTable, context: Mapping[str, Any] | None
 ) -> Snapshot:
     """Return the version that a statement reads of a table.
 
@@ -121,7 +125,7 @@ def snapshot_of(
     """
     if not table.is_versioned:
         return version.snapshot
-    storage = version._storage
+    storage = version.storage
     if table.timestamp is None:
         return open_as_of(storage, table.version, tag=table.tag)
     return version_at(storage, instant_us(table.timestamp, parse_context(context).zone))
@@ -158,8 +162,8 @@ def bind_select(
         return star(statement)
     if statement.source is None:
         version = version_of(statement.table)
-        selected = select_query(statement, version.schema, version._time_column, context, arguments)
-        query = bind_asked(version.snapshot, selected.query, version._declared)
+        selected = select_query(statement, version.schema, version.time_column, context, arguments)
+        query = bind_asked(version.snapshot, selected.query, version.declared)
         return BoundSelect(version, selected, query)
     inner = replace(statement.source, hints=(*statement.source.hints, *statement.hints))
     source = bind_select(inner, version_of, context, arguments, star)
@@ -180,12 +184,12 @@ def _as_named(source: BoundSelect) -> QuerySpec:
     )
 
 
-def described(version: TableInspection | None, text: str, explained: _Explained) -> pa.Table:
+def described(version: VersionReader | None, text: str, explained: _Explained) -> pa.Table:
     """Return the answer of EXPLAIN, DESCRIBE or SHOW.
 
     Parameters
     ----------
-    version : TableInspection or None
+    version : VersionReader or None
         What DESCRIBE and SHOW tell of.
     text : str
         The statement.
@@ -259,7 +263,7 @@ def tables_in(text: str, args: ArgumentsLike | None = None) -> list[tuple[str, .
     return names
 
 
-def table_named(name: str, tables: Mapping[str, TableInspection]) -> ViewedVersion:
+def table_named(name: str, tables: Mapping[str, TableInspection]) -> VersionReader:
     """Return the table that a statement names; the only one if it names none.
 
     Raises
@@ -286,7 +290,7 @@ def unknown_table(name: str, tables: Iterable[str]) -> InvalidInputError:
     )
 
 
-def tables_by_name(tables: Mapping[str, TableInspection]) -> dict[str, ViewedVersion]:
+def tables_by_name(tables: Mapping[str, TableInspection]) -> dict[str, VersionReader]:
     """Return the tables that a caller gives by their folded names.
 
     Raises
@@ -296,9 +300,9 @@ def tables_by_name(tables: Mapping[str, TableInspection]) -> dict[str, ViewedVer
     """
     known = tables.items() if isinstance(tables, Mapping) else [("", tables)]
     by_name = {
-        name.casefold(): table
+        name.casefold(): reader_of(table)
         for name, table in known
-        if isinstance(name, str) and isinstance(table, ViewedVersion)
+        if isinstance(name, str) and isinstance(table, TableInspection)
     }
     if len(by_name) < len(known):
         raise InvalidInputError(
@@ -309,7 +313,7 @@ def tables_by_name(tables: Mapping[str, TableInspection]) -> dict[str, ViewedVer
     return by_name
 
 
-def _columns(version: TableInspection) -> pa.Table:
+def _columns(version: VersionReader) -> pa.Table:
     """Return a row for each column, with the names of Spark's DESCRIBE."""
     fields = list(version.schema)
     return pa.table(

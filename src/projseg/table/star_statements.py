@@ -32,6 +32,7 @@ from projseg.memory.cache import KEPT
 from projseg.memory.deadline import answered_within
 from projseg.memory.door import through
 from projseg.reader.dimensions import TableDimension, bound_star, joined_table
+from projseg.table.earlier_answers import earlier_select
 from projseg.table.inspection import TableInspection
 from projseg.table.sql_statements import (
     BoundSelect,
@@ -43,8 +44,7 @@ from projseg.table.sql_statements import (
     tables_by_name,
     unknown_table,
 )
-from projseg.table.stale_answers import earlier_select
-from projseg.table.view_answers import ViewedVersion, telling_why_no_view
+from projseg.table.version_reader import VersionReader, telling_why_no_view
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,10 +173,10 @@ def _described(
 def bound_statement(
     statement: SelectStatement,
     tables: Mapping[str, TableInspection],
-    otherwise: ViewedVersion | None,
+    otherwise: VersionReader | None,
     context: Mapping[str, Any] | None,
     arguments: Arguments | None,
-    fact: ViewedVersion | None = None,
+    fact: VersionReader | None = None,
 ) -> BoundSelect:
     """Return a SELECT bound to tables.
 
@@ -186,11 +186,11 @@ def bound_statement(
         The SELECT, whose parameters all have names.
     tables, context
         As of `sql`.
-    otherwise : ViewedVersion or None
+    otherwise : VersionReader or None
         What every other name in FROM means.
     arguments : Arguments or None
         The values of its parameters.
-    fact : ViewedVersion or None
+    fact : VersionReader or None
         The table that is the fact if it may be; None: the one with most rows.
 
     Raises
@@ -200,13 +200,13 @@ def bound_statement(
     """
     by_name = tables_by_name(tables)
 
-    def version_of(table: SelectedTable) -> ViewedVersion:
+    def version_of(table: SelectedTable) -> VersionReader:
         found = by_name.get(table.written.casefold(), otherwise)
         if found is None:
             raise unknown_table(table.written, tables)
         if not table.is_versioned:
             return found
-        return found._at(snapshot_of(found, table, context))
+        return found.at(snapshot_of(found, table, context))
 
     def star(inner: SelectStatement) -> BoundSelect:
         selected = [inner.table, *(join.table for join in inner.joins)]
@@ -225,7 +225,7 @@ class _Asked(NamedTuple):
     """A SELECT over several tables, and what it is asked of."""
 
     statement: SelectStatement
-    versions: tuple[ViewedVersion, ...]
+    versions: tuple[VersionReader, ...]
     context: QueryContext
     arguments: Arguments | None
     preferred: str = ""  # the location of the table that is the fact if it may be
@@ -235,10 +235,10 @@ class _Asked(NamedTuple):
         number, found = self.kept_star()
         version = self.versions[number]
         return BoundSelect(
-            version, found, bound_star(version.snapshot, found.query, version._declared)
+            version, found, bound_star(version.snapshot, found.query, version.declared)
         )
 
-    def at(self, view: str, versions: Sequence[ViewedVersion]) -> BoundSelect:
+    def at(self, view: str, versions: Sequence[VersionReader]) -> BoundSelect:
         """Return the statement, bound to other versions and answered by a view."""
         context = replace(self.context, use_view=view)
         return self._replace(versions=tuple(versions), context=context).bound()
@@ -253,7 +253,7 @@ class _Asked(NamedTuple):
         if any(map(may_depend_on_instant, texts)):
             return self.star()
         contents = tuple(
-            (TableDimension(version.snapshot).identity, version._declared)
+            (TableDimension(version.snapshot).identity, version.declared)
             for version in self.versions
         )
         key = ("star statement", self.statement, contents, self.context, self.arguments,
@@ -274,7 +274,7 @@ class _Asked(NamedTuple):
         query = select_query(
             replace(statement, where=where),
             joined_schema(fact.schema, found.visible),
-            fact._time_column,
+            fact.time_column,
             context_options(self.context),
             self.arguments,
             scope,
@@ -306,7 +306,7 @@ class OrientedStar(NamedTuple):
 
 def oriented(
     selected: Sequence[SelectedTable],
-    versions: Sequence[ViewedVersion],
+    versions: Sequence[VersionReader],
     written: Sequence[WrittenJoin],
     terms: Sequence[str],
     context: QueryContext,
@@ -368,12 +368,12 @@ def oriented(
     return OrientedStar(star.scope, joins, star.where, visible)
 
 
-def _ranks(versions: Sequence[ViewedVersion], preferred: str) -> list[int]:
+def _ranks(versions: Sequence[VersionReader], preferred: str) -> list[int]:
     """Return which table is tried first as the fact: the one preferred, with views, or largest."""
     most = 1 + max(version.snapshot.row_count for version in versions)
     return [
         version.snapshot.row_count
-        + most * (2 * (version.location == preferred) + version._has_views)
+        + most * (2 * (version.location == preferred) + version.has_views)
         for version in versions
     ]
 

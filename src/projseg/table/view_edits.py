@@ -14,8 +14,6 @@ from projseg.table.writable_table import WritableTable
 if TYPE_CHECKING:
     from projseg.table.queries import TableVersion
     from projseg.table.view_object import View
-    from projseg.views.definitions.definition import Definition
-    from projseg.views.definitions.result_definition import RunSelect
     from projseg.views.refresh_work import Refresh
 
 
@@ -114,24 +112,26 @@ class TableViews(WritableTable):
         CommitError, StorageError, CorruptionError
             As of `append`.
         """
+        from projseg.table.view_form import ViewForm
+        from projseg.table.view_object import new_view
         from projseg.views.definitions.view_checks import as_required
 
         self._check_newest()
         self.refresh()
         if if_not_exists and name is not None:
-            store = self._view_store()
+            store = self._state.reader.view_store()
             known = [] if store is None else store.views.values()
             if any(view.name.casefold() == name.casefold() for view in known):
                 return self.view(name)
         try:
-            definition = self._definition(
-                sql, tables, dimensions, metrics, granularity, derived, may_be_damaged=replace
-            )
+            form = ViewForm(sql, tables, dimensions, metrics, granularity, derived)
+            definition = form.definition(self._state.reader, may_be_damaged=replace)
         except UnsupportedFeatureError as error:
             raise as_required(error, properties or {}) from None
         options = {"refresh": refresh, "chunk": chunk, "retain": retain, "interval": interval}
         options["cluster_by"] = json.dumps(list(cluster_by)) if cluster_by else None
-        return self._new_view(
+        return new_view(
+            self,
             name,
             definition,
             {**options, **(properties or {})},
@@ -141,40 +141,6 @@ class TableViews(WritableTable):
             dry_run=dry_run,
             on_progress=on_progress,
         )
-
-    def _new_view(
-        self,
-        name: str | None,
-        definition: Definition,
-        options: Mapping[str, Any],
-        *,
-        comment: str | None = None,
-        replace: bool = False,
-        build: bool = True,
-        dry_run: bool = False,
-        on_progress: OnProgress | None = None,
-        run_select: RunSelect | None = None,
-    ) -> View | Refresh:
-        """Make a view of a definition; the arguments are those of `create_view` and `Work`."""
-        from projseg.table.view_object import View
-        from projseg.views.definitions.definition import clustered
-        from projseg.views.refresh_work import Work
-        from projseg.views.view_life import NewView, create_view
-
-        if (order := options.get("cluster_by")) and definition.grade == "grouped":
-            definition = clustered(definition, json.loads(order), self.properties)
-        if name is None:
-            folder = self.location.rstrip("/").rpartition("/")[2]
-            name = f"{folder}-{definition.digest[:8]}"
-        new = NewView(name, definition, options, comment or "", is_built=build, replaces=replace)
-        work = Work(on_progress=on_progress, run_select=run_select)
-        self._snapshot, store, view, done = create_view(
-            self._snapshot, new, self._note, dry_run=dry_run, work=work
-        )
-        if view is None:
-            return done
-        self._store = store
-        return View(self, view)
 
     def view(self, name: str) -> View:
         """Return a view by its name.
@@ -197,105 +163,13 @@ class TableViews(WritableTable):
             If the store of views cannot be read. Of a damaged one, a view can only be dropped.
         """
         from projseg.errors import CorruptionError
-        from projseg.table.view_object import View, damaged_view
+        from projseg.table.view_object import UnreadEntry, View
         from projseg.views.view_store import unknown_view
 
         try:
-            store = self._view_store()
+            store = self._state.reader.view_store()
             if store is None:
                 raise unknown_view(name, (), self.location)
             return View(self, store.view(name))
         except CorruptionError:
-            return damaged_view(self, name)
-
-    def _definition(
-        self,
-        sql: str | None,
-        tables: Mapping[str, TableVersion] | None,
-        dimensions: Sequence[str] | None,
-        metrics: Sequence[str | Mapping[str, Any]],
-        granularity: str | None,
-        derived: str | Mapping[str, Any] | Sequence[str] | None,
-        *,
-        may_be_damaged: bool = False,
-    ) -> Definition:
-        from projseg.views.definitions.definition import define
-        from projseg.views.definitions.rollup_definition import define_rollup, derived_form
-        from projseg.views.definitions.view_checks import bad_view
-
-        self._check_reads_no_view(sql, tables or {}, may_be_damaged=may_be_damaged)
-        given = {"sql": sql, "dimensions": dimensions, "derived": derived}
-        said = [key for key, value in given.items() if value is not None]
-        if len(said) != 1 or ("sql" in said and (metrics or granularity is not None)):
-            raise bad_view(
-                "a view is defined by sql, or by dimensions with metrics and granularity, or by "
-                f"derived; {' and '.join(said) or 'none of them'} given"
-            )
-        if sql is not None and tables is None:
-            return define(sql, self.properties)
-        if sql is not None:
-            return self._star_definition(sql, tables or {})
-        if tables is not None:
-            raise bad_view("tables are joined by sql; dimensions and metrics are of one table")
-        if derived is not None:
-            return define_rollup(
-                **derived_form(derived, self.properties), properties=self.properties
-            )
-        return define_rollup(dimensions or (), metrics, granularity, self.properties)
-
-    def _check_reads_no_view(
-        self, sql: str | None, tables: Mapping[str, TableVersion], *, may_be_damaged: bool
-    ) -> None:
-        """Refuse a SELECT over a view of this table, whose rows are groups and not rows."""
-        from projseg.errors import CorruptionError
-        from projseg.views.definitions.view_checks import bad_view, checked_statement
-
-        if sql is None:
-            return
-        try:
-            store = self._view_store()
-            views = () if store is None else tuple(store.views.values())
-        except CorruptionError:
-            if not may_be_damaged:
-                raise
-            views = ()
-        statement = checked_statement(sql, with_joins=True)
-        own = {self.location.rstrip("/").rpartition("/")[2], *tables}
-        known = {one.name.casefold() for one in views} - {*map(str.casefold, own)}
-        for one in (statement.table, *(join.table for join in statement.joins)):
-            if one.written.casefold() in known:
-                raise bad_view(
-                    f"FROM names view '{one.written}', and no view reads another: group the rows "
-                    "of the table"
-                )
-
-    def _star_definition(self, sql: str, tables: Mapping[str, TableVersion]) -> Definition:
-        """Return what a SELECT that joins this table with others means."""
-        from projseg.algebra.expressions.joined_values import path_of
-        from projseg.reader.dimensions import TableDimension
-        from projseg.table.star_statements import bound_statement
-        from projseg.views.definitions.definition import define, define_star
-        from projseg.views.definitions.view_checks import bad_view, checked_statement
-
-        statement = checked_statement(sql, with_joins=True)
-        if not statement.joins:
-            return define(sql, self.properties)
-        if any(one.table.is_versioned for one in statement.joins):
-            raise bad_view("a view follows the newest versions of its tables: leave VERSION out")
-        bound = bound_statement(statement, tables, self, None, None, self)
-        if bound.version.location != self.location:
-            raise bad_view(
-                f"{bound.version.location} is the table whose rows are grouped here: make the view "
-                "there, and name this table in tables"
-            )
-        selected = (statement.table, *(one.table for one in statement.joins))
-        written = {one.written.casefold(): one.written for one in selected}
-        given = {name.casefold(): table for name, table in tables.items()}
-        named = {
-            name: TableDimension(given.get(folded, self).snapshot)
-            for folded, name in written.items()
-        }
-        joined = {path_of(node).dimension for node in bound.query.joins}
-        own = self._snapshot.properties.table_id
-        used = {n: one for n, one in named.items() if one in joined or one.table_id != own}
-        return define_star(sql, bound.query, used, self._snapshot)
+            return View(self, UnreadEntry(name))

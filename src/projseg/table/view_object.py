@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.errors import CorruptionError
+from projseg.table.inspection import state_of
 from projseg.table.projection_edits import OnProgress, interval_of
-from projseg.table.queries import TableVersion
+from projseg.table.queries import TableVersion, table_at
+from projseg.table.table_state import TableState
+from projseg.table.version_reader import VersionReader
+from projseg.table.view_form import star_definition
 from projseg.table.writable_table import WritableTable
 from projseg.views.damaged_store import mended_store
-from projseg.views.definitions.definition import text_problem
+from projseg.views.definitions.definition import Definition, clustered, text_problem
 from projseg.views.definitions.view_checks import (
     bad_view,
     check_result_options,
@@ -25,7 +30,7 @@ from projseg.views.refresh_work import Refresh, Work
 from projseg.views.verify_views import verify_views
 from projseg.views.view_commits import edited, store_write
 from projseg.views.view_dimensions import newest_dimensions
-from projseg.views.view_life import alter_view, drop_view
+from projseg.views.view_life import NewView, alter_view, create_view, drop_view
 from projseg.views.view_records import FACT, ViewEntry
 from projseg.views.view_store import StoreVersion, unknown_view
 from projseg.views.view_tables import parts_table, view_detail
@@ -34,6 +39,13 @@ if TYPE_CHECKING:
     from projseg.algebra.query.request import IntervalLike
     from projseg.maintenance.findings import Finding
     from projseg.views.definitions.result_definition import RunSelect
+
+
+class UnreadEntry(NamedTuple):
+    """What is known of a view in a store that cannot be read; only a drop needs no more."""
+
+    name: str
+    view_id: str = ""
 
 
 class View:
@@ -47,10 +59,9 @@ class View:
         The view as the store lists it.
     """
 
-    def __init__(self, table: WritableTable, view: ViewEntry) -> None:
-        self._table = table
-        self._id = view.view_id
-        self._name = view.name
+    def __init__(self, table: WritableTable, view: ViewEntry | UnreadEntry) -> None:
+        self._table, self._state = table, state_of(table)
+        self._id, self._name = view.view_id, view.name
 
     def __repr__(self) -> str:
         return f"<View '{self._name}' of {self._table!r}>"
@@ -66,7 +77,7 @@ class View:
         return self._entry().sql
 
     def _known_store(self) -> StoreVersion:
-        store = self._table._view_store()
+        store = self._state.reader.view_store()
         if store is None or self._id not in store.views:
             raise unknown_view(self._name, (), self._table.location)
         return store
@@ -74,11 +85,11 @@ class View:
     def _entry(self) -> ViewEntry:
         return self._known_store().views[self._id]
 
-    def _writable(self) -> WritableTable:
-        table = self._table
-        table._check_newest()
-        table.refresh()
-        return table
+    def _writable(self) -> TableState:
+        """Return the table's state at its newest version, which may be written to."""
+        self._state.check_newest()
+        self._table.refresh()
+        return self._state
 
     def refresh(
         self,
@@ -117,24 +128,8 @@ class View:
         CommitError, StorageError, CorruptionError
             As of `Table.append`; the view stays as it was.
         """
-        return self._refreshed(full, interval, dry_run, on_progress, None)
-
-    def _refreshed(
-        self,
-        full: bool,
-        interval: IntervalLike | None,
-        dry_run: bool,
-        on_progress: OnProgress | None,
-        run_select: RunSelect | None,
-    ) -> Refresh:
-        """Do what `refresh` says; `run_select` as of `Work`."""
-        table = self._writable()
-        check_enabled(self._entry())
-        asked = None if interval is None else interval_of(interval)
-        work = Work(full, asked, on_progress, run_select)
-        store, done = refresh_view(table.snapshot, self._id, work, table._note, dry_run=dry_run)
-        table._store = store
-        return done
+        bounds = None if interval is None else interval_of(interval)
+        return refresh_by_work(self, Work(full, bounds, on_progress), dry_run=dry_run)
 
     def explain_refresh(self) -> Refresh:
         """Return what a refresh would do; `refresh` with `dry_run`.
@@ -164,10 +159,10 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        table = self._writable()
-        store = alter_view(self._known_store(), self._id, table._note, is_enabled=True)
-        table._store = store
-        table._refresh_views()
+        state = self._writable()
+        store = alter_view(self._known_store(), self._id, state.note, is_enabled=True)
+        state.keep_store(store)
+        state.refresh_views()
 
     def disable(self) -> None:
         """Keep the view, and neither use nor refresh it.
@@ -177,8 +172,9 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        table = self._writable()
-        table._store = alter_view(self._known_store(), self._id, table._note, is_enabled=False)
+        state = self._writable()
+        store = alter_view(self._known_store(), self._id, state.note, is_enabled=False)
+        state.keep_store(store)
 
     def rename(self, name: str) -> None:
         """Call the view by another name; its parts stay.
@@ -195,8 +191,8 @@ class View:
         CommitError, StorageError
             As of `refresh`.
         """
-        table = self._writable()
-        table._store = alter_view(self._known_store(), self._id, table._note, name=name)
+        state = self._writable()
+        state.keep_store(alter_view(self._known_store(), self._id, state.note, name=name))
         self._name = name
 
     def set_properties(
@@ -218,7 +214,7 @@ class View:
         CommitError, StorageError
             As of `refresh`.
         """
-        table = self._writable()
+        state = self._writable()
         given = {str(key): value for key, value in (properties or {}).items()}
         fixed = [key for key in (*given, *unset) if key in ("interval", "cluster_by")]
         needed = [key for key in unset if key not in ("retain", "require")]
@@ -236,7 +232,7 @@ class View:
             return replace(view, options={**kept, **read_options(given)})
 
         with store_write(self._known_store()) as write:
-            table._store = write.commit(edited(self._id, change), "alter view", table._note)
+            state.keep_store(write.commit(edited(self._id, change), "alter view", state.note))
 
     def drop(self) -> None:
         """Drop the view; a vacuum of the table removes its files.
@@ -248,19 +244,19 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        table = self._writable()
+        state = self._writable()
         try:
             store, view_id = self._known_store(), self._id
         except CorruptionError:
-            mended = mended_store(table.snapshot, table._note)
+            mended = mended_store(state.reader.snapshot, state.note)
             views = {} if mended is None else mended.views
             named = (one.view_id for one in views.values() if one.name == self._name)
             view_id = next(named, "")
             if mended is None or not view_id:
-                table._store = mended  # the view went with what could not be read
+                state.keep_store(mended)  # the view went with what could not be read
                 return
             store = mended
-        table._store = drop_view(table.snapshot, store, view_id, table._note)
+        state.keep_store(drop_view(state.reader.snapshot, store, view_id, state.note))
 
     def query(self, context: Mapping[str, Any] | None = None) -> pa.Table:
         """Return the rows of its SELECT now, from its parts as far as they go.
@@ -284,8 +280,8 @@ class View:
         if view.is_result:
             raise needs_spark(f"query of view '{view.name}'")
         tables = self._dimensions(view)
-        star_definition: Any = getattr(own, "_star_definition")  # noqa: B009 - a Table has it
-        if problem := text_problem(view, lambda sql: star_definition(sql, tables)):
+        fact = self._state.reader
+        if problem := text_problem(view, lambda sql: star_definition(fact, sql, tables)):
             raise bad_view(f"view '{view.name}': {problem}")
         if not tables:
             return own.sql(view.sql, context=context)
@@ -295,7 +291,7 @@ class View:
         own = self._table
         newest = newest_dimensions(own.snapshot, view)
         return {
-            one.alias: TableVersion(found.storage, found)
+            one.alias: table_at(VersionReader(found))
             for one in view.dimensions
             for found in [newest[one.table_id].snapshot]
             if one.location != FACT
@@ -340,8 +336,44 @@ class View:
         return verify_views(self._table.snapshot, self._known_store(), self._entry(), deep=deep)
 
 
-def damaged_view(table: WritableTable, name: str) -> View:
-    """Return a view of a store that cannot be read: all but `drop` says so."""
-    view = View.__new__(View)
-    view._table, view._id, view._name = table, "", name
-    return view
+def refresh_by_work(view: View, work: Work, *, dry_run: bool) -> Refresh:
+    """Do what `View.refresh` says; the work may have what runs a SELECT of Spark."""
+    state = view._writable()  # noqa: SLF001 - of this module's class
+    entry = view._entry()  # noqa: SLF001 - of this module's class
+    check_enabled(entry)
+    snapshot = state.reader.snapshot
+    store, done = refresh_view(snapshot, entry.view_id, work, state.note, dry_run=dry_run)
+    state.keep_store(store)
+    return done
+
+
+def new_view(
+    table: WritableTable,
+    name: str | None,
+    definition: Definition,
+    options: Mapping[str, Any],
+    *,
+    comment: str | None = None,
+    replace: bool = False,
+    build: bool = True,
+    dry_run: bool = False,
+    on_progress: OnProgress | None = None,
+    run_select: RunSelect | None = None,
+) -> View | Refresh:
+    """Make a view of a definition; the arguments are those of `create_view` and `Work`."""
+    state = state_of(table)
+    if (order := options.get("cluster_by")) and definition.grade == "grouped":
+        definition = clustered(definition, json.loads(order), table.properties)
+    if name is None:
+        folder = table.location.rstrip("/").rpartition("/")[2]
+        name = f"{folder}-{definition.digest[:8]}"
+    new = NewView(name, definition, options, comment or "", is_built=build, replaces=replace)
+    work = Work(on_progress=on_progress, run_select=run_select)
+    snapshot, store, view, done = create_view(
+        state.reader.snapshot, new, state.note, dry_run=dry_run, work=work
+    )
+    state.move_to(snapshot)
+    if view is None:
+        return done
+    state.keep_store(store)
+    return View(table, view)

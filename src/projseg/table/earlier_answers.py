@@ -7,43 +7,44 @@ from dataclasses import replace as replace_fields
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.algebra.query.request import Query
 from projseg.errors import ProjectionNotUsableError, ProjsegError
 from projseg.reader.plan.query_plan import QueryPlan
-from projseg.table.view_answers import ViewedVersion
+from projseg.table.version_reader import VersionReader
 
 if TYPE_CHECKING:
     from projseg.table.sql_statements import BoundSelect
 
 _Asked = TypeVar("_Asked")
-Versions: TypeAlias = Sequence[ViewedVersion]
+Versions: TypeAlias = Sequence[VersionReader]
 
 
-def _earlier_versions(fact: ViewedVersion, tables: Versions, seconds: float) -> Iterator[
-    tuple[str, tuple[ViewedVersion, ...]]
+def _earlier_versions(fact: VersionReader, tables: Versions, seconds: float) -> Iterator[
+    tuple[str, tuple[VersionReader, ...]]
 ]:  # fmt: skip
     """Yield views of a table with the versions of tables at which each was refreshed."""
     # Imported here, so that a process that asks tables without views starts without it.
     from projseg.views.nominated_views import earlier_states
 
-    store = fact._view_store()
+    store = fact.view_store()
     if store is None:
         return
-    snapshots = {one.snapshot.properties.table_id: one.snapshot for one in tables}
+    snapshots = {one.properties.table_id: one.snapshot for one in tables}
     for view, state in earlier_states(store, fact.snapshot, snapshots, seconds):
         if view.is_result:
             continue
-        found = tuple(one._at(state[one.snapshot.properties.table_id]) for one in tables)
-        for older, table in zip(found, tables, strict=True):
-            if table is fact:
-                older._store = store
+        found = tuple(
+            one.at(state[one.properties.table_id], store if one is fact else UNSET)
+            for one in tables
+        )
         yield view.name, found
 
 
 def earlier_answer(
-    fact: ViewedVersion,
+    fact: VersionReader,
     tables: Versions,
     seconds: float,
     present: Callable[[], QueryPlan],
@@ -65,7 +66,7 @@ def earlier_answer(
     ProjsegError
         Of the statement over the present versions, unless it only lacks a view.
     """
-    if not fact._has_views or not all(table._may_be_older for table in tables):
+    if not fact.has_views or not all(table.may_be_older for table in tables):
         return None
     try:
         if is_whole(present()):
@@ -87,26 +88,19 @@ def is_whole(plan: QueryPlan) -> bool:
     return plan.is_wide and all(one.entry.file.startswith("views/") for one in plan.segments)
 
 
-class AgedVersion(ViewedVersion):
-    """A table at one version, whose queries may be answered as of an earlier one."""
+def as_old_as(reader: VersionReader, query: Query) -> tuple[VersionReader, Query]:
+    """Return the version of which a query is asked, and what: an earlier one if it may be."""
+    seconds = query.query_context.max_staleness
+    if seconds is None or query.joins:
+        return reader, query
 
-    def _as_old_as(self, query: Query) -> tuple[ViewedVersion, Query]:
-        """Return the version of which a query is asked, and what: an earlier one if it may be."""
-        seconds = query.query_context.max_staleness
-        tables = [self, *(join.table for join in query.joins)]
-        if seconds is None or not all(isinstance(table, ViewedVersion) for table in tables):
-            return self, query
+    def at(name: str, versions: Versions) -> tuple[tuple[VersionReader, Query], QueryPlan]:
+        (older,) = versions
+        asked = replace_fields(query, context={**dict(query.context or {}), "useView": name})
+        return (older, asked), older.plan(asked)
 
-        def at(name: str, versions: Versions) -> tuple[tuple[ViewedVersion, Query], QueryPlan]:
-            older, *dimensions = versions
-            pairs = zip(query.joins, dimensions, strict=True)
-            joins = tuple(replace_fields(join, table=table) for join, table in pairs)
-            context = {**dict(query.context or {}), "useView": name}
-            asked = replace_fields(query, joins=joins, context=context)
-            return (older, asked), older._plan(asked)
-
-        found = earlier_answer(self, tables, seconds, lambda: self._plan(query), at)
-        return (self, query) if found is None else found
+    found = earlier_answer(reader, [reader], seconds, lambda: reader.plan(query), at)
+    return (reader, query) if found is None else found
 
 
 def earlier_select(
@@ -119,8 +113,8 @@ def earlier_select(
 
     def at(name: str, versions: Versions) -> tuple[BoundSelect, QueryPlan]:
         earlier = bound_at(name, versions)
-        return replace(earlier, is_earlier=True), earlier.version._planned(earlier.query)
+        return replace(earlier, is_earlier=True), earlier.version.plan_bound(earlier.query)
 
-    present = partial(bound.version._planned, bound.query)
+    present = partial(bound.version.plan_bound, bound.query)
     found = earlier_answer(bound.version, versions, seconds, present, at)
     return bound if found is None else found
