@@ -143,17 +143,21 @@ def answered_groups(
     bound_of : callable
         From a query to it bound to the table's columns.
     """
-    bound = bound_of(query)
-    plan = plan_query(snapshot, bound, wider=views_of(snapshot))
-    _leave_to_spark(bound, plan)
+    wider = views_of(snapshot)
+    plan = (
+        plan_query(snapshot, bound_of(query), wider=wider)
+        if query.joins
+        else plan_asked(snapshot, query, wider=wider)
+    )
+    _leave_to_spark(plan.query, plan)
     summary = _summary(snapshot, plan)
-    summary["types"] = [type_name(field.type) for field in bound.output_schema]
+    summary["types"] = [type_name(field.type) for field in plan.query.output_schema]
     rows = (
         answered_rows(snapshot, plan, summary) if summary["bytes"] <= request["max_bytes"] else None
     )
     reply, content = with_rows(summary, rows, request)
     if not reply["answered"]:
-        reply["merging"] = _merging(query, bound, bound_of)
+        reply["merging"] = _merging(query, plan.query, bound_of)
     return reply, content
 
 
@@ -194,9 +198,9 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
         whether the rows come with it.
     """
     snapshot = snapshot_of(request)
-    bound = bound_alone(snapshot, query_of(request))
+    plan = plan_asked(snapshot, query_of(request), wider=views_of(snapshot))
+    bound = plan.query
     merging = [{"name": one.name, "value": one.value} for one in bound.mergeable]
-    plan = plan_query(snapshot, bound, wider=views_of(snapshot))
     if not is_reducing(plan):
         return {"reducing": False}, b""
     summary = {"reducing": True, **_summary(snapshot, plan)}
@@ -297,6 +301,17 @@ def _merging(
 def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
     """Return what a plan reads: in a line, and as figures; and the table's columns.
 
+    It is computed once for each plan, which a repeated query has again.
+    """
+    found: dict[str, Any] | None = vars(plan).get("_summary")
+    if found is None:
+        found = vars(plan)["_summary"] = _summary_of_reads(plan)
+    return {**found, "columns": stored_types(snapshot)}
+
+
+def _summary_of_reads(plan: QueryPlan) -> dict[str, Any]:
+    """Return what a plan reads.
+
     The line may hold literals of the query; `sources`, reads by name, and `refused`, codes of
     reasons by projections, never do.
     """
@@ -323,7 +338,6 @@ def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
         "refused": {name: str(reason.code) for name, reason in against.items()},
         "rows": figures.rows,
         "bytes": figures.bytes,
-        "columns": stored_types(snapshot),
     }
 
 

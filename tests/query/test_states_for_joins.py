@@ -14,6 +14,7 @@ from projseg.spark_engine.engine import reply_to
 
 START = datetime.date(2024, 1, 1)
 ROWS = 1_000
+PARTIAL = {"aggregation": "partial"}
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +35,10 @@ def location(tmp_path_factory):
     return folder
 
 
-def asked(location, keys, calls=("sum(many) AS a0",), condition=None, **limits):
-    query = {"projseg_query": 1, "aggregation": "partial", "group_by": keys, "aggregators": calls}
+def asked(
+    location, keys, calls=("sum(many) AS a0",), condition=None, query_parts=PARTIAL, **limits
+):
+    query = {"projseg_query": 1, "group_by": keys, "aggregators": calls, **query_parts}
     query |= {"context": {"timezone": "UTC"}}
     query |= {} if condition is None else {"filter": condition}
     request = {"op": "states", "location": location, "query": query}
@@ -95,3 +98,22 @@ def test_too_much_to_read_at_once_is_left_to_tasks(location):
 def test_states_that_cannot_be_merged_are_refused(location):
     content, _ = asked(location, ["few"], ["count(DISTINCT text) AS a0"])
     assert content["code"] == "PROJSEG_NOT_MERGEABLE"
+
+
+def test_a_repeated_request_has_the_same_reply_until_the_table_changes(tmp_path):
+    table = projseg.Table.create(tmp_path / "t", {"g": "string", "x": "int"})
+    table.append({"g": ["a", "b"] * 50, "x": [1] * 100})
+
+    def reply(limit):
+        keys, calls, condition = ["g AS g0"], ["sum(x) AS a0"], f"x < {limit}"
+        found, rows = asked(table.location, keys, calls, condition, {}, op="answer")
+        found.pop("milliseconds")
+        return found, rows.sort_by("g0").column(1).to_pylist()
+
+    first = reply(2)
+    assert reply(2) == first
+    assert reply(3)[1] == first[1]
+    table.append({"g": ["a"], "x": [2]})
+    assert reply(2)[1] == first[1]
+    assert reply(3)[1] == [52, 50]
+    assert reply(3)[0]["rows"] == 101
