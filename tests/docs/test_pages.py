@@ -35,6 +35,14 @@ def test_the_examples_of_a_page_print_what_they_say(page, tmp_path, monkeypatch)
         assert printed.getvalue() == output
 
 
+def test_every_result_that_is_kept_is_cited():
+    command = ["git", "ls-files", "benchmarks/results"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    pages = [*ALL_PAGES, ROOT / "benchmarks" / "README.md"]
+    cited = "".join(page.read_text() for page in pages)
+    assert [file for file in listed.stdout.split() if Path(file).name not in cited] == []
+
+
 def test_projections_have_examples():
     assert DOCS / "projections.md" in PAGES
 
