@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -65,66 +66,89 @@ def write_segments(
         Threads for encoding; None: one a processor.
     """
     require_callable("on_segment", on_segment)
-    stored = in_stored_names(properties)
-    granularity = segment_granularity(properties)
-    layout = SegmentLayout.of(properties)
-    thread_count = threads or os.cpu_count() or 1
+    names = partial(segment_name, write_id, partition, attempt)
+    writing = _Writing(properties, storage, write_id, names, on_segment, on_rows)
+    return writing.entries_of(batches, threads or os.cpu_count() or 1)
 
-    def segments(pool: Executor) -> Iterator[tuple[int | None, dict[str, pa.ChunkedArray]]]:
+
+class _Writing:
+    """The segments of one write, of which several are under way at once."""
+
+    def __init__(
+        self,
+        properties: TableProperties,
+        storage: Storage,
+        write_id: str,
+        name_of: Callable[[int], str],
+        on_segment: Callable[[SegmentEntry], object] | None,
+        on_rows: OnRows | None,
+    ) -> None:
+        self._properties, self._storage, self._write_id = properties, storage, write_id
+        self._name_of, self._on_segment, self._on_rows = name_of, on_segment, on_rows
+        self._granularity = segment_granularity(properties)
+        self._layout = SegmentLayout.of(properties)
+        self._filters = FilterWriter(storage, write_id, self._layout.filters_at_once)
+        self._files: list[str] = []
+        self._entries: list[SegmentEntry] = []
+        self._under_way: deque[Future[SegmentEntry]] = deque()
+
+    def entries_of(
+        self, batches: Iterable[pa.RecordBatch], thread_count: int
+    ) -> list[SegmentEntry]:
+        """Write all rows; the files of a write that fails are removed."""
+        # While one segment's pages are encoded, the next one's columns are: two pools, since a
+        # segment that waits for its columns must not hold a thread that they need.
+        segment_count_max = min(thread_count, _SEGMENTS_AT_ONCE)
+        try:
+            with (
+                ThreadPoolExecutor(thread_count) as pool,
+                ThreadPoolExecutor(segment_count_max) as outer,
+            ):
+                for start, columns in self._cut(batches, pool):
+                    if len(self._under_way) == segment_count_max:
+                        self._finish_first()
+                    self._files.append(self._name_of(len(self._files)))
+                    write = partial(self._write, self._files[-1], start, columns, pool)
+                    self._under_way.append(outer.submit(write))
+                while self._under_way:
+                    self._finish_first()
+            bloom_files = self._filters.finish()
+        except BaseException:
+            remove(self._storage, self._files + self._filters.files)
+            raise
+        return [replace(entry, bloom_files=bloom_files) for entry in self._entries]
+
+    def _cut(
+        self, batches: Iterable[pa.RecordBatch], pool: Executor
+    ) -> Iterator[tuple[int | None, dict[str, pa.ChunkedArray]]]:
+        properties, stored = self._properties, in_stored_names(self._properties)
         normal = normalise_batches(batches, properties.schema, properties.time_column, pool)
         return _cut_into_segments(
             (batch.rename_columns(stored.schema.names) for batch in normal),
             time_column=stored.time_column,
-            granularity=granularity,
+            granularity=self._granularity,
             target_segment_rows=properties.target_segment_rows,
         )
 
-    files: list[str] = []
-    filters = FilterWriter(storage, write_id, layout.filters_at_once)
-
-    def write(
-        file: str, start: int | None, columns: dict[str, pa.ChunkedArray], pool: Executor
+    def _write(
+        self, file: str, start: int | None, columns: dict[str, pa.ChunkedArray], pool: Executor
     ) -> SegmentEntry:
         return write_segment(
             columns,
-            layout,
-            storage=storage,
+            self._layout,
+            storage=self._storage,
             file=file,
-            write_id=write_id,
-            interval=_chunk(granularity, start),
+            write_id=self._write_id,
+            interval=_chunk(self._granularity, start),
             pool=pool,
-            filters=filters,
-            on_rows=on_rows,
+            filters=self._filters,
+            on_rows=self._on_rows,
         )
 
-    entries: list[SegmentEntry] = []
-    under_way: deque[Future[SegmentEntry]] = deque()
-
-    def finish_first() -> None:
-        entries.append(under_way.popleft().result())
-        if on_segment is not None:
-            on_segment(entries[-1])
-
-    # While one segment's pages are encoded, the next one's columns are: two pools, since a segment
-    # that waits for its columns must not hold a thread that they need.
-    segment_count_max = min(thread_count, _SEGMENTS_AT_ONCE)
-    try:
-        with (
-            ThreadPoolExecutor(thread_count) as pool,
-            ThreadPoolExecutor(segment_count_max) as outer,
-        ):
-            for start, columns in segments(pool):
-                if len(under_way) == segment_count_max:
-                    finish_first()
-                files.append(segment_name(write_id, partition, attempt, len(files)))
-                under_way.append(outer.submit(write, files[-1], start, columns, pool))
-            while under_way:
-                finish_first()
-        bloom_files = filters.finish()
-    except BaseException:
-        remove(storage, files + filters.files)
-        raise
-    return [replace(entry, bloom_files=bloom_files) for entry in entries]
+    def _finish_first(self) -> None:
+        self._entries.append(self._under_way.popleft().result())
+        if self._on_segment is not None:
+            self._on_segment(self._entries[-1])
 
 
 def segment_granularity(properties: TableProperties) -> Granularity | None:
