@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote
 
@@ -183,8 +183,3 @@ def _with_partition(file: ListedFile, declared: Mapping[str, str]) -> ListedFile
         if mark and name_key(name) in declared
     }
     return file._replace(partition=tuple(sorted(found.items())))
-
-
-def names_of(files: Sequence[ListedFile]) -> list[str]:
-    """Return what tells a list of files from every other list, in order."""
-    return [f"{one.path} {one.byte_count} {one.tag}" for one in files]
