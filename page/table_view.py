@@ -29,7 +29,7 @@ from projseg.table_layer.metadata.known_properties import scope_of
 from projseg.table_layer.metadata.manifest import NO_TIME_MIN, ManifestReference
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata_tables import segment_label, source_facts
+from projseg.table_layer.metadata_tables import METADATA_TABLES, segment_label, source_facts
 
 if TYPE_CHECKING:
     from projseg.views.view_store import StoreVersion
@@ -398,7 +398,10 @@ def _of_projections(version: TableVersion, place: str) -> Iterator[TableWarning]
 
 
 def _of_indexes_and_views(version: TableVersion, place: str) -> Iterator[TableWarning]:
-    rows = sorted(version._metadata("indexes").to_pylist(), key=lambda row: -row["covered"])
+    rows = sorted(
+        METADATA_TABLES["indexes"].rows(version.snapshot).to_pylist(),
+        key=lambda row: -row["covered"],
+    )
     # Of an index over several columns, the one that covers least.
     for name, row in {row["name"]: row for row in rows}.items():
         if row["covered"] < row["segments"]:
