@@ -85,7 +85,7 @@ def describe_segment(version: TableVersion, entry: SegmentEntry) -> SegmentDescr
         If it is missing, damaged or another file.
     """
     schema = stored_schema(version.snapshot.properties)
-    return describe(open_checked(version._storage, entry, schema))
+    return describe(open_checked(version.snapshot.storage, entry, schema))
 
 
 def _sampled(
