@@ -52,8 +52,17 @@ class PlanRecord(msgspec.Struct):
 
     @property
     def answered(self) -> list[dict[str, Any]]:
-        """Return the sources with how many segments each answered for."""
-        return [{"source": name, "segments": count} for name, count in self.sources.items()]
+        """Return of how many segments each source answered, and how many were left out by what."""
+        counts = dict(self.sources) | {
+            "left out by times and bounds": self.pruned_segments - self.index_pruned_segments,
+            "left out by indexes": self.index_pruned_segments,
+        }
+        whole = max(sum(counts.values()), 1)
+        return [
+            {"source": name, "segments": count, "share": count / whole}
+            for name, count in counts.items()
+            if count or name in self.sources
+        ]
 
 
 class AnswerRecord(msgspec.Struct):
