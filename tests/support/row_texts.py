@@ -93,5 +93,8 @@ def _of_other(rng, depth=1):
             *(f"locate({part}, {text}, {number})", f"ascii({text})", f"length({text})"),
             *(f"substring(z, {number}, {length})", f"lpad(z, {number}, substring(z, 2, 2))"),
             *(f"rpad(z, {number}, X'0102')", f"unhex({text})"),
+            *(f"{text} RLIKE concat('[a-c', p, ']+.')", f"{text} RLIKE concat('^(.|', p, ')*b?$')"),
+            *(f"hash({text}, i, z)", f"xxhash64(z, {text})", "crc32(z)", f"hex({text})", "bin(i)"),
+            *(f"md5(CAST({text} AS BINARY))", "sha1(z)", f"sha2(z, {rng.choice([224, 384, 512])})"),
         ]
     )
