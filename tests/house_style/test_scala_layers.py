@@ -1,4 +1,4 @@
-"""The Scala half: its folders import one way, and a file has the name of its main class."""
+"""The Scala half: its folders import one way, files have their main class's name, lines an end."""
 
 import re
 from functools import cache
@@ -19,6 +19,8 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(CATALYST.rglob("*.scala"))
+COLUMNS = 120
+_LONG_TEXT = re.compile(r'"[^"]{60,}|"\(`')  # a text that is not cut, or a pattern
 _DEFINED = re.compile(r"^(?:[a-z]+(?:\[\w+\])? )*(?:class|object|trait) (\w+)", re.MULTILINE)
 _NOT_CODE = re.compile(
     r'/\*.*?\*/|//[^\n]*|^import [^\n]*|(?<![sf])"(?:\\.|[^"\\\n])*"|(?<=\.)[A-Z]\w*',
@@ -54,6 +56,12 @@ def test_folders_know_only_lower_ones(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_file_has_the_name_of_its_main_class(path):
     assert main_class(path) in _DEFINED.findall(code_of(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_line_has_120_columns_unless_it_is_an_import_or_one_text(path):
+    long = [line for line in path.read_text().splitlines() if len(line) > COLUMNS]
+    assert not [line for line in long if not _LONG_TEXT.search(line) and line[:7] != "import "]
 
 
 def test_every_folder_has_a_layer():

@@ -26,7 +26,8 @@ object ResultPlan {
     "ansi.doubleQuotedIdentifiers", "ansi.relationPrecedence", "caseSensitive", "decimalOperations.allowPrecisionLoss",
     "function.concatBinaryAsString", "function.eltOutputAsString", "groupByAliases", "groupByOrdinal",
     "icu.caseMappings.enabled", "mapKeyDedupPolicy", "orderByOrdinal", "parser.escapedStringLiterals",
-    "parser.quotedRegexColumnNames", "session.collation.default", "storeAssignmentPolicy", "timestampType").map("spark.sql." + _)
+    "parser.quotedRegexColumnNames", "session.collation.default", "storeAssignmentPolicy", "timestampType")
+      .map("spark.sql." + _)
   private val Defaults = new SQLConf()
   private val Legacy = "spark.sql.legacy."
 
@@ -35,17 +36,20 @@ object ResultPlan {
     conf.getAllConfs.filter { case (key, value) =>
       isRule(key) && !Try(Defaults.getConfString(key)).toOption.contains(value)
     } ++ Map(
-      SQLConf.SESSION_LOCAL_TIMEZONE.key -> conf.sessionLocalTimeZone, SQLConf.ANSI_ENABLED.key -> conf.ansiEnabled.toString)
+      SQLConf.SESSION_LOCAL_TIMEZONE.key -> conf.sessionLocalTimeZone,
+      SQLConf.ANSI_ENABLED.key -> conf.ansiEnabled.toString)
 
   def isRule(key: String): Boolean = Rules.contains(key) || key.startsWith(Legacy)
 
   /** The analysed plan of a SELECT over tables by their names in it: location, version, id. */
   def analysed(session: ClassicSession, select: String, tables: JsonNode): LogicalPlan = session.withActive {
     val parser = session.sessionState.sqlParser
-    val places = tables.properties().asScala.map(one => parser.parseMultipartIdentifier(one.getKey) -> one.getValue).toMap
+    val places =
+      tables.properties().asScala.map(one => parser.parseMultipartIdentifier(one.getKey) -> one.getValue).toMap
 
     def relation(parts: Seq[String]): Option[LogicalPlan] = places.collectFirst {
-      case (name, place) if name.size == parts.size && name.zip(parts).forall { case (a, b) => a.equalsIgnoreCase(b) } =>
+      case (name, place) if name.size == parts.size &&
+          name.zip(parts).forall { case (a, b) => a.equalsIgnoreCase(b) } =>
         val options = Map("versionAsOf" -> place.get("version").asText, Table.Pinned -> place.get("table_id").asText)
         SubqueryAlias(parts, UnresolvedRelation(
           Seq("projseg", place.get("location").asText), new CaseInsensitiveStringMap(options.asJava)))
@@ -69,14 +73,18 @@ object ResultPlan {
   /** The tables of a plan, those of its subqueries among them. */
   def tables(plan: LogicalPlan): Seq[Table] = plan.collectWithSubqueries { case Table(table) => table }
 
-  /** A plan that is equal to that of any SELECT with the same meaning as written; None if a table's version was chosen. */
+  /**
+   * A plan that is equal to that of any SELECT with the same meaning as written; None if a table's
+   * version was chosen.
+   */
   def compared(plan: LogicalPlan): Option[LogicalPlan] = Option.when(tables(plan).forall(_.id.isDefined)) {
     val plain = plan.transformUpWithSubqueries { case Table(table) =>
       val output = table.relation.output
       ComparedTable(table.id.get, output.map(one => one.name -> one.dataType), output)
     }
     // Columns of grouping sets are qualified by the table's name, which may be any.
-    val named = plain.transformAllExpressionsWithSubqueries { case one: Alias => Alias(one.child, one.name)(one.exprId) }
+    val named =
+      plain.transformAllExpressionsWithSubqueries { case one: Alias => Alias(one.child, one.name)(one.exprId) }
     NumberedCtes(named).canonicalized
   }
 

@@ -30,7 +30,8 @@ class SegmentJobs(session: ClassicSession) extends SparkWork {
   /** The answer to the engine: the messages of the tasks, or Spark's message. */
   override def run(job: JsonNode): JsonNode = {
     val tag = s"projseg-${UUID.randomUUID()}"
-    try if (job.has("select")) new SelectJobs(session).run(job) else Engine.json.createObjectNode().set[JsonNode]("messages", Engine.json.valueToTree(messagesOf(job, tag)))
+    try if (job.has("select")) new SelectJobs(session).run(job)
+    else Engine.json.createObjectNode().set[JsonNode]("messages", Engine.json.valueToTree(messagesOf(job, tag)))
     catch { case error @ (NonFatal(_) | _: InterruptedException) =>
       failure = Some(error)
       context.cancelJobsWithTag(tag)
@@ -41,7 +42,8 @@ class SegmentJobs(session: ClassicSession) extends SparkWork {
 
   private def messagesOf(job: JsonNode, tag: String): java.util.List[String] = {
     val reader = session.read.format("projseg").option("projseg.work", job.get("work").asText)
-    job.get("storage_options").properties().asScala.foreach(one => reader.option(Table.Storage + one.getKey, one.getValue.asText))
+    job.get("storage_options").properties()
+      .asScala.foreach(one => reader.option(Table.Storage + one.getKey, one.getValue.asText))
     val description = context.getLocalProperty(SparkContext.SPARK_JOB_DESCRIPTION)
     context.addJobTag(tag)
     context.setJobDescription(job.get("description").asText)
@@ -56,7 +58,8 @@ class SegmentJobs(session: ClassicSession) extends SparkWork {
   private def awaitTasks(tag: String): Unit = {
     val tracker = context.statusTracker
     def isActive: Boolean = tracker.getJobIdsForTag(tag).exists(job =>
-      tracker.getJobInfo(job).exists(_.stageIds.exists(stage => tracker.getStageInfo(stage).exists(_.numActiveTasks > 0))))
+      tracker.getJobInfo(job).exists(
+          _.stageIds.exists(stage => tracker.getStageInfo(stage).exists(_.numActiveTasks > 0))))
     val end = System.nanoTime() + SegmentJobs.waitNanos
     while (isActive && System.nanoTime() < end) Thread.sleep(100)
   }

@@ -23,7 +23,8 @@ class SelectJobs(user: ClassicSession) {
         val plan = ResultPlan.analysed(session, job.get("select").asText, job.get("tables"))
         check(plan, job.get("tables").asScala.map(_.get("table_id").asText).toSet)
         Option(job.get("target")).filterNot(_.isNull).foreach(target => write(session, plan, target.asText))
-        Engine.json.createObjectNode().set[JsonNode]("selected", Engine.json.valueToTree[JsonNode](told(session, plan, job.get("tables")).asJava))
+        Engine.json.createObjectNode().set[JsonNode]("selected",
+            Engine.json.valueToTree[JsonNode](told(session, plan, job.get("tables")).asJava))
       } catch { case Refused(code, message) =>
         val refused = Map("code" -> code, "message" -> message).asJava
         Engine.json.createObjectNode().set[JsonNode]("refused", Engine.json.valueToTree[JsonNode](refused))
@@ -37,14 +38,17 @@ class SelectJobs(user: ClassicSession) {
     if (settings != null && !settings.isNull) {
       val conf = session.sessionState.conf
       conf.getAllConfs.keys.filter(ResultPlan.isRule).foreach(conf.unsetConf)
-      settings.properties().asScala.filter(one => ResultPlan.isRule(one.getKey)).foreach(one => conf.setConfString(one.getKey, one.getValue.asText))
+      settings.properties().asScala.filter(one => ResultPlan.isRule(one.getKey))
+        .foreach(one => conf.setConfString(one.getKey, one.getValue.asText))
     }
     session
   }
 
   private def told(session: ClassicSession, plan: LogicalPlan, tables: JsonNode): Map[String, Any] = {
     val read = AttributeSet(plan.output ++ plan.collectWithSubqueries { case node => node.references }.flatten)
-    val columns = ResultPlan.tables(plan).groupMapReduce(_.id.get)(_.relation.output.filter(read.contains).map(_.name).toSet)(_ ++ _)
+    val columns =
+      ResultPlan.tables(plan).groupMapReduce(_.id.get)(_.relation.output.filter(read.contains).map(_.name).toSet)(
+          _ ++ _)
     val byName = tables.properties().asScala.map { one =>
       one.getKey -> columns.getOrElse(one.getValue.get("table_id").asText, Set.empty[String]).toSeq.sorted.asJava
     }
@@ -62,32 +66,46 @@ class SelectJobs(user: ClassicSession) {
 
   private def isOrdered(plan: LogicalPlan): Boolean = plan match {
     case sort: Sort => sort.global
-    case _: Project | _: SubqueryAlias | _: GlobalLimit | _: LocalLimit | _: Offset | _: Filter => isOrdered(plan.children.head)
+    case _: Project | _: SubqueryAlias | _: GlobalLimit | _: LocalLimit | _: Offset | _: Filter =>
+      isOrdered(plan.children.head)
     case ctes: WithCTE => isOrdered(ctes.plan)
     case _ => false
   }
 
-  /** Refuses a SELECT that is none of a view, or that reads a table beside those of these ids: a store's text is a stranger's. */
+  /**
+   * Refuses a SELECT that is none of a view, or that reads a table beside those of these ids: a
+   * store's text is a stranger's.
+   */
   private def check(plan: LogicalPlan, listed: Set[String]): Unit = {
     plan.collectWithSubqueries { case node => node }.foreach {
       case Table(table) if table.id.exists(listed.contains) =>
-      case Table(table) if table.id.isDefined => throw Refused("PROJSEG_VIEW_TABLE", "its SELECT names a table by another way than its view lists: make the view anew")
-      case Table(_) => throw Refused("PROJSEG_BAD_VIEW", "a view follows the newest versions of its tables: leave VERSION and TIMESTAMP out")
+      case Table(table) if table.id.isDefined =>
+        throw Refused("PROJSEG_VIEW_TABLE",
+            "its SELECT names a table by another way than its view lists: make the view anew")
+      case Table(_) =>
+        throw Refused("PROJSEG_BAD_VIEW",
+            "a view follows the newest versions of its tables: leave VERSION and TIMESTAMP out")
       case _: LocalRelation | _: OneRowRelation | _: Range | _: CTERelationRef =>
-      case leaf: LeafNode => throw Refused("PROJSEG_VIEW_TABLE", s"${leaf.simpleString(3)} is not a projseg table, and views are of these")
-      case _: Sample => throw Refused("PROJSEG_BAD_VIEW", "a view stores what is the same each time: leave TABLESAMPLE out")
+      case leaf: LeafNode =>
+        throw Refused("PROJSEG_VIEW_TABLE", s"${leaf.simpleString(3)} is not a projseg table, and views are of these")
+      case _: Sample =>
+        throw Refused("PROJSEG_BAD_VIEW", "a view stores what is the same each time: leave TABLESAMPLE out")
       case node => node.expressions.foreach(_.foreach(check))
     }
     // The engine knows what to offer instead.
     if (isOfRows(plan)) throw Refused("PROJSEG_BAD_VIEW", "")
     plan.output.find(one => StoredType.of(one.dataType) != one.dataType.asNullable).foreach { one =>
-      throw Refused("PROJSEG_BAD_VIEW", s"column ${one.name} is of type ${one.dataType.sql}, which no table keeps: cast it")
+      throw Refused("PROJSEG_BAD_VIEW",
+          s"column ${one.name} is of type ${one.dataType.sql}, which no table keeps: cast it")
     }
   }
 
   private def check(expression: Expression): Unit = {
-    val isOfInstant = expression.containsPattern(CURRENT_LIKE) && !expression.children.exists(_.containsPattern(CURRENT_LIKE))
-    val isRandom = !expression.deterministic && expression.children.forall(_.deterministic) && !expression.isInstanceOf[AggregateFunction]
+    val isOfInstant =
+      expression.containsPattern(CURRENT_LIKE) && !expression.children.exists(_.containsPattern(CURRENT_LIKE))
+    val isRandom =
+      !expression.deterministic && expression.children.forall(_.deterministic) &&
+      !expression.isInstanceOf[AggregateFunction]
     val called = expression match {
       case ofUser: UserDefinedExpression => Some(ofUser.name)
       case other => Option.when(isOfInstant || isRandom)(other.prettyName)

@@ -5,7 +5,8 @@ import java.util.Locale
 /** A query's context, of what a session says, and hints and the options of a read in its place. */
 object HintedContext {
   val prefix: String = SharedLists.at("hintPrefix").asText
-  private val steering: Map[String, Set[SteeringOption]] = SteeringOption.all.filter(_.about.nonEmpty).toSet.groupBy(_.about)
+  private val steering: Map[String, Set[SteeringOption]] =
+    SteeringOption.all.filter(_.about.nonEmpty).toSet.groupBy(_.about)
   private val staleness = names("staleness")
 
   private def names(about: String): Set[String] = steering(about).map(_.option)
@@ -18,7 +19,8 @@ object HintedContext {
   def context(session: Map[String, String], given: Map[String, String]): Map[String, String] = {
     val hinted = given.collect { case (name, value) if options.contains(name) => name.stripPrefix(prefix) -> value }
     def isOverridden(name: String): Boolean = steering.values.exists { about =>
-      about.exists(one => one.option == name.toLowerCase(Locale.ROOT) && !one.adds) && about.exists(one => hinted.contains(one.option))
+      about.exists(one => one.option == name.toLowerCase(Locale.ROOT) && !one.adds) &&
+        about.exists(one => hinted.contains(one.option))
     }
     // A view that is named answers, whatever the session says of projections.
     def isOfOthers(name: String): Boolean = hinted.contains("useview") &&

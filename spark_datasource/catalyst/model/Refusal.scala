@@ -6,7 +6,8 @@ package org.apache.spark.sql.projseg
  */
 case class Refusal(words: String, detail: String = "", views: Seq[(String, String)] = Nil) {
   override def toString: String =
-    ((if (detail.isEmpty) words else s"$words: $detail") +: views.map { case (name, why) => s"not $name: $why" }).mkString("; ")
+    ((if (detail.isEmpty) words else s"$words: $detail") +: views.map { case (name, why) => s"not $name: $why" })
+      .mkString("; ")
   /** Without literals and values. */
   def coded: String =
     (words +: views.map { case (name, why) => s"$name: ${why.takeWhile(_ != ' ')}" }).mkString("; ")

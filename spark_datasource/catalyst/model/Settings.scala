@@ -38,7 +38,8 @@ object Settings {
   val localEnabled: ConfigEntry[Boolean] =
     named("local.enabled", "Answer small queries while they are planned.").booleanConf.createWithDefault(true)
   val localBytes: ConfigEntry[Long] =
-    named("local.maxBytes", "Stored bytes that an answer may read, and bytes that it may have, while its query is planned; and " +
+    named("local.maxBytes",
+        "Stored bytes that an answer may read, and bytes that it may have, while its query is planned; and " +
       "of segments that statements write anew without tasks.")
       .bytesConf(ByteUnit.BYTE).createWithDefault(64L << 20)
   val localRows: ConfigEntry[Long] =
@@ -60,9 +61,11 @@ object Settings {
   val logLiterals: ConfigEntry[Boolean] =
     named("queryLog.literals", "Keep literals of queries in the query log.").booleanConf.createWithDefault(false)
   val logPath: ConfigEntry[Option[String]] =
-    named("queryLog.path", "The folder in which the engine writes records of queries, as PROJSEG_QUERY_LOG does elsewhere.")
+    named("queryLog.path",
+        "The folder in which the engine writes records of queries, as PROJSEG_QUERY_LOG does elsewhere.")
       .stringConf.createOptional
-  val python: ConfigEntry[Option[String]] = named("python", "The Python that runs the engine.").stringConf.createOptional
+  val python: ConfigEntry[Option[String]] =
+    named("python", "The Python that runs the engine.").stringConf.createOptional
 
   val viewsEnabled: ConfigEntry[Boolean] =
     named("views.enabled", "Answer groups from the views of a table.").booleanConf.createWithDefault(true)
@@ -72,8 +75,10 @@ object Settings {
     steering <- SteeringOption.all
     setting <- steering.setting
     entry = named(setting, steering.meaning)
-  } yield steering.key -> (if (steering.isFlag) entry.booleanConf.createOptional else steering.pattern.foldLeft(entry.stringConf) {
-    case (text, (pattern, expected)) => text.checkValue(_.trim.toLowerCase(Locale.ROOT).matches(pattern), s"must be $expected")
+  } yield steering.key -> (if (steering.isFlag) entry.booleanConf.createOptional
+  else steering.pattern.foldLeft(entry.stringConf) {
+    case (text, (pattern, expected)) =>
+      text.checkValue(_.trim.toLowerCase(Locale.ROOT).matches(pattern), s"must be $expected")
   }.createOptional)).toMap
 
   private def named(name: String, meaning: String) = buildConf(s"spark.projseg.$name").doc(meaning)

@@ -39,7 +39,10 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   private val scans = new Scans(settings, reads, requests, texts)
   private val belowJoins = new GroupBelowJoinOrDistinct(session, settings, reads, requests, texts)
   private val knownKeys = new KnownKeys(texts)
-  /** Whether the aggregate that is looked at reads all that its statement does, so that it may be of an earlier state. */
+  /**
+   * Whether the aggregate that is looked at reads all that its statement does, so that it may be of
+   * an earlier state.
+   */
   private var mayBeOld = false
   /** Why stored results do not answer what the aggregate that is looked at is part of. */
   private var noResult = Option.empty[Refusal]
@@ -56,7 +59,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
           noResult = tables.flatMap(_.noResult).headOption
           requests.planned.attempt(tables) {
             aggregated(aggregate).fold(
-              refusal => belowJoins.rewritten(aggregate, Option.when(isStar(aggregate))(refusal)).toRight(refusal), Right(_))
+              refusal =>
+                belowJoins.rewritten(aggregate, Option.when(isStar(aggregate))(refusal)).toRight(refusal), Right(_))
           }.fold({ refusal =>
             tables.flatMap(_.relation.output).foreach(column => refused.put(column.exprId, refusal))
             aggregate
@@ -68,7 +72,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
           first(child, most).map(rows => limit.copy(child = local.copy(child = rows))).getOrElse(limit)
         case scan @ PhysicalOperation(projects, filters, RowsOf(table)) =>
           val note = table.options.get(Table.OfView).map(view => Refusal(s"the stored rows of view $view"))
-            .orElse(table.relation.output.flatMap(column => refused.get(column.exprId)).headOption).orElse(table.noResult)
+            .orElse(table.relation.output.flatMap(column => refused.get(column.exprId)).headOption)
+            .orElse(table.noResult)
           requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
       }
     } finally requests.planned.publish()
@@ -122,7 +127,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   }
 
   /** A table below projections and filters, and expressions over them as expressions over it. */
-  private case class TableRows(filters: Seq[Expression], table: Table, aliases: AttributeMap[Expression]) extends RowSource {
+  private case class TableRows(filters: Seq[Expression], table: Table, aliases: AttributeMap[Expression])
+      extends RowSource {
     override def texts: SqlTexts = Rewriting.this.texts
     override def of(expression: Expression): Expression =
       expression.transform { case attribute: Attribute => aliases.getOrElse(attribute, attribute) }
@@ -218,7 +224,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
         Project(columns.zipWithIndex.map { case (column, index) => Alias(column, s"c$index")() }, kept)
       }
     }
-    parts.collectFirst { case Left(refusal) => Left(refusal) }.getOrElse(Right(parts.collect { case Right(part) => part } match {
+    parts.collectFirst { case Left(refusal) => Left(refusal) }
+      .getOrElse(Right(parts.collect { case Right(part) => part } match {
       case Seq(only) => only // a Union has two children or more
       case several => Union(several)
     }))
@@ -237,9 +244,11 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       wanted: Seq[Expression], query: ObjectNode, keyCount: Int, reply: Reply, table: Table)
       : Either[Refusal, LogicalPlan] = {
     val merging = reply.content.get("merging")
-    if (merging.isNull) return Left(Refusal("too much to read while planning, and Spark cannot merge an aggregate's states"))
+    if (merging.isNull) return Left(
+        Refusal("too much to read while planning, and Spark cannot merge an aggregate's states"))
     reads.scan(table, query.deepCopy().put("aggregation", "partial"), PlanSummary.of(reply.content).and(noResult))
-      .flatMap(states => merged(Dataset.ofRows(session.asInstanceOf[ClassicSession], states), wanted, keyCount, merging))
+      .flatMap(states =>
+        merged(Dataset.ofRows(session.asInstanceOf[ClassicSession], states), wanted, keyCount, merging))
   }
 
   private def merged(

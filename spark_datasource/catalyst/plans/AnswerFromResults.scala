@@ -21,7 +21,8 @@ class AnswerFromResults(session: SparkSession) extends Rule[LogicalPlan] {
     val settings = new Settings(conf)
     val nominated = if (settings.isEnabled) ResultPlan.tables(plan).flatMap(_.results).toSet else Set.empty[String]
     if (nominated.isEmpty || plan.isStreaming) plan
-    else new ResultSearch(session.asInstanceOf[ClassicSession], settings, nominated, EarlierState.sources(plan, session)).in(plan.clone())
+    else new ResultSearch(session.asInstanceOf[ClassicSession], settings, nominated,
+        EarlierState.sources(plan, session)).in(plan.clone())
   }
 }
 
@@ -49,7 +50,8 @@ private class ResultSearch(session: ClassicSession, settings: Settings, nominate
       .put("nomination", nomination)
       .set[ObjectNode]("session", Engine.json.valueToTree[JsonNode](ResultPlan.sessionOf(conf).asJava))
       .set[ObjectNode]("tables", Engine.json.valueToTree[JsonNode](tables.map(requests.place(_).asJava).asJava))))
-      .fold(refusal => { holder.relation.setTagValue(Table.NoResult, Refusal("no stored result", refusal.detail)); None }, Some(_))
+      .fold(refusal =>
+        { holder.relation.setTagValue(Table.NoResult, Refusal("no stored result", refusal.detail)); None }, Some(_))
     result <- reply.content.get("results").elements().asScala.find(isSame(_, wanted))
     rows <- requests.attempted(tables)(few(result, part, holder, query)).orElse(many(result, part, holder))
   } yield rows
@@ -65,7 +67,8 @@ private class ResultSearch(session: ClassicSession, settings: Settings, nominate
       .flatMap(ResultPlan.compared).contains(wanted)
 
   /** The rows, planted. */
-  private def few(result: JsonNode, part: LogicalPlan, holder: Table, query: ObjectNode): Either[Refusal, LogicalPlan] = {
+  private def few(result: JsonNode, part: LogicalPlan, holder: Table,
+      query: ObjectNode): Either[Refusal, LogicalPlan] = {
     val table = holder.copy(location = result.get("location").asText, version = None)
     val note = if (result.get("old").asBoolean) "; at an earlier state (maxStaleness)" else ""
     val request = asked("stored_rows", table, query).put("view", result.get("view").asText).put("note", note)
@@ -87,9 +90,11 @@ private class ResultSearch(session: ClassicSession, settings: Settings, nominate
     val columns = part.output.zip(stored.output).map { case (one, column) =>
       Alias(OutputRewriter.as(column, one), one.name)(one.exprId, one.qualifier)
     }
-    val isAsTold = part.output.map(_.dataType.asNullable) == stored.output.take(part.output.size).map(_.dataType.asNullable)
+    val isAsTold =
+      part.output.map(_.dataType.asNullable) == stored.output.take(part.output.size).map(_.dataType.asNullable)
     def inOrder: LogicalPlan =
-      if (result.get("ordered").asBoolean) Sort(Seq(SortOrder(stored.output.last, Ascending)), global = true, stored) else stored
+      if (result.get("ordered").asBoolean) Sort(Seq(SortOrder(stored.output.last, Ascending)), global = true, stored)
+      else stored
     Option.when(isAsTold)(Project(columns, inOrder))
   }
 }

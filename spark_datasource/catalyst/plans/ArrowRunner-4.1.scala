@@ -28,6 +28,7 @@ private[projseg] object ArrowRunner {
   }
 
   def planned(
-      python: UserDefinedPythonDataSource, created: PythonDataSourceCreationResult, schema: StructType): PythonDataSourceReadInfo =
+      python: UserDefinedPythonDataSource, created: PythonDataSourceCreationResult,
+      schema: StructType): PythonDataSourceReadInfo =
     python.createReadInfoInPython(created, schema, isStreaming = false)
 }

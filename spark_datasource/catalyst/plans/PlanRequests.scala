@@ -24,9 +24,11 @@ class PlanRequests(settings: Settings) extends Requests(settings) {
   }
 
   /** A request for groups of joined tables. */
-  def star(tree: StarTree, query: ObjectNode, keys: Seq[SqlText], calls: Seq[SqlText], texts: SqlTexts): Option[ObjectNode] =
+  def star(tree: StarTree, query: ObjectNode, keys: Seq[SqlText], calls: Seq[SqlText],
+      texts: SqlTexts): Option[ObjectNode] =
     for {
-      joins <- all(tree.joins)(join => all(join.on)(texts.of).map(on => Map("kind" -> join.kind, "on" -> on.map(_.text))))
+      joins <- all(tree.joins)(join =>
+        all(join.on)(texts.of).map(on => Map("kind" -> join.kind, "on" -> on.map(_.text))))
       where <- all(tree.where)(texts.of)
     } yield {
       val arguments = Map("location" -> tree.tables.head.location, "tables" -> tree.tables.map(place), "joins" -> joins,

@@ -43,7 +43,9 @@ object PlanSummary {
       case name if name.startsWith("view:") => OfViews
       case _ => OfProjections
     })(_.getValue.asLong)(_ + _)
-    val figures = descriptions.keys.toSeq.map(name => name -> bySource.getOrElse(name, 0L)) ++ Option(reply.get("milliseconds")).map(Milliseconds -> _.asLong)
+    val figures =
+      descriptions.keys.toSeq.map(name => name -> bySource.getOrElse(name, 0L)) ++
+      Option(reply.get("milliseconds")).map(Milliseconds -> _.asLong)
     PlanSummary(reply.get("plan").asText, Some(reply.get("rows").asLong -> reply.get("bytes").asLong), figures.toMap)
   }
 }
@@ -70,15 +72,21 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
     made
   }
 
-  /** What Spark's tasks read of a table for a query, unless the source refuses: then Spark reads as it would, or says why not. */
-  def scan(table: Table, query: JsonNode, summary: PlanSummary, rows: Option[ReadRows] = None): Either[Refusal, LogicalPlan] = {
+  /**
+   * What Spark's tasks read of a table for a query, unless the source refuses: then Spark reads as
+   * it would, or says why not.
+   */
+  def scan(table: Table, query: JsonNode, summary: PlanSummary,
+      rows: Option[ReadRows] = None): Either[Refusal, LogicalPlan] = {
     val options = table.storage.map { case (key, value) => Table.Storage + key -> value } ++
-      table.version.map("versionAsOf" -> _.toString) ++ Option.when(table.isNumbered)(ChangedTable.Numbered -> "true") ++
+      table.version.map("versionAsOf" -> _.toString) ++
+        Option.when(table.isNumbered)(ChangedTable.Numbered -> "true") ++
       Map("path" -> table.location, "query" -> Engine.json.writeValueAsString(query),
         "parallelism" -> table.parallelism.getOrElse(parallelism))
     try {
       val source = PythonSource.of(session.asInstanceOf[classic.SparkSession], options, table.options.get(Table.Pinned))
-      val relation = DataSourceV2Relation.create(new ReadTable(source), None, None, new CaseInsensitiveStringMap(options.asJava))
+      val relation =
+        DataSourceV2Relation.create(new ReadTable(source), None, None, new CaseInsensitiveStringMap(options.asJava))
       Right(DataSourceV2ScanRelation(relation, new PlannedScan(source, summary, rows), relation.output))
     } catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }
   }
@@ -107,7 +115,8 @@ class PlannedScan(val source: PythonSource, summary: PlanSummary, val rows: Opti
   override def getMetaData(): Map[String, String] = Map("Projseg" -> summary.line)
   override def estimateStatistics(): Statistics = new Statistics {
     override def sizeInBytes(): OptionalLong = summary.most.map { case (rows, bytes) =>
-      OptionalLong.of((EstimationUtils.getSizePerRow(toAttributes(source.schema)) * rows).max(bytes).max(1).min(Long.MaxValue).toLong)
+      OptionalLong.of((EstimationUtils.getSizePerRow(toAttributes(source.schema)) * rows).max(bytes).max(1)
+          .min(Long.MaxValue).toLong)
     }.getOrElse(OptionalLong.empty())
     override def numRows(): OptionalLong =
       summary.most.map { case (rows, _) => OptionalLong.of(rows) }.getOrElse(OptionalLong.empty())

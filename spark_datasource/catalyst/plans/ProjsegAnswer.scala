@@ -44,7 +44,8 @@ case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[Intern
 
   /** The rows, whose figures Spark's UI shows. */
   private def answered: Array[InternalRow] = {
-    (summary.figures + ("numOutputRows" -> unsafeRows.length.toLong)).foreach { case (name, value) => metrics(name).set(value) }
+    (summary.figures + ("numOutputRows" -> unsafeRows.length.toLong))
+      .foreach { case (name, value) => metrics(name).set(value) }
     SQLMetrics.postDriverMetricUpdates(
       sparkContext, sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
     unsafeRows

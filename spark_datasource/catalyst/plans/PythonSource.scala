@@ -50,18 +50,24 @@ object PythonSource {
   private val keptNanos = TimeUnit.SECONDS.toNanos(30)
 
   /** Sources that statements of a session may share, with the time at which each was made. */
-  private val kept = new util.LinkedHashMap[(SparkSession, Map[String, String], String), (PythonSource, Long)](16, 0.75f, true) {
+  private val kept =
+    new util.LinkedHashMap[(SparkSession, Map[String, String], String), (PythonSource, Long)](16, 0.75f, true) {
     override def removeEldestEntry(
-        eldest: util.Map.Entry[(SparkSession, Map[String, String], String), (PythonSource, Long)]): Boolean = size > keptMost
+        eldest: util.Map.Entry[(SparkSession, Map[String, String], String), (
+            PythonSource, Long)]): Boolean = size > keptMost
   }
 
-  /** The source of these options. A pinned version never changes, so what was planned for it is planned once for a statement. */
+  /**
+   * The source of these options. A pinned version never changes, so what was planned for it is
+   * planned once for a statement.
+   */
   def of(session: SparkSession, options: Map[String, String], pin: Option[String]): PythonSource = {
     def made = new PythonSource(options, pin, session.sessionState.dataSourceManager.lookupDataSource("projseg"))
     pin.fold(made) { of =>
       val key = (session, options, of)
       val now = System.nanoTime()
-      val found = kept.synchronized(Option(kept.get(key))).collect { case (source, since) if now - since < keptNanos => source }
+      val found =
+        kept.synchronized(Option(kept.get(key))).collect { case (source, since) if now - since < keptNanos => source }
       found.getOrElse {
         val source = made
         kept.synchronized(kept.put(key, source -> now))
@@ -106,7 +112,8 @@ private class ColumnarReader(
     python: UserDefinedPythonDataSource, read: Array[Byte], width: Int, artifacts: Option[String],
     loggedSession: Option[String], partition: Array[Byte]) extends PartitionReader[ColumnarBatch] {
   // Spark's own are shared by all tasks of a process.
-  private val counts = PythonCustomMetric.pythonMetrics.map { case (name, one) => name -> new SQLMetric(one.metricType, -1) }
+  private val counts =
+    PythonCustomMetric.pythonMetrics.map { case (name, one) => name -> new SQLMetric(one.metricType, -1) }
   private val structs = {
     val function: PythonFunction = python.createPythonFunction(read)
     val runner = ArrowRunner(

@@ -105,7 +105,8 @@ class Planned(settings: Settings) {
     val content = reply.toOption.map(_.content).filter(_.has("plan"))
     def number(name: String) = content.flatMap(one => Option(one.get(name))).map(_.asDouble)
     val answering = number("milliseconds")
-    val refused = content.toSeq.flatMap(_.get("refused").properties().asScala.map(one => s"${one.getKey}: ${one.getValue.asText}"))
+    val refused =
+      content.toSeq.flatMap(_.get("refused").properties().asScala.map(one => s"${one.getKey}: ${one.getValue.asText}"))
     val isAnswered = content.exists(one => one.has("answered") && one.get("answered").asBoolean)
     val answered =
       if (content.isEmpty) "not" else if (isAnswered) "planted"
@@ -119,9 +120,11 @@ class Planned(settings: Settings) {
     entries :+= QueryLog.Entry(
       now(), said("location").get.asText, said("version").map(_.asLong),
       Some(shown(content.flatMap(one => Option(one.get("query"))).getOrElse(request.get("query")))), answered,
-      content.map(_.get("sources").properties().asScala.map(one => s"${one.getValue.asLong} x ${one.getKey}").mkString(", ")),
+      content.map(_.get("sources").properties().asScala.map(one =>
+        s"${one.getValue.asLong} x ${one.getKey}").mkString(", ")),
       if (reasons.isEmpty) None else Some(reasons.mkString("; ")),
-      number("rows").map(_.toLong), number("bytes").map(_.toLong), Some(nanos / 1e6 - answering.getOrElse(0.0)), answering,
+      number("rows").map(_.toLong), number("bytes").map(_.toLong), Some(nanos / 1e6 - answering.getOrElse(0.0)),
+      answering,
       settings.logPath.map(_ => request.deepCopy[JsonNode]()), content)
   }
 

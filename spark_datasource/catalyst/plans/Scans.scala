@@ -18,14 +18,17 @@ class Scans(settings: Settings, reads: PlannedReads, requests: PlanRequests, tex
       projects: Seq[NamedExpression], filters: Seq[Expression], table: Table, note: Option[Refusal])
       : Either[Refusal, LogicalPlan] = {
     val conditions = filters.map(filter => texts.of(filter).filterNot(_.mayFail).map(filter -> _.text)).flatten
-    val reply = ask(table, needed(table, projects ++ filters.filterNot(one => conditions.exists(_._1 eq one))), conditions)
-    val passed = reply.toOption.map(_.get("accepted").elements().asScala.map(one => conditions(one.asInt)._1).toSeq).getOrElse(Nil)
+    val reply =
+      ask(table, needed(table, projects ++ filters.filterNot(one => conditions.exists(_._1 eq one))), conditions)
+    val passed =
+      reply.toOption.map(_.get("accepted").elements().asScala.map(one => conditions(one.asInt)._1).toSeq).getOrElse(Nil)
     val left = filters.filterNot(filter => passed.exists(_ eq filter))
     val columns = needed(table, projects ++ left)
     for {
       source <- reads.scan(
         table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(table), stored(table, columns))),
-        reply.fold(refusal => PlanSummary(refusal.toString, None), PlanSummary.of).and(note), Some(ReadRows(table, passed)))
+        reply.fold(refusal => PlanSummary(refusal.toString, None), PlanSummary.of)
+          .and(note), Some(ReadRows(table, passed)))
       found = columns.flatMap(column => source.output.find(_.name == column.name))
       _ <- Either.cond(found.map(_.dataType) == columns.map(_.dataType), found, Refusal.ofTypes)
     } yield {
@@ -42,7 +45,8 @@ class Scans(settings: Settings, reads: PlannedReads, requests: PlanRequests, tex
       projects: Seq[NamedExpression], filters: Seq[Expression], table: Table, order: Seq[SortOrder], limit: Int)
       : Either[Refusal, LogicalPlan] = {
     val aliases = AttributeMap(projects.collect { case alias: Alias => alias.toAttribute -> alias.child })
-    val terms = order.map(one => term(one, one.child.transform { case column: Attribute => aliases.getOrElse(column, column) }))
+    val terms =
+      order.map(one => term(one, one.child.transform { case column: Attribute => aliases.getOrElse(column, column) }))
     val conditions = filters.map(filter => texts.of(filter).filterNot(_.mayFail).map(filter -> _.text))
     if (!settings.isLocalEnabled || limit > settings.localRows) return Left(Refusal("no answers are planted"))
     if ((terms ++ conditions).exists(_.isEmpty)) return Left(Refusal("a condition or an order is left to Spark"))

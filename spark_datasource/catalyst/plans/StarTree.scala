@@ -60,7 +60,8 @@ case class StarTree(
         val joins = this.joins ++ (Joined("inner", Nil) +: other.joins)
         Some(both.copy(joins = joins, where = where ++ other.where ++ on))
       // Where no row matches, columns are null, and what is made of them need not be.
-      case "left" if other.isRenamed && other.joins.forall(_.kind == "left") && (other.joins.isEmpty || other.where.isEmpty) =>
+      case "left" if other.isRenamed && other.joins.forall(_.kind == "left") &&
+          (other.joins.isEmpty || other.where.isEmpty) =>
         val isOfFirst = on.forall(_.references.subsetOf(outputOf(tables) ++ other.tables.head.relation.outputSet))
         Option.when(isOfFirst)(both.copy(joins = (joins :+ Joined("left", on ++ other.where)) ++ other.joins))
       case "semi" | "anti" if other.joins.isEmpty => Some(both.copy(joins = joins :+ Joined(kind, on ++ other.where)))
@@ -92,8 +93,10 @@ case class StarTree(
     val own = table.relation.outputSet
     val keyed = on.flatMap(sides)
     val equal = AttributeMap(on.collect {
-      case EqualTo(key: Attribute, other) if own.contains(key) && other.references.intersect(own).isEmpty => key -> other
-      case EqualTo(other, key: Attribute) if own.contains(key) && other.references.intersect(own).isEmpty => key -> other
+      case EqualTo(key: Attribute, other) if own.contains(key) && other.references.intersect(own).isEmpty =>
+        key -> other
+      case EqualTo(other, key: Attribute) if own.contains(key) && other.references.intersect(own).isEmpty =>
+        key -> other
     })
     def isKnown(one: Expression): Boolean = one.references.subsetOf(own) && {
       val there = one.transform { case key: Attribute => equal.getOrElse(key, key) }
@@ -106,7 +109,8 @@ case class StarTree(
 
   /** The two sides of an equality between tables. */
   private def sides(condition: Expression): Seq[Expression] = condition match {
-    case EqualTo(one, other) if owned(one).distinct.size == 1 && owned(other).distinct.size == 1 && owned(one) != owned(other) =>
+    case EqualTo(one, other) if owned(one).distinct.size == 1 && owned(other).distinct.size == 1 &&
+        owned(one) != owned(other) =>
       Seq(one, other)
     case _ => Nil
   }

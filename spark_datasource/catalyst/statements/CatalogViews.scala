@@ -16,7 +16,8 @@ import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
 /** What becomes of the view in Spark's own catalog that stands for a materialized view. */
 sealed trait ViewChange { def parts: Seq[String] }
 case class EnteredView(
-    parts: Seq[String], select: String, columns: Option[String], comment: Option[String], isLenient: Boolean, isReplaced: Boolean,
+    parts: Seq[String], select: String, columns: Option[String], comment: Option[String], isLenient: Boolean,
+    isReplaced: Boolean,
     tables: Seq[Seq[String]]) extends ViewChange
 case class DroppedView(parts: Seq[String], of: Subject) extends ViewChange
 case class RenamedView(parts: Seq[String], to: String, of: Subject) extends ViewChange

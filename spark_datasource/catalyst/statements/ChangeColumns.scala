@@ -72,7 +72,8 @@ object ChangedEntry {
           if (StoredType.of(known.dataType) == stored.dataType) known else known.copy(dataType = stored.dataType)
         }.getOrElse(stored)
       }
-      if (StructType(columns) != declared) SessionEntry.declare(session, entry, StructType(columns), options(session, NamedTable(parts), Nil))
+      if (StructType(columns) != declared) SessionEntry.declare(session, entry, StructType(columns),
+          options(session, NamedTable(parts), Nil))
     }
 }
 
@@ -123,7 +124,8 @@ object RefusedChanges extends Rule[LogicalPlan] {
 object PlanColumnChanges extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case command: AlterTableCommand if ColumnChanges.isOne(command) => command.table match {
-      case ResolvedTable(catalog, identifier, table, _) if Table.isProjseg(table) && CatalogV2Util.isSessionCatalog(catalog) =>
+      case ResolvedTable(catalog, identifier, table, _) if Table.isProjseg(table) &&
+          CatalogV2Util.isSessionCatalog(catalog) =>
         val parts = identifier.namespace.toSeq :+ identifier.name
         val subject = ByPath.unapply(parts).map(AtLocation(_)).getOrElse(NamedTable(parts))
         ExecutedCommandExec(ChangeColumns(subject, command.changes)) :: Nil
@@ -139,7 +141,8 @@ object EmptyTable {
     session.createDataFrame(util.List.of[Row](), DeclaredColumns.read(columns)).write.format("projseg")
       .mode(SaveMode.Append).options(options).option("ifExists", "ignore").save(place)
 
-  def makeUnlessMade(session: ClassicSession, place: String, columns: StructType, options: Map[String, String]): Unit = {
+  def makeUnlessMade(session: ClassicSession, place: String, columns: StructType,
+      options: Map[String, String]): Unit = {
     val asked = Engine.request("version", Map("location" -> place))
     val found = new Requests(new Settings(session.sessionState.conf)).sent(asked)
     if (found.exists(_.code == "PROJSEG_NOT_A_TABLE")) make(session, place, columns, options)

@@ -13,7 +13,8 @@ import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnable
  * ALTER TABLE ... SET | UNSET TBLPROPERTIES of a table of Spark's own catalog: what has an effect is set in the table
  * before the entry says it, or refused.
  */
-case class ChangeProperties(catalog: TableCatalog, named: Identifier, changes: Seq[TableChange]) extends LeafRunnableCommand {
+case class ChangeProperties(catalog: TableCatalog, named: Identifier, changes: Seq[TableChange])
+    extends LeafRunnableCommand {
   override def run(given: SparkSession): Seq[Row] = {
     val session = given.asInstanceOf[ClassicSession]
     val entry = session.sessionState.catalog.getTableMetadata(TableIdentifier(named.name, named.namespace.headOption))
@@ -31,7 +32,8 @@ object PlanPropertyChanges extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case command: AlterTableCommand if commands.contains(command.getClass.getSimpleName) => command.table match {
-      case ResolvedTable(catalog, named, table, _) if Table.isProjseg(table) && CatalogV2Util.isSessionCatalog(catalog) =>
+      case ResolvedTable(catalog, named, table, _) if Table.isProjseg(table) &&
+          CatalogV2Util.isSessionCatalog(catalog) =>
         ExecutedCommandExec(ChangeProperties(catalog, named, command.changes)) :: Nil
       case _ => Nil
     }

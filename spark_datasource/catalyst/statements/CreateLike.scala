@@ -29,7 +29,8 @@ class PlanCreateLike(session: SparkSession) extends SparkStrategy {
       // Spark copies no properties, but these say what the table is.
       ExecutedCommandExec(like.copy(properties = Declaration.optionsOf(source) ++ like.properties)) :: Nil
     }.getOrElse(Nil)
-    case Like(ResolvedIdentifier(catalog: TableCatalog, named), LikeSource(columns, options), location, given, isLenient)
+    case Like(ResolvedIdentifier(catalog: TableCatalog, named), LikeSource(columns, options), location, given,
+        isLenient)
         if CatalogV2Util.isSessionCatalog(catalog) || catalog.isInstanceOf[ProjsegCatalog] =>
       val place = location.map(TableCatalog.PROP_LOCATION -> _)
       val properties = options ++ given ++ place + (TableCatalog.PROP_PROVIDER -> "projseg")
@@ -48,7 +49,8 @@ class PlanCreateLike(session: SparkSession) extends SparkStrategy {
   /** What a table of projseg declares: its columns, and the options of the write that makes it. */
   private object LikeSource {
     def unapply(plan: LogicalPlan): Option[(StructType, Map[String, String])] = plan match {
-      case ResolvedTable(catalog, named, table, _) if Table.isProjseg(table) && CatalogV2Util.isSessionCatalog(catalog) =>
+      case ResolvedTable(catalog, named, table, _) if Table.isProjseg(table) &&
+          CatalogV2Util.isSessionCatalog(catalog) =>
         entry(TableIdentifier(named.name, named.namespace.headOption))
           .map(found => DeclaredColumns.of(found) -> Declaration.optionsOf(found))
       case ResolvedTable(_, _, table: ProjsegTable, _) =>

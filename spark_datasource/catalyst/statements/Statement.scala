@@ -22,21 +22,26 @@ case class AtLocation(location: String) extends Subject
 case class JoinedTables(names: Seq[Seq[String]]) extends Subject
 /** Each projseg table of a namespace, or of the current one; its name comes first in what is returned. */
 case class EveryTable(namespace: Option[String] = None) extends Subject
-/** That table of the view's namespace, or of the current one, which has the view; none is no error if that is lenient. */
+/**
+ * That table of the view's namespace, or of the current one, which has the view; none is no error
+ * if that is lenient.
+ */
 case class TableWithView(parts: Seq[String], isLenient: Boolean = false) extends Subject
 
 /** A definition of a catalog, whose table need not be there. */
 case class NamedDefinition(parts: Seq[String]) extends Subject
 
 /**
- * An operation of the engine on a table, run as a command. One that is limited takes no longer than `spark.projseg.local.timeout`. `entry` is what becomes of the view in the catalog.
+ * An operation of the engine on a table, run as a command. One that is limited takes no longer than
+ * `spark.projseg.local.timeout`. `entry` is what becomes of the view in the catalog.
  */
 case class Statement(
     operation: String, subject: Subject, arguments: Map[String, Any], isLimited: Boolean = false,
     entry: Option[ViewChange] = None)
     extends LeafRunnableCommand {
   private val returned = StoredType.columns(
-    (if (subject.isInstanceOf[EveryTable]) "table STRING, " else "") + SharedLists.reply(operation, arguments.get("dry_run").contains(true)))
+    (if (subject.isInstanceOf[EveryTable]) "table STRING, " else "") +
+      SharedLists.reply(operation, arguments.get("dry_run").contains(true)))
   override val output: Seq[Attribute] =
     returned.map(field => AttributeReference(field.name, field.dataType, field.nullable)())
 
@@ -51,7 +56,8 @@ case class Statement(
 
   /** Drops the view that was made, which the catalog cannot have. */
   private def undone(session: ClassicSession): Unit = copy(
-    operation = "drop_view", arguments = Map("name" -> arguments("name"), "kind" -> "MATERIALIZED VIEW", "lenient" -> true),
+    operation = "drop_view",
+    arguments = Map("name" -> arguments("name"), "kind" -> "MATERIALIZED VIEW", "lenient" -> true),
     entry = None).run(session)
 
   private def done(classic: ClassicSession): Seq[Row] = {
@@ -81,7 +87,10 @@ case class Statement(
     }
   }
 
-  /** The rows of one table among others: none if nobody has written to it, and the error of a damaged one in place of a name. */
+  /**
+   * The rows of one table among others: none if nobody has written to it, and the error of a
+   * damaged one in place of a name.
+   */
   private def listed(session: ClassicSession, location: String): Seq[Row] =
     try rows(session, location, StructType(returned.tail)) catch {
       case error: IllegalArgumentException if error.getMessage.startsWith("[PROJSEG_NOT_A_TABLE]") => Nil
@@ -91,7 +100,8 @@ case class Statement(
 
   private def rows(session: ClassicSession, location: String, schema: StructType): Seq[Row] = {
     val settings = new Settings(session.sessionState.conf)
-    val request = Engine.request(operation, arguments ++ Map("location" -> location, "small_bytes" -> settings.smallBytes))
+    val request =
+      Engine.request(operation, arguments ++ Map("location" -> location, "small_bytes" -> settings.smallBytes))
     val jobs = new SegmentJobs(session)
     val reply = Edit.reply(settings, request, Option.when(isLimited)(settings.localMillis), Some(jobs))
     val toRow = CatalystTypeConverters.createToScalaConverter(schema)
@@ -147,7 +157,10 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
   private def isOfView(parts: Seq[String]): Boolean =
     Try(new CatalogViews(session).location(parts)).toOption.flatten.isDefined
 
-  /** The tables that have a view: as the catalog says, or those of its namespace or the current one; with their names. */
+  /**
+   * The tables that have a view: as the catalog says, or those of its namespace or the current one;
+   * with their names.
+   */
   def having(parts: Seq[String]): Seq[(String, String)] =
     new CatalogViews(session).location(parts).map(place => Seq(place -> place)).getOrElse(among(parts))
 
@@ -176,7 +189,8 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
   def only(parts: Seq[String], found: Seq[(String, String)]): String = found match {
     case Seq((_, location)) => location
     case Seq() => throw ProjsegError.of(
-      "PROJSEG_UNKNOWN_VIEW", s"no projseg table of the namespace has a view ${shown(parts)}; of another table, add ON TABLE t")
+      "PROJSEG_UNKNOWN_VIEW",
+      s"no projseg table of the namespace has a view ${shown(parts)}; of another table, add ON TABLE t")
     case several => throw ProjsegError.of(
       "PROJSEG_BAD_VIEW", s"${several.map(_._1).mkString(" and ")} each have a view ${shown(parts)}; add ON TABLE t")
   }

@@ -39,7 +39,8 @@ object StatementForm {
   private def partsOf(form: String): Seq[FormPart] = joined(part.findAllMatchIn(form).map { found =>
     def group(number: Int): Option[String] = Option(found.group(number))
     group(2).map(inside => OptionalParts(group(1), partsOf(inside)))
-      .orElse(group(3).map(name => FormValue(name, if (name == "noun") nounOf(_).map("kind" -> _) else _.name.map(name -> _))))
+      .orElse(group(3).map(name =>
+        FormValue(name, if (name == "noun") nounOf(_).map("kind" -> _) else _.name.map(name -> _))))
       .orElse(group(4).map(name => FormValue(name, _.string.map(name -> _))))
       .orElse(group(5).map(name => FormValue(name, _.number.map(name -> _))))
       .getOrElse(FormWords(group(6).get.split('|').toSeq))
@@ -62,7 +63,8 @@ object StatementForm {
       case FormWords(phrases) => Option.when(phrases.exists(at.has))(known)
       case FormValue(_, value) => value(at).map(known + _)
       case OptionalParts(flag, FormWords(phrases) +: others) =>
-        if (phrases.exists(at.has)) read(others, at).map(known ++ _ ++ flag.map(_ -> true)) else Some(known ++ flag.map(_ -> false))
+        if (phrases.exists(at.has)) read(others, at).map(known ++ _ ++ flag.map(_ -> true))
+        else Some(known ++ flag.map(_ -> false))
       case other => throw new IllegalStateException(s"a form may leave out what begins with words, and not $other")
     })}
 }

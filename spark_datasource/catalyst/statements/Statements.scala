@@ -37,7 +37,10 @@ object Statements {
       (_, method, arguments) => answered(method, arguments)).asInstanceOf[ParserInterface]
   }
 
-  /** What a proxy of a parser may throw of a text: other errors of analysis, as of a parameter without a value, would reach users wrapped. */
+  /**
+   * What a proxy of a parser may throw of a text: other errors of analysis, as of a parameter
+   * without a value, would reach users wrapped.
+   */
   private def declared(error: Throwable, text: String): Throwable = error match {
     case other: AnalysisException if !other.isInstanceOf[ParseException] && other.getCondition != null =>
       val context = new ParserRuleContext()
@@ -64,7 +67,8 @@ object Statements {
   private def isKnown(relation: LogicalPlan, session: ClassicSession): Boolean = relation match {
     case named: UnresolvedTableOrView =>
       val catalog = session.sessionState.catalog
-      catalog.isTempView(named.multipartIdentifier) || catalog.tableExists(TableIdentifier(named.multipartIdentifier.last))
+      catalog.isTempView(named.multipartIdentifier) ||
+        catalog.tableExists(TableIdentifier(named.multipartIdentifier.last))
     case _ => true
   }
 
@@ -170,6 +174,7 @@ object Statements {
   private lazy val byFirstWord: Map[String, Seq[Form]] = {
     val listed = StatementForm.all.flatMap(one => one.openings.map(_ -> (one.read _ : Form)))
     val own = Seq[(String, Form)]("ALTER" -> addProjection, "CREATE" -> createView)
-    (listed ++ own ++ StatementsOfIndexes.forms ++ StatementsOfViews.forms ++ StatementsOfDefinitions.forms).groupMap(_._1)(_._2)
+    (listed ++ own ++ StatementsOfIndexes.forms ++ StatementsOfViews.forms ++ StatementsOfDefinitions.forms)
+      .groupMap(_._1)(_._2)
   }
 }

@@ -24,13 +24,16 @@ class StatementsOfDelta(session: SparkSession) extends Rule[LogicalPlan] {
       val hours = value[Option[Double]](plan, "horizonHours")
       if (hours.exists(!_.isWhole)) plan
       else own(plan, plan, Statement("vacuum", _,
-        Map("dry_run" -> value[Boolean](plan, "dryRun"), "force" -> false) ++ hours.map(one => "retention_hours" -> one.toLong)))
+        Map("dry_run" -> value[Boolean](plan, "dryRun"), "force" -> false) ++
+          hours.map(one => "retention_hours" -> one.toLong)))
     case "DescribeDeltaHistory" if isEmpty(plan, "limit") => own(plan, plan, Statement("history", _, Map.empty))
     case "RestoreTableStatement" =>
       val travel = value[LogicalPlan](plan, "table")
       val target = value[Option[Any]](travel, "version").map("version" -> _).orElse(
-        value[Option[Any]](travel, "timestamp").collect { case Literal(text: UTF8String, _) => "timestamp" -> text.toString })
-      target.map(found => own(plan, value[LogicalPlan](travel, "relation"), Statement(Statements.Restore, _, Map(found)))).getOrElse(plan)
+        value[Option[Any]](travel, "timestamp")
+          .collect { case Literal(text: UTF8String, _) => "timestamp" -> text.toString })
+      target.map(found =>
+        own(plan, value[LogicalPlan](travel, "relation"), Statement(Statements.Restore, _, Map(found)))).getOrElse(plan)
     case _ => plan
   }
 
@@ -41,7 +44,9 @@ class StatementsOfDelta(session: SparkSession) extends Rule[LogicalPlan] {
       case table: UnresolvedRelation => table.multipartIdentifier
     }.map(NamedTable(_)).filter(locations.isKnown).map(statement).getOrElse(plan)
 
-  private def isEmpty(plan: LogicalPlan, field: String): Boolean = value[IterableOnce[Any]](plan, field).iterator.isEmpty
+  private def isEmpty(plan: LogicalPlan, field: String): Boolean =
+    value[IterableOnce[Any]](plan, field).iterator.isEmpty
 
-  private def value[T](plan: LogicalPlan, field: String): T = plan.getClass.getMethod(field).invoke(plan).asInstanceOf[T]
+  private def value[T](plan: LogicalPlan, field: String): T =
+    plan.getClass.getMethod(field).invoke(plan).asInstanceOf[T]
 }

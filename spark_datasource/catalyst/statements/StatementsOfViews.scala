@@ -70,7 +70,8 @@ object StatementsOfViews {
     val arguments = said + ("name" -> view.last) + ("sql" -> sql) + ("properties" -> properties)
     def is(flag: String): Boolean = said.get(flag).contains(true)
     val entry = EnteredView(
-      view, new Select(select).inTimeSeries("", isForSpark = true).whole, columns, said.get("comment").map(_.toString), is("lenient"), is("replace"), tables.distinct)
+      view, new Select(select).inTimeSeries("", isForSpark = true).whole, columns,
+      said.get("comment").map(_.toString), is("lenient"), is("replace"), tables.distinct)
     Statement(Create, JoinedTables(tables.distinct), arguments, entry = Some(entry))
   }
 
@@ -144,7 +145,8 @@ object StatementsOfViews {
 /** Refuses CREATE MATERIALIZED VIEW of what is no view of projseg: a session of Spark makes no other. */
 object RefusedViews extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (plan.getClass.getSimpleName == "CreateMaterializedViewAsSelect" && plan.childrenResolved) throw refusal(plan.productIterator.exists {
+    if (plan.getClass.getSimpleName == "CreateMaterializedViewAsSelect" && plan.childrenResolved)
+      throw refusal(plan.productIterator.exists {
       case table: TableSpecBase => table.provider.isDefined
       case _ => false
     })
@@ -165,7 +167,8 @@ class CreateViews(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (plan.getClass.getSimpleName != "CreateMaterializedViewAsSelect") plan
     else plan.productIterator.toSeq match {
-      case Seq(UnresolvedIdentifier(parts, _), columns: Seq[_], chunk: Seq[_], table: TableSpecBase, _, select: String, isLenient: Boolean)
+      case Seq(UnresolvedIdentifier(parts, _), columns: Seq[_], chunk: Seq[_], table: TableSpecBase, _, select: String,
+          isLenient: Boolean)
           if table.provider.isEmpty =>
         val said = Map("lenient" -> isLenient, "replace" -> false, "properties" -> properties(table)) ++
           table.comment.map("comment" -> _) ++ chunk.headOption.map(_.asInstanceOf[Transform]).map(one =>

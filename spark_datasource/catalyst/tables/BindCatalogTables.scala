@@ -59,7 +59,9 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
         val isPinned = own.keys.exists(_.equalsIgnoreCase(Table.Pinned))
         val kept = own.filterNot { case (name, _) => isPinned && Table.isOfPin(name) }
         val all = (kept ++ writeOptions).keySet.map(_.toLowerCase)
-        val added = if (all.contains("path")) Map.empty[String, String] else entryOf(relation).map(known(_, all)).getOrElse(Map.empty)
+        val added =
+          if (all.contains("path")) Map.empty[String, String]
+          else entryOf(relation).map(known(_, all)).getOrElse(Map.empty)
         (Table.withOptions(relation, Map.empty), kept ++ writeOptions ++ added)
       case _ => (table, writeOptions)
     }

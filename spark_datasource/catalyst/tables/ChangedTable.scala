@@ -54,7 +54,8 @@ object ChangedTable {
   })
 
   /** Columns that may be null. Whether parts of values may be, Spark checks as it aligns them. */
-  private def open(given: StructType): StructType = StructType(DeclaredColumns.inEntry(given).map(_.copy(nullable = true)))
+  private def open(given: StructType): StructType =
+    StructType(DeclaredColumns.inEntry(given).map(_.copy(nullable = true)))
 
   private val number = new MetadataColumn {
     override def name(): String = Number
@@ -94,7 +95,8 @@ private class Targets(session: ClassicSession, tables: SessionTables) extends Lo
 
   private def ofOwnCatalog(parts: Seq[String]): Option[LogicalPlan] = parts match {
     case NonSessionCatalogAndIdentifier(catalog: ProjsegCatalog, name) if catalog.tableExists(name) =>
-      val found = if (catalog.isOfDefinitions) catalog.changeable(name) else catalog.loadTable(name).asInstanceOf[ProjsegTable]
+      val found =
+        if (catalog.isOfDefinitions) catalog.changeable(name) else catalog.loadTable(name).asInstanceOf[ProjsegTable]
       val target = new ChangedTable(found.name, found.location, found.schema, Map.empty)
       Some(named(catalog.name +: name.namespace.toSeq :+ name.name, target))
     case _ => None

@@ -66,7 +66,8 @@ object ColumnChanges {
   private def check(change: TableChange): Unit = change match {
     case one: TableChange.ColumnChange if one.fieldNames.length > 1 =>
       throw unsupported(
-        s"change of ${one.fieldNames.mkString(".")}, a field of a column", "columns are added, renamed, dropped and widened whole")
+        s"change of ${one.fieldNames.mkString(".")}, a field of a column",
+        "columns are added, renamed, dropped and widened whole")
     case one: TableChange.AddColumn if one.position != null => throw unsupported(
       "place among columns for new ones", "they come last; leave FIRST or AFTER out")
     case one: TableChange.AddColumn if !one.isNullable => throw unsupported(
@@ -74,7 +75,8 @@ object ColumnChanges {
     case _: TableChange.UpdateColumnPosition => throw unsupported(
       "other place among columns for one", "it stays where it was added; leave FIRST or AFTER out")
     case one: TableChange.UpdateColumnNullability if !one.nullable => throw unsupported(
-      s"SET NOT NULL, here of column ${one.fieldNames.head}", "rows that are there may be null; declare it when a table is made")
+      s"SET NOT NULL, here of column ${one.fieldNames.head}",
+      "rows that are there may be null; declare it when a table is made")
     case _ =>
   }
 
@@ -83,7 +85,8 @@ object ColumnChanges {
     Option(added.defaultValue).map(_.getValue).flatMap {
       case value: LiteralValue[_] if value.value == null => None
       case LiteralValue(bytes: Array[Byte], _) => Some(bytes.map(one => f"$one%02x").mkString("X'", "", "'"))
-      case value: LiteralValue[_] => Some(new SqlTexts("UTC", sharesRules = true).of(Literal(value.value, StoredType.of(value.dataType))).map(_.text)
+      case value: LiteralValue[_] =>
+        Some(new SqlTexts("UTC", sharesRules = true).of(Literal(value.value, StoredType.of(value.dataType))).map(_.text)
         .getOrElse(throw unsupported(
           s"DEFAULT of type ${value.dataType.sql} for rows that are there",
           "add the column without it, and then ALTER COLUMN ... SET DEFAULT")))

@@ -33,10 +33,12 @@ private[projseg] class Declaration(
 private[projseg] object Declaration {
   /** Why a table with partitions or buckets is not made. */
   def ofPartitions(table: String): Exception = ProjsegError.of(
-    "PROJSEG_BAD_OPTION", s"table $table: projseg has no partitions or buckets; give TBLPROPERTIES ('timeColumn' = ..., " +
+    "PROJSEG_BAD_OPTION",
+    s"table $table: projseg has no partitions or buckets; give TBLPROPERTIES ('timeColumn' = ..., " +
       "'segmentGranularity' = 'day', 'clusterBy' = ...)")
 
-  private val options = Set("timecolumn", "segmentgranularity", "clusterby", "targetsegmentrows", "projections", "indexes")
+  private val options =
+    Set("timecolumn", "segmentgranularity", "clusterby", "targetsegmentrows", "projections", "indexes")
 
   /** Whether a property of a table is an option of the write that makes it. */
   def isOption(property: String): Boolean = options.contains(property.toLowerCase)

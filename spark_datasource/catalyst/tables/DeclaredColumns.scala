@@ -35,7 +35,10 @@ object DeclaredColumns {
     one != StructField(one.name, StoredType.of(one.dataType))
   }.map(one => Property + one.name -> json(one)).toMap
 
-  /** A column as a text; a text of Spark's own order is written in one way, though releases tell it from one without an order. */
+  /**
+   * A column as a text; a text of Spark's own order is written in one way, though releases tell it
+   * from one without an order.
+   */
   private def json(column: StructField): String = {
     val plain = column.dataType.transformRecursively { case text: StringType if text == StringType => StringType }
     StructType(Seq(column.copy(dataType = plain))).json

@@ -19,14 +19,17 @@ private[projseg] object DefinedCatalog {
   def arguments(title: String, uri: String, options: CaseInsensitiveStringMap): Map[String, Any] = {
     val authority = uri.split("://", 2).drop(1).headOption.getOrElse("").takeWhile(_ != '/')
     val isInQuery = uri.split("[?&]").drop(1).exists(_.toLowerCase(Locale.ROOT).startsWith("password="))
-    if (isInQuery || (authority.contains("@") && authority.split("@").head.contains(":"))) throw ProjsegError.of("PROJSEG_BAD_ARGUMENT",
+    if (isInQuery || (authority.contains("@") && authority.split("@").head.contains(":")))
+      throw ProjsegError.of(
+        "PROJSEG_BAD_ARGUMENT",
       s"spark.sql.catalog.$title.uri holds a password, and Spark shows settings; use PGPASSFILE, or .token, which it hides")
     def given(option: String) = Option(options.get(option))
     val seconds = given("refreshSeconds").map { text =>
       "refresh_seconds" -> text.toDoubleOption.getOrElse(throw ProjsegError.of("PROJSEG_BAD_ARGUMENT",
         s"spark.sql.catalog.$title.refreshSeconds is '$text', no number"))
     }
-    Map[String, Any]("uri" -> uri) ++ texts.flatMap { case (option, field) => given(option).map(field -> _) } ++ seconds ++
+    Map[String, Any]("uri" -> uri) ++ texts.flatMap { case (option, field) => given(option).map(field -> _) } ++
+      seconds ++
       lists.flatMap { case (option, field) =>
         given(option).map(text => field -> text.split(",").map(_.trim).filter(_.nonEmpty).toSeq.asJava)
       }
@@ -36,16 +39,20 @@ private[projseg] object DefinedCatalog {
   def declaration(
       columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String]): Seq[(String, Any)] = {
     val properties = given.asScala.toMap
-    val options = properties.collect { case (name, text) if name.startsWith(OPTION_PREFIX) => name.stripPrefix(OPTION_PREFIX) -> text }
+    val options =
+      properties.collect { case (name,
+          text) if name.startsWith(OPTION_PREFIX) => name.stripPrefix(OPTION_PREFIX) -> text }
     val reserved = Set(PROP_PROVIDER, PROP_OWNER, PROP_LOCATION, PROP_COMMENT, PROP_EXTERNAL, PROP_IS_MANAGED_LOCATION)
     val free = properties.filterNot { case (name, _) =>
       name.startsWith(OPTION_PREFIX) || reserved.contains(name) || options.contains(name)
     }
     val listed = columns.map { column =>
       if (column.defaultValue != null || column.generationExpression != null || !column.nullable) throw ProjsegError.of(
-        "PROJSEG_BAD_OPTION", s"column ${column.name}: a definition has no NOT NULL, DEFAULT or generated columns; leave it out")
+        "PROJSEG_BAD_OPTION",
+        s"column ${column.name}: a definition has no NOT NULL, DEFAULT or generated columns; leave it out")
       if (DeclaredColumns.isMoreThanStored(column.dataType)) throw ProjsegError.of(
-        "PROJSEG_BAD_OPTION", s"column ${column.name}: a definition has no ${column.dataType.sql}; write ${StoredType.nameOf(column.dataType)}")
+        "PROJSEG_BAD_OPTION",
+        s"column ${column.name}: a definition has no ${column.dataType.sql}; write ${StoredType.nameOf(column.dataType)}")
       Seq(column.name, StoredType.nameOf(column.dataType), column.comment).asJava
     }.toSeq.asJava
     val transforms = partitions.map { one =>
@@ -71,9 +78,11 @@ private[projseg] object DefinedCatalog {
     }
     val found: Map[String, Any] = given match {
       case one: TableChange.AddColumn if one.defaultValue != null || !one.isNullable => throw ProjsegError.of(
-        "PROJSEG_BAD_OPTION", s"column ${one.fieldNames.last}: a definition has no NOT NULL and no DEFAULT; leave it out")
+        "PROJSEG_BAD_OPTION",
+        s"column ${one.fieldNames.last}: a definition has no NOT NULL and no DEFAULT; leave it out")
       case one: TableChange.AddColumn =>
-        Map("kind" -> "add", "column" -> single(one.fieldNames), "type" -> StoredType.nameOf(one.dataType), "comment" -> one.comment) ++
+        Map("kind" -> "add", "column" -> single(one.fieldNames), "type" -> StoredType.nameOf(one.dataType),
+            "comment" -> one.comment) ++
           placed(one.position)
       case one: TableChange.UpdateColumnPosition =>
         Map("kind" -> "move", "column" -> single(one.fieldNames)) ++ placed(one.position)

@@ -53,7 +53,8 @@ class DefinedTable(val catalog: ProjsegCatalog, val named: Identifier, title: St
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
     val found = catalog.planned(named, info.schema, info.options.asCaseSensitiveMap().asScala.toMap, isAdopted = true)
     val fits = found.get("columns").elements.asScala.toSeq.zip(info.schema).forall { case (column, field) =>
-      column.get("stored").asText == field.name && StoredType.of(column.get("type").asText) == StoredType.of(field.dataType)
+      column.get("stored").asText == field.name &&
+        StoredType.of(column.get("type").asText) == StoredType.of(field.dataType)
     }
     if (!fits) throw ProjsegError.of("PROJSEG_DECLARED_TYPE",
       s"a column of $title is stored under another name or in another type; write it with INSERT INTO, or with writeTo")
@@ -120,12 +121,14 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
     else found(parts.init).map { case (catalog, named) =>
       val (columns, rows) = catalog.metadata(named, kind)
       SubqueryAlias(
-        titleOf(catalog, named) :+ kind, LocalRelation(columns.map(one => AttributeReference(one.name, one.dataType)()), rows))
+        titleOf(catalog, named) :+ kind,
+        LocalRelation(columns.map(one => AttributeReference(one.name, one.dataType)()), rows))
     }
   }
 
   /** A stream by a defined name: what is declared, over a stream of what is stored, which Spark resolves. */
-  def stream(asked: UnresolvedRelation): Option[LogicalPlan] = found(asked.multipartIdentifier).map { case (catalog, named) =>
+  def stream(asked: UnresolvedRelation): Option[LogicalPlan] =
+    found(asked.multipartIdentifier).map { case (catalog, named) =>
     val (table, title) = (catalog.defined(named, None), titleOf(catalog, named))
     if (table.isExternal || table.tableVersion.isEmpty) throw ProjsegError.of("PROJSEG_NOT_A_TABLE",
       s"${title.map(SqlText.quoted).mkString(".")} has no table that a stream could read; write to it first")
@@ -213,7 +216,8 @@ private class DefinedRelations(session: ClassicSession) extends LookupCatalog {
     case catalog: ProjsegCatalog if catalog.isOfDefinitions => files(catalog, None, parameters)
     case _ =>
       val conf = session.sessionState.conf
-      val request = Engine.request("external_files", Map("parameters" -> parameters, "timezone" -> conf.sessionLocalTimeZone))
+      val request =
+        Engine.request("external_files", Map("parameters" -> parameters, "timezone" -> conf.sessionLocalTimeZone))
       files(Edit.reply(new Settings(conf), request, None).content.get("result"))
   }
 
@@ -266,15 +270,18 @@ class BindDefinitions(session: SparkSession) extends Rule[LogicalPlan] {
         }
         val zone = Some(session.asInstanceOf[ClassicSession].sessionState.conf.sessionLocalTimeZone)
         val values = query.output.zip(columns).map { case (value, column) =>
-          val stored = if (value.dataType == column.dataType) value else Cast(value, column.dataType, zone, EvalMode.ANSI)
+          val stored =
+            if (value.dataType == column.dataType) value else Cast(value, column.dataType, zone, EvalMode.ANSI)
           Alias(stored, column.name)()
         }
         val layout = planned.get("layout").properties().asScala.map(one => one.getKey -> one.getValue.asText).toMap
         val own = layout + (DefinedWrites.Plan -> planned.get("plan").asText)
-        val target = new ProjsegTable(defined.name, planned.get("location").asText, None, StructType(columns), Map.empty, own)
+        val target =
+          new ProjsegTable(defined.name, planned.get("location").asText, None, StructType(columns), Map.empty, own)
         val output = columns.map(one => AttributeReference(one.name, one.dataType)())
         val kept = given.filterNot { case (name, _) => DefinedWrites.layout.contains(name.toLowerCase) }
-        val left = Table.optionsOf(relation).filterNot { case (name, _) => DefinedWrites.layout.contains(name.toLowerCase) }
+        val left =
+          Table.optionsOf(relation).filterNot { case (name, _) => DefinedWrites.layout.contains(name.toLowerCase) }
         Some((Table.withOptions(relation.copy(table = target, output = output), left), Project(values, query), kept))
       case _ => None
     }
@@ -300,7 +307,8 @@ private object DefinedFunctions {
       case other => other
     }
     case CreateArray(items, _) => items.map(plain).asJava
-    case made: UnresolvedFunction if made.nameParts.map(_.toLowerCase) == Seq("array") => made.arguments.map(plain).asJava
+    case made: UnresolvedFunction if made.nameParts.map(_.toLowerCase) == Seq("array") =>
+      made.arguments.map(plain).asJava
     case other => throw ProjsegError.of("PROJSEG_UNKNOWN_PARAMETER",
       s"'${other.sql}' is no constant; arguments are texts, numbers, true, false and arrays of texts")
   }

@@ -8,7 +8,10 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, V1Table}
 
-/** Gives statements about tables of Spark's own catalog what the catalog knows of them: provider, location, properties. */
+/**
+ * Gives statements about tables of Spark's own catalog what the catalog knows of them: provider,
+ * location, properties.
+ */
 class DescribeCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     plan.resolveOperators {

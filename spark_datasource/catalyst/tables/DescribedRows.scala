@@ -35,7 +35,8 @@ private class DescribedScan(catalog: ProjsegCatalog, named: Identifier, title: S
   override def pushFilters(filters: Array[Filter]): Array[Filter] = { conditions = filters; filters }
   override def pushedFilters(): Array[Filter] = Array.empty
   /** Without a column there would be no rows to count. */
-  override def pruneColumns(wanted: StructType): Unit = columns = if (wanted.isEmpty) StructType(whole.take(1)) else wanted
+  override def pruneColumns(wanted: StructType): Unit = columns =
+    if (wanted.isEmpty) StructType(whole.take(1)) else wanted
   override def build(): Scan = this
   override def readSchema(): StructType = columns
   override def description(): String = title
@@ -55,7 +56,8 @@ private class DescribedScan(catalog: ProjsegCatalog, named: Identifier, title: S
   override def createReaderFactory(): PartitionReaderFactory = DescribedReaders(columns)
 
   /** The only names that all conditions let through; None: any. */
-  private def among(column: String): Option[Set[String]] = conditions.toSeq.flatMap(names(_, column)).reduceOption(_ & _)
+  private def among(column: String): Option[Set[String]] =
+    conditions.toSeq.flatMap(names(_, column)).reduceOption(_ & _)
 
   private def names(condition: Filter, column: String): Option[Set[String]] = condition match {
     case EqualTo(`column`, value: String) => Some(Set(value))
@@ -70,7 +72,8 @@ private class DescribedScan(catalog: ProjsegCatalog, named: Identifier, title: S
 private case class DescribedPage(rows: Broadcast[Array[Byte]]) extends InputPartition
 
 private case class DescribedReaders(columns: StructType) extends PartitionReaderFactory {
-  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = new PartitionReader[InternalRow] {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    new PartitionReader[InternalRow] {
     private val rows = Engine.rowsOf(partition.asInstanceOf[DescribedPage].rows.value, columns).iterator
     private var row: InternalRow = _
     override def next(): Boolean = { val has = rows.hasNext; if (has) row = rows.next(); has }

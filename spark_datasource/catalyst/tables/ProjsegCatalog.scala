@@ -62,7 +62,8 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
 
   /** Rows of a view of `information_schema` after a key, of definitions among some. */
   private[projseg] def viewPage(
-      named: Identifier, columns: Seq[String], schemas: Option[Set[String]], tables: Option[Set[String]], after: JsonNode): Reply =
+      named: Identifier, columns: Seq[String], schemas: Option[Set[String]], tables: Option[Set[String]],
+      after: JsonNode): Reply =
     asked("defined_view", named, named, "columns" -> columns, "schemas" -> schemas.map(_.toSeq).orNull,
       "tables" -> tables.map(_.toSeq).orNull, "after" -> after)
 
@@ -80,7 +81,8 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
   }
 
   /** An operation about a definition, whose version it returns. */
-  def act(operation: String, named: Identifier, fields: Map[String, Any]): Long = ask(operation, named, fields.toSeq: _*).asLong
+  def act(operation: String, named: Identifier, fields: Map[String, Any]): Long =
+    ask(operation, named, fields.toSeq: _*).asLong
   override def defaultNamespace(): Array[String] = Array("default")
 
   /** Of what is declared of columns, which a table's properties keep. */
@@ -98,7 +100,8 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
   override def loadTable(named: Identifier): CatalogTable =
     if (isOfDefinitions && named.name == DefinedTable.Stored && named.namespace.length == 2)
       stored(Identifier.of(named.namespace.init, named.namespace.last))
-    else if (isOfDefinitions) defined(named, Some("is_shown" -> true)) else table(named, ask("describe_table", named), None)
+    else if (isOfDefinitions) defined(named, Some("is_shown" -> true))
+    else table(named, ask("describe_table", named), None)
   override def loadTable(named: Identifier, version: String): CatalogTable = {
     val number = version.toLongOption.getOrElse(
       throw new IllegalArgumentException(s"version '$version' of table ${shown(named)} is no whole number"))
@@ -119,7 +122,10 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
 
   override def tableExists(named: Identifier): Boolean = ofBegun({ loadTable(named); true }, false)
 
-  /** Whether a look finds something; `otherwise` where the first edit has not made the catalog yet, as a look makes none. */
+  /**
+   * Whether a look finds something; `otherwise` where the first edit has not made the catalog yet,
+   * as a look makes none.
+   */
   private def ofBegun(look: => Boolean, otherwise: => Boolean): Boolean =
     try look catch {
       case _: NoSuchTableException | _: NoSuchNamespaceException => false
@@ -161,14 +167,16 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
     val steps = ColumnChanges.of(ofColumns, before)
     if (steps.nonEmpty) ask("change_table", named, "location" -> found.location, "changes" -> steps)
     val (kept, keeps) = (DeclaredColumns.kept(before), DeclaredColumns.kept(after))
-    val declared = (kept -- keeps.keys).map { case (name, _) => name -> null } ++ keeps.filter(one => !kept.exists(_ == one))
+    val declared =
+      (kept -- keeps.keys).map { case (name, _) => name -> null } ++ keeps.filter(one => !kept.exists(_ == one))
     if (texts.nonEmpty || declared.nonEmpty)
       ask("set_properties", named, "location" -> found.location, "properties" -> (declared ++ texts))
     loadTable(named)
   }
 
   override def renameTable(named: Identifier, renamed: Identifier): Unit =
-    ask(if (isOfDefinitions) "defined_rename" else "rename_table", named, renamed, "new_namespace" -> in(renamed.namespace), "new_table" -> renamed.name)
+    ask(if (isOfDefinitions) "defined_rename" else "rename_table", named, renamed,
+        "new_namespace" -> in(renamed.namespace), "new_table" -> renamed.name)
 
   override def dropTable(named: Identifier): Boolean =
     try {
@@ -185,7 +193,8 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
       DeclaredColumns.of(one.getKey, StoredType.of(one.getValue.asText), properties)
     }
     val location = described.get("location").asText
-    val shownProperties = properties.filterNot(_._1.startsWith(DeclaredColumns.Property)) ++ texts(described.get("options")) ++
+    val shownProperties =
+      properties.filterNot(_._1.startsWith(DeclaredColumns.Property)) ++ texts(described.get("options")) ++
       Map(PROP_PROVIDER -> "projseg", PROP_LOCATION -> location, PROP_IS_MANAGED_LOCATION -> "true")
     new ProjsegTable(shown(named), location, version, StructType(columns), shownProperties)
   }
@@ -201,7 +210,8 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
   override protected def staged(
       named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
       replaces: Boolean): StagedTable =
-    staged(named, columns, partitions, given, replaces, if (replaces) PlannedTable.newest(placeIfThere(named)) else None)
+    staged(named, columns, partitions, given, replaces,
+        if (replaces) PlannedTable.newest(placeIfThere(named)) else None)
 
   /** A table that gets its name when it is whole, or one that is replaced where it lies. */
   private[projseg] def staged(
@@ -212,7 +222,8 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
     val structure = CatalogV2Util.v2ColumnsToStructType(columns)
     val present = if (replaces) placeIfThere(named) else None
     val made = present.getOrElse(ask("stage_table", named).asText)
-    PlannedTable.of(shown(named), made, structure, declaration.options, declaration.free, keepsAll = true, seen, replaces) { () =>
+    PlannedTable.of(shown(named), made, structure, declaration.options, declaration.free, keepsAll = true, seen,
+        replaces) { () =>
       if (present.isEmpty) ask("publish_table", named, "staged" -> made)
     }
   }
@@ -250,7 +261,8 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
   override def loadNamespaceMetadata(namespace: Array[String]): util.Map[String, String] = {
     val found = ask(operation("namespace"), all(namespace))
     if (!isOfDefinitions) util.Map.of(SupportsNamespaces.PROP_LOCATION, found.asText)
-    else (texts(found.get("properties")) ++ DefinedTable.text(found, "comment").map(SupportsNamespaces.PROP_COMMENT -> _) ++
+    else (texts(found.get("properties")) ++
+        DefinedTable.text(found, "comment").map(SupportsNamespaces.PROP_COMMENT -> _) ++
       DefinedTable.text(found, "owner").map(SupportsNamespaces.PROP_OWNER -> _)).asJava
   }
   override def namespaceExists(namespace: Array[String]): Boolean =
@@ -295,7 +307,10 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
   private def ask(operation: String, about: Identifier, fields: (String, Any)*): JsonNode =
     ask(operation, about, about, fields: _*)
 
-  /** The result of an operation about a table, or a namespace's nameless one; errors are Spark's own where it has them. */
+  /**
+   * The result of an operation about a table, or a namespace's nameless one; errors are Spark's own
+   * where it has them.
+   */
   private def ask(operation: String, about: Identifier, taken: Identifier, fields: (String, Any)*): JsonNode =
     asked(operation, about, taken, fields: _*).content.get("result")
 
@@ -322,5 +337,7 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
 
 private object ProjsegCatalog {
   /** Whether an operation only reads what describes tables. */
-  def isQuick(operation: String): Boolean = Set("tables", "describe_table", "namespaces", "namespace", "table", "summaries").contains(operation.stripPrefix("defined_"))
+  def isQuick(operation: String): Boolean =
+    Set("tables", "describe_table", "namespaces", "namespace", "table", "summaries")
+      .contains(operation.stripPrefix("defined_"))
 }

@@ -54,7 +54,8 @@ private[projseg] class SourceTable(source: ProjsegSource, declared: StructType)
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
     new SourceWriteBuilder(super.newWriteBuilder(
-      LogicalWriteInfoImpl(info.queryId, DeclaredColumns.inEntry(info.schema), info.options)).asInstanceOf[WriteBuilder with SupportsTruncate])
+      LogicalWriteInfoImpl(info.queryId, DeclaredColumns.inEntry(info.schema), info.options))
+        .asInstanceOf[WriteBuilder with SupportsTruncate])
 }
 
 private[projseg] object OwnWords {
@@ -79,7 +80,8 @@ private class SourceScanBuilder(below: ScanBuilder) extends ScanBuilder {
   override def build(): Scan = new SourceScan(OwnWords.of(below.build()))
 }
 
-private class FilteredScanBuilder(below: SupportsPushDownFilters) extends SourceScanBuilder(below) with SupportsPushDownFilters {
+private class FilteredScanBuilder(below: SupportsPushDownFilters)
+    extends SourceScanBuilder(below) with SupportsPushDownFilters {
   override def pushFilters(filters: Array[Filter]): Array[Filter] = OwnWords.of(below.pushFilters(filters))
   override def pushedFilters(): Array[Filter] = below.pushedFilters()
 }
@@ -99,14 +101,16 @@ private class SourceScan(below: Scan) extends Scan with SupportsMetadata {
     val batch = OwnWords.of(below.toBatch)
     new Batch {
       override def planInputPartitions(): Array[InputPartition] = OwnWords.of(batch.planInputPartitions())
-      override def createReaderFactory(): PartitionReaderFactory = new SourceReaderFactory(OwnWords.of(batch.createReaderFactory()))
+      override def createReaderFactory(): PartitionReaderFactory =
+        new SourceReaderFactory(OwnWords.of(batch.createReaderFactory()))
     }
   }
 }
 
 private class SourceReaderFactory(below: PartitionReaderFactory) extends PartitionReaderFactory {
   override def supportColumnarReads(partition: InputPartition): Boolean = below.supportColumnarReads(partition)
-  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = new SourceReader(below.createReader(partition))
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    new SourceReader(below.createReader(partition))
   override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] =
     new SourceReader(below.createColumnarReader(partition))
 }

@@ -34,7 +34,8 @@ case class RefreshView(view: TableIdentifier) extends LeafRunnableCommand {
         // What stands in a view for a table of a catalog, in releases since 4.2.
         case reference if reference.getClass.getSimpleName == "V2TableReference" =>
           def placed = reference.productIterator.toSeq match {
-            case Seq(catalog: TableCatalog, named: Identifier, _*) => catalog.loadTable(named).asInstanceOf[ProjsegTable].location
+            case Seq(catalog: TableCatalog, named: Identifier, _*) =>
+              catalog.loadTable(named).asInstanceOf[ProjsegTable].location
           }
           reference.makeCopy(reference.productIterator.map {
             case options: CaseInsensitiveStringMap if options.containsKey(Table.Pinned) =>
@@ -48,7 +49,8 @@ case class RefreshView(view: TableIdentifier) extends LeafRunnableCommand {
   }
 
   private def newest(
-      options: Map[String, String], location: String, storage: Map[String, String], requests: Requests): Map[String, String] = {
+      options: Map[String, String], location: String, storage: Map[String, String],
+      requests: Requests): Map[String, String] = {
     val request = Engine.request("version", Map("location" -> location, "storage_options" -> storage))
     val version = requests.reply(request).fold(
       refusal => throw ProjsegError.of(s"the view is as it was, as its table's version is not known: $refusal"),
@@ -59,7 +61,8 @@ case class RefreshView(view: TableIdentifier) extends LeafRunnableCommand {
 
 class RefreshViews(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case RefreshTableCommand(name) if session.asInstanceOf[ClassicSession].sessionState.catalog.isTempView(name) => RefreshView(name)
+    case RefreshTableCommand(name) if session.asInstanceOf[ClassicSession].sessionState.catalog.isTempView(name) =>
+      RefreshView(name)
     case other => other
   }
 }

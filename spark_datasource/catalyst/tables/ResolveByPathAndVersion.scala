@@ -45,7 +45,8 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
       case named: UnresolvedRelation if !named.isStreaming => resolved(named, ofOptions(named)).getOrElse(named)
       case named: UnresolvedRelation => definitions.stream(named).getOrElse(named)
       case MergeIntoTable(Target(_), _, _, _, _, _, true) =>
-        throw ProjsegError.unsupported("projseg does not merge WITH SCHEMA EVOLUTION; add columns by ALTER TABLE first, and leave it out")
+        throw ProjsegError.unsupported(
+            "projseg does not merge WITH SCHEMA EVOLUTION; add columns by ALTER TABLE first, and leave it out")
       case insert: InsertIntoStatement =>
         target(insert.table).map(found => insert.copy(table = found)).getOrElse(insert)
       case write: V2WriteCommand => target(write.table).map(write.withNewTable).getOrElse(write)

@@ -20,9 +20,11 @@ object SessionEntry {
     def present(given: Map[String, String]): Map[String, String] =
       given.map { case (name, text) => name -> options.getOrElse(name.toLowerCase, text) }
     if (options.nonEmpty) catalog.externalCatalog.alterTable(entry.copy(
-      properties = present(entry.properties), storage = entry.storage.copy(properties = present(entry.storage.properties))))
+      properties = present(entry.properties),
+      storage = entry.storage.copy(properties = present(entry.storage.properties))))
     // What a session catalog checks first would refuse to drop a column.
-    catalog.externalCatalog.alterTableDataSchema(entry.database, entry.identifier.table, DeclaredColumns.inEntry(columns))
+    catalog.externalCatalog.alterTableDataSchema(entry.database, entry.identifier.table,
+        DeclaredColumns.inEntry(columns))
     session.catalog.refreshTable(entry.identifier.quotedString)
   }
 }

@@ -21,21 +21,27 @@ class StageTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case create: CreateTable => staged(create, create.tableSpec).map(name => create.copy(name = name)).getOrElse(create)
     case create: CreateTableAsSelect =>
-      staged(create, create.tableSpec, Seq(create.query), create.writeOptions).map(name => create.copy(name = name)).getOrElse(create)
-    case replace: ReplaceTable => staged(replace, replace.tableSpec).map(name => replace.copy(name = name)).getOrElse(replace)
+      staged(create, create.tableSpec, Seq(create.query), create.writeOptions).map(name => create.copy(name = name))
+        .getOrElse(create)
+    case replace: ReplaceTable =>
+      staged(replace, replace.tableSpec).map(name => replace.copy(name = name)).getOrElse(replace)
     case replace: ReplaceTableAsSelect =>
-      staged(replace, replace.tableSpec, Seq(replace.query), replace.writeOptions).map(name => replace.copy(name = name)).getOrElse(replace)
+      staged(replace, replace.tableSpec, Seq(replace.query), replace.writeOptions)
+        .map(name => replace.copy(name = name)).getOrElse(replace)
     case other => other
   }
 
   private def staged(
-      plan: V2CreateTablePlan, spec: TableSpecBase, queries: Seq[LogicalPlan] = Nil, options: Map[String, String] = Map.empty)
+      plan: V2CreateTablePlan, spec: TableSpecBase, queries: Seq[LogicalPlan] = Nil,
+      options: Map[String, String] = Map.empty)
       : Option[LogicalPlan] = {
     val layout = options.filter { case (name, _) => Declaration.isOption(name) }
     plan.name match {
       case named @ ResolvedIdentifier(catalog: ProjsegCatalog, table) if plan.childrenResolved =>
-        if (plan.partitioning.nonEmpty && !catalog.isOfDefinitions) throw Declaration.ofPartitions(SqlText.quoted(table.name))
-        Some(named.copy(catalog = new StagedOwnCatalog(catalog, replaced(catalog.placeIfThere(table), queries), layout)))
+        if (plan.partitioning.nonEmpty && !catalog.isOfDefinitions)
+          throw Declaration.ofPartitions(SqlText.quoted(table.name))
+        Some(named.copy(catalog = new StagedOwnCatalog(catalog, replaced(catalog.placeIfThere(table), queries),
+            layout)))
       case named @ ResolvedIdentifier(catalog: TableCatalog, table)
           if plan.childrenResolved && CatalogV2Util.isSessionCatalog(catalog) && !catalog.isInstanceOf[StagedCatalog] &&
             spec.provider.exists(_.equalsIgnoreCase("projseg")) =>
@@ -47,7 +53,10 @@ class StageTables(session: SparkSession) extends Rule[LogicalPlan] {
     }
   }
 
-  /** The version of a table that a statement replaces: the oldest that its query reads without naming it, or the newest. */
+  /**
+   * The version of a table that a statement replaces: the oldest that its query reads without
+   * naming it, or the newest.
+   */
   private def replaced(place: Option[String], queries: Seq[LogicalPlan]): Option[Long] = place.flatMap { found =>
     val read = queries.flatMap(_.collectWithSubqueries {
       case Table(table) if table.isPinned && plain(table.location) == plain(found) => table.version

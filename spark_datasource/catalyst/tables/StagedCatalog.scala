@@ -82,7 +82,8 @@ private[projseg] class StagedOwnCatalog(below: ProjsegCatalog, version: Option[L
 
 /** Spark's own catalog, or the one that stands in its place, in one statement about a table of projseg. */
 private[projseg] class StagedSessionCatalog(
-    session: ClassicSession, tables: SessionTables, below: TableCatalog, version: Option[Long], options: Map[String, String])
+    session: ClassicSession, tables: SessionTables, below: TableCatalog, version: Option[Long],
+    options: Map[String, String])
     extends StagedCatalog(below, version, options) {
   override def loadTable(named: Identifier): LoadedTable =
     tables.entry(name() +: named.namespace.toSeq :+ named.name).map(tables.loaded).getOrElse(below.loadTable(named))
@@ -92,7 +93,8 @@ private[projseg] class StagedSessionCatalog(
       : LoadedTable = {
     val declared = new SessionDeclaration(given.asScala.toMap)
     val place = Option(given.get(PROP_LOCATION)).getOrElse(defaultPlace(table(named)))
-    PlannedTable.check(place, CatalogV2Util.v2ColumnsToStructType(columns), declared.all, declared.properties, keepsAll = false)
+    PlannedTable.check(place, CatalogV2Util.v2ColumnsToStructType(columns), declared.all, declared.properties,
+        keepsAll = false)
     below.createTable(named, columns, partitions, given)
     loadTable(named)
   }
@@ -129,14 +131,16 @@ private[projseg] class StagedSessionCatalog(
     val place = Option(given.get(PROP_LOCATION))
     CatalogTable(
       identifier = table(named),
-      tableType = if (place.isDefined || given.containsKey(PROP_EXTERNAL)) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
+      tableType = if (place.isDefined || given.containsKey(PROP_EXTERNAL)) CatalogTableType.EXTERNAL
+      else CatalogTableType.MANAGED,
       storage = CatalogStorageFormat.empty.copy(
         locationUri = Some(CatalogUtils.stringToURI(place.getOrElse(defaultPlace(table(named)))))),
       schema = new StructType(),
       owner = Option(given.get(PROP_OWNER)).getOrElse(""))
   }
 
-  private def defaultPlace(table: TableIdentifier): String = session.sessionState.catalog.defaultTablePath(table).toString
+  private def defaultPlace(table: TableIdentifier): String =
+    session.sessionState.catalog.defaultTablePath(table).toString
 
   private def table(named: Identifier): TableIdentifier =
     session.sessionState.catalog.qualifyIdentifier(TableIdentifier(named.name, named.namespace.headOption))
@@ -212,7 +216,8 @@ private[projseg] object PlannedTable {
 
   /** Changes the properties that have an effect, of the table at a place or of one that is to be made there. */
   def change(
-      place: String, columns: StructType, before: SessionDeclaration, set: Map[String, String], unset: Seq[String]): Unit = {
+      place: String, columns: StructType, before: SessionDeclaration, set: Map[String, String],
+      unset: Seq[String]): Unit = {
     val after = new SessionDeclaration(before.given -- unset ++ set)
     ask("change_properties", declaration(place, columns, after.layout, after.properties, keepsAll = false) ++
       Map("set" -> set, "unset" -> unset))

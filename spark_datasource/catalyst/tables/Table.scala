@@ -61,7 +61,8 @@ object Table {
   val OfView = "projseg.view"
   val NoResult: TreeNodeTag[Refusal] = TreeNodeTag[Refusal]("projseg.noResult")
   private val Parallelism = "parallelism"
-  private val known = Set("path", "versionasof", Parallelism, Pinned, OfView, ChangedTable.Numbered) ++ HintedContext.options
+  private val known =
+    Set("path", "versionasof", Parallelism, Pinned, OfView, ChangedTable.Numbered) ++ HintedContext.options
 
   def unapply(plan: LogicalPlan): Option[Table] = of(plan).filterNot(_.isNumbered)
 
@@ -79,7 +80,8 @@ object Table {
       }
       val options = (optionsOf(found) ++ place).map { case (key, value) => key.toLowerCase -> value }
       val version = options.get("versionasof")
-      val isPlain = options.keySet.filterNot(_.startsWith(Storage)).subsetOf(known) && version.forall(_.toLongOption.isDefined)
+      val isPlain =
+        options.keySet.filterNot(_.startsWith(Storage)).subsetOf(known) && version.forall(_.toLongOption.isDefined)
       options.get("path").filter(path => isPlain && !path.contains("#")).map { path =>
         Table(plan, path, version.map(_.toLong), options)
       }

@@ -18,7 +18,8 @@ case class CatalystCall(record: JsonNode) {
   val mayFail: Boolean = record.get("mayFail").asBoolean
   private val isVariadic = record.get("isVariadic").asBoolean
   private val kinds = record.get("arguments").elements.asScala.map(_.asText).toSeq
-  private val parameters = record.get("parameters").properties.asScala.map(one => one.getKey -> one.getValue.asText).toMap
+  private val parameters =
+    record.get("parameters").properties.asScala.map(one => one.getKey -> one.getValue.asText).toMap
   private val text = Option(record.get("text")).filterNot(_.isNull).map(_.asText)
 
   /** The arguments of the call, or None if the expression does not mean the same. */

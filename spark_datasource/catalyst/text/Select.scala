@@ -47,7 +47,8 @@ class Select(text: String) {
    * have a name in projseg alone, and stay if `isForSpark`.
    */
   def inTimeSeries(properties: String, isForSpark: Boolean = false): Select = {
-    val said = """'(\w+)'\s*=\s*'([^']*)'""".r.findAllMatchIn(properties).map(one => one.group(1).toLowerCase -> one.group(2))
+    val said =
+      """'(\w+)'\s*=\s*'([^']*)'""".r.findAllMatchIn(properties).map(one => one.group(1).toLowerCase -> one.group(2))
     val values = said.toMap
     val unit = values.keys.collectFirst { case Select.granularity(one) => one }
     val chunked = for { column <- values.get("event_time"); one <- unit } yield {
@@ -74,7 +75,8 @@ class Select(text: String) {
 /** CarbonData's `timeseries(time, 'hour')`, which is a chunk of time. */
 object TimeSeries {
   /** Units of several minutes. */
-  val minutes: Map[String, Int] = Map("five_minute" -> 5, "ten_minute" -> 10, "fifteen_minute" -> 15, "thirty_minute" -> 30)
+  val minutes: Map[String, Int] =
+    Map("five_minute" -> 5, "ten_minute" -> 10, "fifteen_minute" -> 15, "thirty_minute" -> 30)
   private val ofDates = Seq("year", "month", "week", "day")
   private val units = ofDates ++ Seq("hour") ++ minutes.keys ++ Seq("minute", "second")
 
@@ -91,7 +93,8 @@ object TimeSeries {
   }
 
   private def refused: Exception = ProjsegError.of(
-    s"timeseries takes a time and one of ${units.mkString("'", "', '", "'")}; of a date one of the first ${ofDates.size}")
+    s"timeseries takes a time and one of ${units.mkString("'", "', '", "'")}; " +
+        s"of a date one of the first ${ofDates.size}")
 }
 
 /** The begin of so many minutes of the session zone's clock, which divide an hour. */

@@ -25,7 +25,8 @@ object SqlText {
  * @param sharesRules whether projseg has this JVM's rules of it
  * @param named how a column is written
  */
-class SqlTexts(zone: String, sharesRules: => Boolean, named: AttributeReference => String = one => SqlText.quoted(one.name)) {
+class SqlTexts(zone: String, sharesRules: => Boolean,
+    named: AttributeReference => String = one => SqlText.quoted(one.name)) {
   type Found = Option[SqlText]
 
   /** The same with columns written in another way. */
@@ -161,7 +162,8 @@ class SqlTexts(zone: String, sharesRules: => Boolean, named: AttributeReference 
 
   /** Whether an aggregate raises an error where its value does not fit. Releases keep it differently. */
   private def raises(function: AggregateFunction): Boolean =
-    function.productIterator.exists(part => part.toString == "ANSI" || part.toString.startsWith("NumericEvalContext(ANSI"))
+    function.productIterator.exists(part =>
+      part.toString == "ANSI" || part.toString.startsWith("NumericEvalContext(ANSI"))
 
   /** Whether Spark keeps all digits of the negative: it rounds a decimal to 34. */
   private def isNegatedExactly(expression: Expression): Boolean = expression.dataType match {

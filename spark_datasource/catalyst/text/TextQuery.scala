@@ -10,7 +10,8 @@ sealed trait TextQuery extends Serializable {
 /** Words in a row, often one. */
 case class Phrase(wanted: Array[WantedWord]) extends TextQuery {
   override def matches(words: TextWords): Boolean =
-    (0 to words.count - wanted.length).exists(start => wanted.indices.forall(at => words.isWord(start + at, wanted(at))))
+    (0 to words.count - wanted.length)
+      .exists(start => wanted.indices.forall(at => words.isWord(start + at, wanted(at))))
 }
 
 case class EveryPart(parts: Seq[TextQuery]) extends TextQuery {

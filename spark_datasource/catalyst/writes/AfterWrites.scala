@@ -16,7 +16,8 @@ abstract class AfterWrites extends ColumnarRule with Logging {
   override def preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
     override def apply(plan: SparkPlan): SparkPlan = plan match {
       case write: AppendDataExec => followed(write, write.refreshCache)(after => write.copy(refreshCache = after))
-      case write: OverwriteByExpressionExec => followed(write, write.refreshCache)(after => write.copy(refreshCache = after))
+      case write: OverwriteByExpressionExec =>
+        followed(write, write.refreshCache)(after => write.copy(refreshCache = after))
       case other => other
     }
   }

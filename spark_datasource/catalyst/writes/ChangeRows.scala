@@ -60,7 +60,8 @@ class ChangeRows extends Rule[LogicalPlan] {
         RowChange(target, "update", asked, delta.query, None, dependsOnAll = false, Seq(ChangeRows.Affected))
       case RowLevelOperation.Command.MERGE =>
         // A key that others added meanwhile would be added twice.
-        RowChange(target, "merge", asked, delta.query, None, dependsOnAll = true, ChangeRows.Affected +: ChangeRows.parts)
+        RowChange(target, "merge", asked, delta.query, None, dependsOnAll = true,
+            ChangeRows.Affected +: ChangeRows.parts)
     }
   }
 
@@ -102,7 +103,8 @@ class ChangeRows extends Rule[LogicalPlan] {
         val kept = If(Coalesce(Seq(isMeant, Literal(false))), Literal(INSERT_OPERATION), Cast(refused, IntegerType))
         val fresh = Project(added(write.query.output, kept), write.query)
         RowChange(
-          target, "overwrite", Map("filter" -> text.take(ChangeRows.conditionCharactersMax)), Union(fresh, old), None, dependsOnAll = true, Nil)
+          target, "overwrite", Map("filter" -> text.take(ChangeRows.conditionCharactersMax)), Union(fresh, old), None,
+          dependsOnAll = true, Nil)
       }
     case _ => None
   }
@@ -150,7 +152,8 @@ object ChangeRows {
 
 /** A target below the projection by which Spark pads its CHAR columns, and the columns as they are padded. */
 private object Padded {
-  def unapply(plan: LogicalPlan): Option[(LogicalPlan, AttributeMap[Expression])] = EliminateSubqueryAliases(plan) match {
+  def unapply(plan: LogicalPlan): Option[(LogicalPlan, AttributeMap[Expression])] =
+    EliminateSubqueryAliases(plan) match {
     case Project(columns, Target(relation)) =>
       Some(relation -> AttributeMap(columns.collect { case one: Alias => one.toAttribute -> one.child }))
     case _ => None

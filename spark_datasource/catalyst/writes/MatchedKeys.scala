@@ -25,7 +25,9 @@ private[projseg] object MatchedKeys extends PredicateHelper {
     case join @ Join(target, source, Inner | RightOuter, Some(condition), _) if target.exists(isTarget) =>
       held(source, session).map { known =>
         val bounds = splitConjunctivePredicates(condition).flatMap(bound(_, target, known))
-        val narrow = target.transformUp { case read if isTarget(read) => bounds.reduceOption(And).map(Filter(_, read)).getOrElse(read) }
+        val narrow =
+          target.transformUp { case read if isTarget(read) => bounds.reduceOption(And).map(Filter(_, read))
+              .getOrElse(read) }
         join.copy(left = narrow, right = known)
       }.getOrElse(join)
   }
@@ -43,7 +45,8 @@ private[projseg] object MatchedKeys extends PredicateHelper {
       if (rows.length > rowsMax) None else Some(LocalRelation(source.output, rows.toSeq))
     } catch { case error: SparkException if SegmentJobs.messages(error).contains("maxResultSize") => None }
 
-  private def bound(condition: Expression, target: LogicalPlan, known: LocalRelation): Option[Expression] = condition match {
+  private def bound(condition: Expression, target: LogicalPlan, known: LocalRelation): Option[Expression] =
+    condition match {
     case EqualTo(left, right) => Seq(left -> right, right -> left).collectFirst {
       case (one, key) if isOver(one, target) && isOver(key, known) && one.deterministic && key.deterministic =>
         Try(among(one, key, known)).toOption.flatten // an error is Spark's to raise

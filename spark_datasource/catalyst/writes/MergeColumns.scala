@@ -21,11 +21,13 @@ class MergeColumns(session: SparkSession) extends Rule[LogicalPlan] with LookupC
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: AppendData => merged(write, write.writeOptions)(options => write.copy(writeOptions = options))
-    case write: OverwriteByExpression => merged(write, write.writeOptions)(options => write.copy(writeOptions = options))
+    case write: OverwriteByExpression =>
+      merged(write, write.writeOptions)(options => write.copy(writeOptions = options))
     case other => other
   }
 
-  private def merged(write: V2WriteCommand, options: Map[String, String])(withOptions: Map[String, String] => V2WriteCommand)
+  private def merged(write: V2WriteCommand,
+      options: Map[String, String])(withOptions: Map[String, String] => V2WriteCommand)
       : LogicalPlan =
     if (!write.isByName || !MergeColumns.isAsked(options)) write
     else target(write.table).map { found =>
@@ -45,7 +47,8 @@ class MergeColumns(session: SparkSession) extends Rule[LogicalPlan] with LookupC
   private def declared(relation: DataSourceV2Relation, defined: DefinedTable, output: Seq[Attribute]): NamedRelation = {
     val changes = output.zipAll(relation.output, null, null).collect {
       case (added, null) => TableChange.addColumn(Array(added.name), added.dataType)
-      case (one, before) if one.dataType != before.dataType => TableChange.updateColumnType(Array(one.name), one.dataType)
+      case (one, before) if one.dataType != before.dataType =>
+        TableChange.updateColumnType(Array(one.name), one.dataType)
     }
     val table = if (changes.isEmpty) defined else defined.catalog.alterTable(defined.named, changes: _*)
     val made = DataSourceV2Relation.create(table, relation.catalog, relation.identifier)
@@ -98,9 +101,11 @@ object MergeColumns {
 /** Gives the entry of Spark's own catalog the columns that a write has merged into its table. */
 class FollowMergedColumns(session: SparkSession) extends AfterWrites {
   override protected def after(write: LogicalPlan): Option[() => Unit] = write match {
-    case V2WriteOfTable(relation, options) if MergeColumns.isAsked(options) && relation.catalog.exists(_.name == CatalogManager.SESSION_CATALOG_NAME) =>
+    case V2WriteOfTable(relation, options) if MergeColumns.isAsked(options) &&
+        relation.catalog.exists(_.name == CatalogManager.SESSION_CATALOG_NAME) =>
       relation.identifier.map(named => () => ChangedEntry.follow(
-        session.asInstanceOf[ClassicSession], CatalogManager.SESSION_CATALOG_NAME +: named.namespace.toSeq :+ named.name))
+        session.asInstanceOf[ClassicSession],
+        CatalogManager.SESSION_CATALOG_NAME +: named.namespace.toSeq :+ named.name))
     case _ => None
   }
 }

@@ -24,9 +24,11 @@ class RebalanceWrites extends Rule[LogicalPlan] {
     if (!settings.isEnabled || !settings.rebalances) plan
     else plan.resolveOperators {
       case write: AppendData if isOpen(write.query) =>
-        rebalanced(write.table, write.writeOptions, write.query, settings).map(query => write.copy(query = query)).getOrElse(write)
+        rebalanced(write.table, write.writeOptions, write.query, settings).map(query => write.copy(query = query))
+          .getOrElse(write)
       case write: OverwriteByExpression if isOpen(write.query) =>
-        rebalanced(write.table, write.writeOptions, write.query, settings).map(query => write.copy(query = query)).getOrElse(write)
+        rebalanced(write.table, write.writeOptions, write.query, settings).map(query => write.copy(query = query))
+          .getOrElse(write)
     }
   }
 
@@ -51,7 +53,8 @@ class RebalanceWrites extends Rule[LogicalPlan] {
     }
 
   private def rebalanced(
-      target: NamedRelation, options: Map[String, String], query: LogicalPlan, settings: Settings): Option[LogicalPlan] =
+      target: NamedRelation, options: Map[String, String], query: LogicalPlan,
+      settings: Settings): Option[LogicalPlan] =
     target match {
       case relation: DataSourceV2Relation if Table.isProjseg(relation) =>
         chunk(relation, options, query, settings).map(RebalancePartitions(_, query))
@@ -73,7 +76,8 @@ class RebalanceWrites extends Rule[LogicalPlan] {
       val months = layout.get("months").asInt
       val micros = layout.get("micros").asLong
       if (months == 0 && micros == 0) Some(Nil)
-      else query.output.find(one => conf.resolver(one.name, layout.get("time_column").asText) && isTime(one)).map { time =>
+      else query.output.find(one => conf.resolver(one.name, layout.get("time_column").asText) && isTime(one))
+        .map { time =>
         Seq(TimeChunk(time, months, micros, layout.get("origin").asLong))
       }
     }

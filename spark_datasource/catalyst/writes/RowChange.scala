@@ -30,7 +30,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * @param columns which counts of rows are returned
  */
 case class RowChange(
-    target: ChangedTable, operation: String, asked: Map[String, String], query: LogicalPlan, quick: Option[Map[String, Any]],
+    target: ChangedTable, operation: String, asked: Map[String, String], query: LogicalPlan,
+    quick: Option[Map[String, Any]],
     dependsOnAll: Boolean, columns: Seq[String])
     extends LeafRunnableCommand {
   override val output: Seq[Attribute] = columns.map(AttributeReference(_, LongType)())
@@ -46,7 +47,8 @@ case class RowChange(
   private def byEngine(session: ClassicSession, arguments: Map[String, Any]): Option[Map[String, Long]] = {
     val settings = new Settings(session.sessionState.conf)
     val request = Engine.request(operation, arguments ++ place)
-    Some(Edit.reply(settings, request, Some(settings.localMillis)).content.get("counts")).filterNot(_.isNull).map(counted)
+    Some(Edit.reply(settings, request, Some(settings.localMillis)).content.get("counts")).filterNot(_.isNull)
+      .map(counted)
   }
 
   private def byTasks(session: ClassicSession, tries: Int): Map[String, Long] = {
@@ -80,7 +82,9 @@ case class RowChange(
     counts.properties().asScala.map(one => one.getKey -> one.getValue.asLong).toMap
 
   private def write(session: ClassicSession, version: Option[Long], writeId: String): LogicalPlan = {
-    val rows = MatchedKeys.narrowed(query.transformWithSubqueries(read(version)), session).transformAllExpressions(RowChange.asText)
+    val rows =
+      MatchedKeys.narrowed(query.transformWithSubqueries(read(version)), session)
+        .transformAllExpressions(RowChange.asText)
     val change = Engine.json.createObjectNode().put("write_id", writeId).put("operation", operation)
       .put("depends_on_all", dependsOnAll)
     version.foreach(change.put("version", _))
@@ -89,10 +93,14 @@ case class RowChange(
     val structure = StructType(projected.output.map(one => StructField(one.name, one.dataType)))
     val options = target.place ++ target.declared + (RowChange.Change -> Engine.json.writeValueAsString(change))
     AppendData.byPosition(
-      DataSourceV2Relation.create(Sources.table(structure, java.util.Collections.emptyMap[String, String]()), None, None, new CaseInsensitiveStringMap(options.asJava)), projected)
+      DataSourceV2Relation.create(Sources.table(structure, java.util.Collections.emptyMap[String, String]()), None,
+          None, new CaseInsensitiveStringMap(options.asJava)), projected)
   }
 
-  /** What is done with each row, its number, and its values; a null that is to be stored in a column without nulls fails. */
+  /**
+   * What is done with each row, its number, and its values; a null that is to be stored in a column
+   * without nulls fails.
+   */
   private def outputs(rows: LogicalPlan): Seq[NamedExpression] = {
     def named(name: String) = rows.output.find(_.name == name).get
     val (operation, number) = (named(OPERATION_COLUMN), named(ChangedTable.Number))
@@ -101,7 +109,8 @@ case class RowChange(
     val stored = values.zip(target.stated).map { case (value, column) =>
       val open = value.withNullability(true)
       val checked =
-        if (target.withoutNulls.contains(column.name)) If(isDeleted, open, AssertNotNull(open, Seq(column.name))) else open
+        if (target.withoutNulls.contains(column.name)) If(isDeleted, open, AssertNotNull(open, Seq(column.name)))
+        else open
       Alias(checked, column.name)()
     }
     Seq(operation, Alias(number, ChangedTable.Number)()) ++ stored
@@ -113,13 +122,16 @@ case class RowChange(
       val stated = target.stated.map(one => one.name -> one.metadata).toMap
       val columns = relation.output.map(one =>
         stated.get(one.name).map(one.withMetadata(_).withNullability(true)).getOrElse(one))
-      val numbered = if (columns.exists(_.name == ChangedTable.Number)) Map(ChangedTable.Numbered -> "true") else Map.empty
+      val numbered =
+        if (columns.exists(_.name == ChangedTable.Number)) Map(ChangedTable.Numbered -> "true") else Map.empty
       version.map { number =>
         val stored = target.declared.filter { case (name, _) => name.startsWith(Table.Storage) }
-        val options = stored ++ target.place ++ Map("versionAsOf" -> number.toString, Table.Pinned -> "true") ++ numbered
+        val options =
+          stored ++ target.place ++ Map("versionAsOf" -> number.toString, Table.Pinned -> "true") ++ numbered
         val structure = StructType(columns.map(one => StructField(one.name, one.dataType)))
         relation.copy(
-          table = Sources.table(structure, java.util.Collections.emptyMap[String, String]()), output = columns, options = new CaseInsensitiveStringMap(options.asJava))
+          table = Sources.table(structure, java.util.Collections.emptyMap[String, String]()), output = columns,
+          options = new CaseInsensitiveStringMap(options.asJava))
       }.getOrElse(LocalRelation(columns, Nil))
     case relation: DataSourceV2Relation if version.isDefined && Table.unapply(relation).exists(one =>
         one.location == target.location && (one.version.isEmpty || one.isPinned)) =>
