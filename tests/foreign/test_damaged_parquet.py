@@ -1,5 +1,7 @@
 """Damaged Parquet files: the answer of all their rows as pyarrow decodes them, or an error."""
 
+from contextlib import suppress
+
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,12 +33,17 @@ MAY_BE = {
 }
 
 
-def rows_of(path):
-    """All rows, decoded without a look at any bound; None where pyarrow refuses them."""
-    try:
-        return pq.read_table(path, page_checksum_verification=True)
-    except (pa.ArrowException, OSError, ValueError):
-        return None
+def readings_of(path):
+    """All rows, decoded without a look at any bound; none where pyarrow refuses them.
+
+    Where a page states more values than its row group has, a read of each row group and one of all
+    of them differ.
+    """
+    found = []
+    with suppress(pa.ArrowException, OSError, ValueError):
+        found.append(pq.read_table(path, page_checksum_verification=True))
+        found.append(pq.ParquetFile(path, page_checksum_verification=True).read())
+    return found
 
 
 def answer(table, text):
@@ -46,7 +53,8 @@ def answer(table, text):
         return comparable(connection.execute(text).fetchall())
 
 
-@pytest.mark.parametrize("first", range(0, 3000 if IS_NIGHTLY else 36, 12))
+# Of 554 a part has a type that the schema has not, at which Arrow ended the process.
+@pytest.mark.parametrize("first", range(0, 3000, 12) if IS_NIGHTLY else (0, 12, 552))
 def test_damaged_files_answer_by_all_their_rows_or_not_at_all(first, tmp_path):
     for seed in range(first, first + 12):
         path = tmp_path / f"{seed}" / "a.parquet"
@@ -68,9 +76,9 @@ def test_damaged_files_answer_by_all_their_rows_or_not_at_all(first, tmp_path):
             if error.code not in MAY_BE or ours.exists():
                 raise
             continue
-        held = rows_of(path)
+        held = readings_of(path)
         if kind == "pages" and "write_page_checksum" in layout:
-            held = whole
+            held = [whole]
         for text in QUESTIONS:
             try:
                 found = asked(table, text)
@@ -78,8 +86,7 @@ def test_damaged_files_answer_by_all_their_rows_or_not_at_all(first, tmp_path):
                 if error.code not in MAY_BE:
                     raise
                 continue
-            assert held is not None, (seed, kind, text)
-            assert found == answer(held, text), (seed, kind, text)
+            assert found in [answer(one, text) for one in held], (seed, kind, text)
 
 
 @pytest.mark.parametrize("name", ["added", "day", "time"])
