@@ -17,6 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.errors import CommitConflictError, InvalidInputError, StorageError
+from projseg.maintenance.retaken_companions import retaken_companions
 from projseg.maintenance.source_columns import ReadFile, followed
 from projseg.memory.forks import side_by_side
 from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
@@ -126,13 +127,17 @@ class _Work:
         new = [file for file in listed.files if file.identity not in known]
         read = read_files(new, options)
         self.properties = followed(snapshot.properties, self.kept, read, listed)
-        self.new = with_all_names(read, self.properties, listed)
+        named = with_all_names(read, self.properties, listed)
+        # Only a source that goes back lists files again, and then others are gone.
+        found = retaken_companions(snapshot, named, self.properties) if gone and not verify else {}
+        self.retaken = tuple(entry for entries in found.values() for entry in entries)
+        self.new = [one for one in named if one[0].identity not in found]
 
     @property
     def is_done(self) -> bool:
         """Whether there is nothing to do."""
         before, after = map(_declared, (self.snapshot.properties, self.properties))
-        return not self.new and not self.gone and before == after
+        return not (self.new or self.retaken or self.gone) and before == after
 
     def synced(self, version: int, rows_read: int, started: float) -> Synced:
         """Return what was done."""
@@ -197,10 +202,15 @@ def _committed(
         made = commit(
             storage,
             snapshot,
-            Sync(frozenset(entry.listed_as for entry in work.gone), entries, work.properties),
+            Sync(
+                frozenset(entry.listed_as for entry in work.gone),
+                entries,
+                work.properties,
+                work.retaken,
+            ),
             write_id=write_id,
             operation="sync",
-            metrics=_metrics(entries, len(work.gone)),
+            metrics=_metrics((*entries, *work.retaken), len(work.gone)),
             note=note.asking(source_version=work.listed.version),
         )
     return made, entries
@@ -228,7 +238,7 @@ def publish_over(
         )
 
 
-def _metrics(entries: Sequence[ForeignEntry], removed: int) -> dict[str, int]:
+def _metrics(entries: Sequence[SegmentEntry], removed: int) -> dict[str, int]:
     rows = sum(entry.row_count for entry in entries)
     found = {"added_segments": len(entries), "added_rows": rows}
     return {**found, "removed_segments": removed} if removed else found

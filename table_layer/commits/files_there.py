@@ -12,7 +12,7 @@ from typing import Final
 
 from projseg.errors import CommitError, CorruptTableError
 from projseg.memory.forks import side_by_side
-from projseg.table_layer.metadata.change import Change, Restore, added_entries, masked_entries
+from projseg.table_layer.metadata.change import Change, Restore, Sync, added_entries, masked_entries
 from projseg.table_layer.metadata.segment_entry import written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile
 from projseg.table_layer.storage.storage_contract import Storage
@@ -46,6 +46,7 @@ def require_written(storage: Storage, change: Change, versions: Sequence[Snapsho
         return
     files = written_files(added_entries(change))
     files += [name for entry in masked_entries(change) for name in entry.files]
+    files += [entry.file for entry in change.retaken] if isinstance(change, Sync) else []
     for name in _missing(storage, files):
         raise CommitError(
             "PROJSEG_SEGMENT_MISSING",

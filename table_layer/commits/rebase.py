@@ -208,8 +208,11 @@ def _synchronised(
             conflict(f"version {snapshot.version} changed which files of the source are listed")
     if current.properties != base.properties:
         conflict("another commit changed what the table declares")
+    if change.retaken and current.kept_from > base.kept_from:
+        conflict("a vacuum may have removed segments that are to be listed again")
     kept, survivors = _without(current, change.removed)
-    return Draft("overwrite", change.declared, kept, (*survivors, *change.entries))
+    listed = (*survivors, *change.retaken, *change.entries)
+    return Draft("overwrite", change.declared, kept, listed)
 
 
 def _check_table(change: Change, base: Snapshot, current: Snapshot) -> None:

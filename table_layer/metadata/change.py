@@ -213,11 +213,14 @@ class Sync(msgspec.Struct, frozen=True):
         The new segments.
     declared : TableProperties
         What the table declares from then on.
+    retaken : tuple of SegmentEntry
+        Segments of kept versions that are listed again; conflicts with a vacuum since the base.
     """
 
     removed: frozenset[str]
     entries: tuple[SegmentEntry, ...]
     declared: TableProperties
+    retaken: tuple[SegmentEntry, ...] = ()
 
 
 class SetTags(msgspec.Struct, frozen=True):
