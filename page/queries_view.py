@@ -26,8 +26,8 @@ class ShapeLine(msgspec.Struct):
 
     Parameters
     ----------
-    query : str
-        Without values.
+    query, sql : str
+        Without values; as a statement over t, a question mark for each value.
     table : str
         The last part of the table's location.
     count, failed : int
@@ -41,6 +41,7 @@ class ShapeLine(msgspec.Struct):
     """
 
     query: str
+    sql: str
     table: str
     count: int
     failed: int
@@ -161,8 +162,10 @@ def _line(query: str, location: str, group: list[LoggedQuery]) -> ShapeLine:
     for one in group:
         sources.update(one.sources)
         reasons.update(f"{source}: {code}" for source, code in one.reasons.items())
+    content = group[0].query
     return ShapeLine(
         query,
+        "" if content is None else query_line(content, "t"),
         location.rstrip("/").rpartition("/")[2],
         len(group),
         sum(one.answered == "failed" for one in group),

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -57,13 +57,13 @@ class _Served:
         self.process = process
         token = parse_qs(parts.query)["token"][0]
         self._headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "gzip"}
-        self._connection = http.client.HTTPConnection(parts.netloc, timeout=600)
+        self.connection = http.client.HTTPConnection(parts.netloc, timeout=600)
 
     def ask(self, path: str, form: Mapping[str, str] | None = None) -> _Reply:
         """Return the reply to a GET, or to a POST of a form."""
         method, body = ("GET", None) if form is None else ("POST", urlencode(form))
-        self._connection.request(method, path, body, self._headers)
-        reply = self._connection.getresponse()
+        self.connection.request(method, path, body, self._headers)
+        reply = self.connection.getresponse()
         sent = reply.read()
         is_zipped = reply.getheader("content-encoding") == "gzip"
         content = gzip.decompress(sent) if is_zipped else sent
@@ -98,7 +98,9 @@ def _served(places: Sequence[str], options: Mapping[str, str] | None = None) -> 
     )
     try:
         assert process.stdout is not None
-        yield _Served(process, process.stdout.readline().strip())
+        page = _Served(process, process.stdout.readline().strip())
+        with closing(page.connection):
+            yield page
     finally:
         process.terminate()
         process.communicate(timeout=_END_SECONDS)

@@ -82,14 +82,15 @@ def query_content(query: QuerySpec, shown: ShownLiterals = "none") -> dict[str, 
     return {name: value for name, value in content.items() if value not in (None, [], {})}
 
 
-def query_line(content: Mapping[str, Any]) -> str:
-    """Return the query of a record as one line that reads like SQL."""
+def query_line(content: Mapping[str, Any], table: str = "") -> str:
+    """Return the query of a record as one line of SQL, without FROM unless a table is given."""
     groups, aggregates, columns, order = (
         [value] if isinstance(value, str) else [str(one) for one in value or ()]
         for value in map(content.get, ("group_by", "aggregators", "columns", "order_by"))
     )
     clauses = {
         "SELECT": ", ".join([*groups, *aggregates] or columns or ["*"]),
+        "FROM": table,
         "WHERE": content.get("filter"),
         "GROUP BY": ", ".join(groups),
         "HAVING": content.get("having"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from html import unescape
+from urllib.parse import urlencode
 
 import pyarrow as pa
 import pytest
@@ -64,6 +66,12 @@ def test_queries_of_a_table_are_its_own(logged):
     first = found["shapes"][0]
     assert (first["count"], first["doors"]) == (6, {"sql": 6})
     assert first["query"] == "SELECT country, sum(added) WHERE country != ? GROUP BY country"
+    sql = "SELECT country, sum(added) FROM t WHERE country != ? GROUP BY country"
+    assert first["sql"] == sql
+    opened = f"/t/edits/query?{urlencode({'sql': sql})}"
+    assert f'href="{opened}"' in client.get("/t/edits/queries").text
+    assert f"{sql}</textarea>" in unescape(client.get(opened).text)
+    assert "Open</a>" not in client.get("/queries").text
     assert first["reasons"]["late: AGGREGATOR_NOT_STORED"] == 6
     assert client.get("/t/edits/queries?sort=nothing").status_code == 400
     assert client.get("/t/edits/queries?since=soon").status_code == 400
