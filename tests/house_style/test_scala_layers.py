@@ -1,4 +1,4 @@
-"""The Scala half: its folders import one way, files have their main class's name, lines an end."""
+"""The Scala half: what a folder imports, the names of files, and the widths of lines."""
 
 import re
 from functools import cache
