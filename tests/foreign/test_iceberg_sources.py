@@ -1,5 +1,6 @@
 """Iceberg tables as sources: lives of every operation of `pyiceberg`, and what is refused."""
 
+import json
 import os
 from datetime import date
 from decimal import Decimal
@@ -10,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from foreign_source import asked, code_of, comparable, drawn_question, rows, stats_of
 from scale import IS_NIGHTLY, tries
+from typer.testing import CliRunner
 
 import projseg
 from projseg import Index, Projection
+from projseg.cli import app
 from projseg.errors import StorageError
 
 pytest.importorskip("pyiceberg")
@@ -394,8 +397,6 @@ def test_a_mapping_that_grows_makes_companions_of_files_without_ids_anew(lake, t
 
 
 def mapping(lake, more):
-    import json
-
     ids = {**lake.ids, **more}
     return json.dumps([{"field-id": n, "names": [name]} for name, n in ids.items()])
 
@@ -428,3 +429,64 @@ def test_a_place_in_the_table_is_refused(lake, tmp_path):
         projseg.Table.attach(place, f"iceberg:{NAME}", source_options=lake.properties)
 
     assert code_of(attach) == "PROJSEG_BAD_SOURCE"
+
+
+def test_a_shell_and_a_catalog_find_a_source_by_given_options(lake, tmp_path):
+    ours = tmp_path / "ours"
+    given = [f"{key}={value}" for key, value in lake.properties.items()]
+    of_source = [word for one in given for word in ("--source-option", one)]
+    projection = "c=SELECT city, sum(added) AS added GROUP BY ALL"
+    told = CliRunner().invoke(
+        app, ["attach", str(ours), f"iceberg:{NAME}", "--projection", projection, *of_source]
+    )
+    assert told.exit_code == 0, told.stderr
+    lake.append()
+    told = CliRunner().invoke(app, ["sync", str(ours), *of_source])
+    assert json.loads(told.stdout)["files_added"] == 1
+    lake.append()
+    options = {f"source.{key}": value for key, value in lake.properties.items()}
+    with projseg.Catalog(tmp_path / "catalog", storage_options=options) as catalog:
+        catalog.init()
+        catalog.create_namespace("n")
+        catalog.register("n.over", ours)
+        table = catalog.table("n.over")
+        assert asked(table, GROUPS) == lake.ask(GROUPS)
+        assert table.sync().files_added == 1
+        assert table.explain("SELECT city, sum(added) AS a FROM t GROUP BY city").sources == {
+            "c": 3
+        }
+
+
+def test_a_warehouse_in_a_store_is_read_by_properties_of_its_catalog(store_place, tmp_path):
+    options = store_place.options
+    reached = {
+        "s3.endpoint": options["endpoint"],
+        "s3.access-key-id": options["access_key_id"],
+        "s3.secret-access-key": options["secret_access_key"],
+        "s3.region": options["region"],
+    }
+    place = tmp_path / "catalog"
+    properties = {**catalog_properties(place, f"{store_place.url}/lake ü"), **reached}
+    random = np.random.default_rng(5)
+    drawn = rows(random, 200)
+    with open_catalog(properties) as catalog:
+        catalog.create_namespace("sales")
+        theirs = catalog.create_table(NAME, drawn.schema)
+        with theirs.update_spec() as update:
+            update.add_identity("city")
+        theirs.append(drawn)
+        table = projseg.Table.attach(
+            tmp_path / "ours",
+            f"iceberg:{NAME}",
+            source_options=properties,
+            projections=PROJECTIONS[:1],
+        )
+        twin = projseg.Table.create(tmp_path / "twin", data=drawn)
+        for text in (GROUPS, "SELECT city, added, day FROM t WHERE added > 10"):
+            assert asked(table, text) == asked(twin, text)
+        more = rows(random, 50)
+        theirs.append(more)
+        twin.append(more)
+        assert asked(table.newest(), GROUPS) == asked(twin, GROUPS)
+        table.sync()
+        assert asked(table, GROUPS) == asked(twin, GROUPS)
