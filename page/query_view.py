@@ -72,6 +72,8 @@ class AnswerRecord(msgspec.Struct):
     ----------
     state : str
         running, done, failed, cancelled or timeout.
+    progress : (int, int) or None
+        Segments of a change that are done, and all of them.
     rows, kept : int
         Of the answer, and of those that can be downloaded.
     columns : list of (name, type)
@@ -89,6 +91,7 @@ class AnswerRecord(msgspec.Struct):
     name: str
     sql: str
     state: str
+    progress: tuple[int, int] | None
     milliseconds: float | None
     version: str | None
     rows: int
@@ -117,6 +120,7 @@ def answer_record(answer: Answer, places: Places) -> AnswerRecord:
         asked.table,
         asked.sql,
         answer.state,
+        answer.progress,
         answer.milliseconds,
         answer.version,
         answer.row_count,

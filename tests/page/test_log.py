@@ -134,7 +134,7 @@ def test_advice_says_how_far_it_is_and_is_cancelled(logged, monkeypatch):
 
     monkeypatch.setattr("projseg.advisor.advise.advise", slow)
     running = client.post("/t/edits/advice", data={})
-    assert (running.status_code, "candidates have a size" in running.text) == (202, True)
+    assert (running.status_code, " of 1000.</span>" in running.text) == (202, True)
     assert running.headers["retry-after"] == "1"
     again = client.get(str(running.url).replace("/advice?", "/advice.json?"))
     assert (again.status_code, again.json()["progress"][1]) == (202, 1000)
