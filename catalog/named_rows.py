@@ -103,9 +103,8 @@ class NamedRows(Table):
     def refresh(self) -> Self:
         """Move to the newest version of the definition and of the table, and return this table."""
         found = self._catalog.table(self._named.full_name)
-        self._named, other = found.definition, state_of(found)
-        self._state.move_to(other.reader.snapshot)
-        self._state.storage, self._state.is_pinned = other.storage, False
+        self._named = found.definition
+        self._state.follow(state_of(found))
         return self
 
     def append(

@@ -672,3 +672,18 @@ def test_a_cast_of_a_query_is_not_said_to_be_declared(tmp_path):
     with pytest.raises(EvaluationError, match="'x' is no int") as refused:
         catalog.table("t").query(columns="CAST(other AS INT) AS n")
     assert "declared" not in refused.value.message
+
+
+def test_a_chosen_version_may_be_older_once_it_was_refreshed(edits):
+    edits.table("edits").append(rows())
+    view = "SELECT channel, count(*) FROM edits GROUP BY channel"
+    edits.table("edits").create_view("v", view, refresh="deferred")
+    edits.table("edits").append(rows(first=48))
+
+    def counted(table):
+        old = {"maxStaleness": "1 day"}
+        return table.query((), "count(*) AS n", context=old).to_pylist()[0]["n"]
+
+    pinned = edits.table("edits", version=edits.table("edits").version)
+    assert counted(pinned) == 96
+    assert counted(pinned.refresh()) == counted(edits.table("edits")) == 48

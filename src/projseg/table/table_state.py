@@ -60,6 +60,12 @@ class TableState:
         self.reader = self.reader.moved(open_as_of(self.storage), may_be_older=True)
         self.is_pinned = False
 
+    def follow(self, newest: TableState) -> None:
+        """Read the version that another object of the table reads, wherever the table lies now."""
+        snapshot = newest.reader.snapshot
+        self.reader = self.reader.moved(snapshot, may_be_older=True, keeps_store=True)
+        self.storage, self.is_pinned = newest.storage, False
+
     def current(self, max_age: float | None = None) -> VersionReader:
         """Return the version of which a question is asked now.
 
