@@ -44,7 +44,7 @@ _REFUSALS_SHOWN: Final = 8
 _TASKS_START_NANOS: Final = 200_000_000
 """What starting tasks takes Spark, so that it must save more."""
 _ROW_SENT_NANOS: Final = 1000
-"""What sending a row to Spark takes."""
+"""What sending a row to Spark takes, where its expressions are left to it."""
 
 
 def arrow_stream(found: pa.Table) -> bytes:
@@ -174,7 +174,7 @@ def _leave_to_spark(bound: QuerySpec, plan: QueryPlan) -> None:
     if dearest is None:
         return
     row_count = sum(read.row_count for read in planned_reads(plan) if read.source is None)
-    if saved * row_count > _TASKS_START_NANOS:
+    if (saved - _ROW_SENT_NANOS) * row_count > _TASKS_START_NANOS:
         raise UnsupportedFeatureError(
             "PROJSEG_EXPRESSION_COSTS",
             f"{to_sql(dearest)} takes {saved:,.0f} ns a row more here than in Spark, "

@@ -31,10 +31,10 @@ import sqlglot
 import projseg
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.expressions.bind import bind
-from projseg.algebra.expressions.evaluate import evaluate, has_form
+from projseg.algebra.expressions.evaluate import evaluate, evaluate_in_parts, has_form
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS, SPELLINGS
 from projseg.algebra.expressions.functions.scalar_function import Spelling
-from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.planning.call_work import work_name
 from projseg.benchmarks.bench import Bench, find_difference, normalised
 from projseg.benchmarks.peers.spark_peer import local_session
@@ -130,6 +130,7 @@ _CONDITIONS: Final = {
 _NULL_SHARE: Final = 1 / 40
 _LIMITS_MS: Final = (150, 1000, 5000)
 _RATIOS: Final = (1.0, 1.5, 3.0)
+_NOISE: Final = 1.2  # how far two times of one statement may lie apart
 _WORST: Final = 20
 _WORK_MAX: Final = 5000.0  # of a call that repeats its argument as often as a column says
 _MEASURE: Final = "1M rows, cpu ms"
@@ -313,6 +314,7 @@ def _measure(bench: Bench, stack: ExitStack) -> None:
     few = _loaded(bench.folder / "few", rows.slice(0, _SAMPLE_ROWS))
     drawn = [*function_cases(wanted), *aggregate_cases(few, wanted)]
     cases = [case for case in drawn if not shapes or case.shape in shapes]
+    cases = cases[:: max(len(cases) // (bench["cases"] or len(cases) or 1), 1)]
     engines: dict[str, _Engine] = {"projseg": lambda text: _answer(table, text)}
     for peer in bench.names("peers"):
         require_known(peer, _PEERS, "a peer")
@@ -321,8 +323,6 @@ def _measure(bench: Bench, stack: ExitStack) -> None:
     found: dict[tuple[str, str], _Times] = {}
     roles = bench.names("roles")
     work = bench["work"]
-    if work:
-        cases += [FunctionCase("", "columns", name, kind) for name, kind in _COLUMNS.items()]
     for number, case in enumerate(cases):
         bench.progress(f"{number} of {len(cases)}: {case.text}")
         for role in roles if case.type is not None and case.shape != "constants" else roles[:1]:
@@ -332,34 +332,54 @@ def _measure(bench: Bench, stack: ExitStack) -> None:
                 bench.add(f"{role}, {case.shape}", case.text, way, {_MEASURE: took})
     _add_summary(bench, found)
     if work:
-        Path(work).write_text(_work_table(cases, found), encoding="utf-8")
+        Path(work).write_text(_work_table(cases, rows, found), encoding="utf-8")
 
 
-def _work_table(cases: Iterable[FunctionCase], found: Mapping[tuple[str, str], _Times]) -> str:
-    """Return `call_work.json`: the time of each call over columns above that of its first one."""
-    took: dict[str, list[dict[str, float]]] = {}
+def _work_table(
+    cases: Iterable[FunctionCase], rows: pa.Table, found: Mapping[tuple[str, str], _Times]
+) -> str:
+    """Return `call_work.json`: nanoseconds a row of each call over columns.
+
+    Those of Spark are of its statement above its quickest one, which has its own cost.
+    """
+    name = "spark-parquet"
+    spark = {text: times[name] for (_, text), times in found.items() if name in times}
+    columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+    took: dict[str, list[float]] = {}
+    in_spark: dict[str, list[float]] = {}
     for case in cases:
         tree = None if case.type is None else bind(case.text, _SCHEMA)
-        times = found["aggregate", case.text]
-        if not times or not isinstance(tree, Call) or case.shape != "columns":
+        if case.shape != "columns" or not isinstance(tree, Call) or has_form(tree):
             continue
-        first = tree.arguments[0]
-        is_flat = all(not node.children for node in tree.children)
-        if is_flat and isinstance(first, Column) and not has_form(tree):
-            alone = found["aggregate", first.name.removesuffix("2")]
-            more = {
-                way: min(max(ms - alone.get(way, 0.0), 1.0), _WORK_MAX) for way, ms in times.items()
-            }
-            took.setdefault(work_name(tree), []).append(more)
+        seconds = _seconds_to_evaluate(tree, columns, len(rows))
+        if seconds is not None and all(not node.children for node in tree.children):
+            took.setdefault(work_name(tree), []).append(seconds / len(rows) * 1e9)
+            if case.text in spark:
+                above = spark[case.text] - min(spark.values())
+                in_spark.setdefault(work_name(tree), []).append(above)
     table = {
         name: [
-            round(statistics.median(each[way] for each in several), -1 if way != "projseg" else 0)
-            for way in ("projseg", "spark-parquet")
-            if all(way in each for each in several)
+            float(f"{min(max(statistics.median(each[name]), 1.0), _WORK_MAX):.2g}")
+            for each in (took, in_spark)
+            if name in each
         ]
-        for name, several in sorted(took.items())
+        for name in sorted(took)
     }
     return json.dumps(table, indent=0) + "\n"
+
+
+def _seconds_to_evaluate(
+    tree: Call, columns: Mapping[str, pa.Array], row_count: int
+) -> float | None:
+    times = []
+    for _ in range(2):
+        started = time.process_time()
+        try:
+            evaluate_in_parts(tree, columns, row_count)
+        except ProjsegError:
+            return None
+        times.append(time.process_time() - started)
+    return min(times)
 
 
 _Times = dict[str, float]
@@ -432,6 +452,11 @@ def _add_summary(bench: Bench, found: dict[tuple[str, str], dict[str, float]]) -
         summary[f"answered by {peer}"] = len(ratios)
         for times in _RATIOS:
             summary[f"above {times} of {peer}"] = sum(ratio > times for ratio in ratios)
+    enabled, plain = "projseg-spark-sql", "projseg-spark-plain"
+    pairs = [times for times in found.values() if enabled in times and plain in times]
+    if pairs:
+        slower = sum(times[enabled] > _NOISE * times[plain] for times in pairs)
+        summary[f"{enabled} above {_NOISE} of {plain}"] = slower
     bench.add("summary", f"{bench['rows']:,} rows", "projseg", summary)
     for role, text in sorted(own, key=own.__getitem__, reverse=True)[:_WORST]:
         for way, ms in found[role, text].items():
@@ -439,8 +464,8 @@ def _add_summary(bench: Bench, found: dict[tuple[str, str], dict[str, float]]) -
 
 
 def _processor_seconds(way: str) -> float:
-    """Return the processor time of an engine, which for Spark is another process's."""
-    if way != "spark-parquet":
+    """Return the processor time of an engine, which for Spark is of other processes."""
+    if way in ("projseg", "duckdb"):
         return time.process_time()
     import psutil  # of the extra [bench]
 
@@ -483,21 +508,44 @@ def _duckdb(bench: Bench, rows: pa.Table, stack: ExitStack) -> _Engine:
     return answer
 
 
-def _spark(bench: Bench, rows: pa.Table, stack: ExitStack) -> _Engine:
+def _parquet_in_spark(bench: Bench, rows: pa.Table, stack: ExitStack) -> _Engine:
     path = bench.folder / "data.parquet"
     pq.write_table(rows, path)
     session = local_session(bench.folder, 2, lambda builder: builder)
     stack.callback(session.stop)
     session.read.parquet(str(path)).createOrReplaceTempView("data")
-    from pyspark.errors import PySparkException
+    return lambda statement: _spark_answer(session, statement)
+
+
+def _table_in_spark(is_enabled: str, bench: Bench, rows: pa.Table, stack: ExitStack) -> _Engine:
+    """Return the table in a session with the extension, which is enabled or not."""
+    session = local_session(bench.folder, 2, projseg.configure)
+    stack.callback(session.stop)
+    projseg.register(session)
+    stored = session.read.format("projseg").load(str(bench.folder / "data"))
+    stored.createOrReplaceTempView("stored")
 
     def answer(statement: str) -> pa.Table | None:
-        try:
-            return session.sql(statement).toArrow()
-        except PySparkException:
-            return None
+        session.conf.set("spark.projseg.enabled", is_enabled)
+        return _spark_answer(session, statement.replace(" FROM data", " FROM stored"))
 
     return answer
 
 
-_PEERS: Final = {"duckdb": _duckdb, "spark-parquet": _spark}
+def _spark_answer(session: Any, statement: str) -> pa.Table | None:
+    from pyspark.errors import PySparkException
+
+    try:
+        found: pa.Table = session.sql(statement).toArrow()
+    except PySparkException:
+        return None
+    return found
+
+
+_PEERS: Final[dict[str, Callable[[Bench, pa.Table, ExitStack], _Engine]]] = {
+    "duckdb": _duckdb,
+    "spark-parquet": _parquet_in_spark,
+    "projseg-spark-sql": partial(_table_in_spark, "true"),
+    "projseg-spark-plain": partial(_table_in_spark, "false"),
+}
+"""Those of projseg's table in Spark are with the extension enabled, and not."""

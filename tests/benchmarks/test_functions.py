@@ -1,5 +1,7 @@
 """Each function is measured by being in the records, and an answer that differs is a problem."""
 
+import json
+
 import pyarrow as pa
 import pytest
 
@@ -43,3 +45,18 @@ def test_an_answer_that_differs_is_a_problem(tmp_path, monkeypatch):
     results = _run(tmp_path, functions="pmod", roles="aggregate", rows=60)
     assert results.has_wrong_answers
     assert results.problems[0].startswith("differs: duckdb, SELECT count(pmod(")
+
+
+def test_the_table_of_costs_has_what_is_called_over_columns(tmp_path):
+    place = tmp_path / "work.json"
+    _run(tmp_path, functions="upper,hash,+", peers="", roles="aggregate", rows=60, work=str(place))
+    found = json.loads(place.read_text())
+    assert [*found] == ["hash of decimals", "hash of others", "hash of texts", "upper of texts"]
+    assert all(len(one) == 1 and one[0] >= 1 for one in found.values())
+
+
+def test_cases_are_spread_over_all(tmp_path):
+    results = _run(tmp_path, functions="pmod,corr", peers="", roles="aggregate", rows=60, cases=3)
+    assert len({figure.case for figure in results.figures if figure.table != "summary"}) >= 3
+    (summary,) = (figure for figure in results.figures if figure.table == "summary")
+    assert summary.values["calls"] + summary.values["refused"] < 8

@@ -58,7 +58,7 @@ def test_what_is_stored_or_looked_up_is_not(table, quick_in_spark, call):
 
 
 def test_nothing_is_left_where_spark_is_slower_or_the_rows_are_few(table, monkeypatch):
-    for work in (CallWork(1e9, 2e9), CallWork(1e9), CallWork(2e6, 1e3)):
+    for work in (CallWork(1e9, 2e9), CallWork(1e9), CallWork(2e6, 1e3), CallWork(900.0, 1.0)):
         monkeypatch.setitem(call_work._TABLE, "concat of texts", work)
         assert groups(table, f"max({DEAR})")["answered"]
 
@@ -85,6 +85,7 @@ def test_calls_are_listed_by_what_they_are_of():
 
 def test_a_call_is_counted_once(monkeypatch):
     monkeypatch.setitem(call_work._TABLE, "concat of texts", CallWork(50.0, 10.0))
+    monkeypatch.setitem(call_work._TABLE, "upper of texts", CallWork(70.0))
     call = bind(DEAR, SCHEMA)
     assert saved_by_spark([call, bind(f"upper({DEAR})", SCHEMA)]) == (40.0, call)
     assert saved_by_spark([bind("n + 1", SCHEMA)]) == (0.0, None)
