@@ -17,7 +17,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.errors import CommitConflictError, InvalidInputError, StorageError
+from projseg.maintenance.companion_tasks import companions_by
 from projseg.maintenance.retaken_companions import retaken_companions
+from projseg.maintenance.rewrite_tasks import TaskRunner
 from projseg.maintenance.source_columns import ReadFile, followed
 from projseg.memory.forks import side_by_side
 from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
@@ -31,7 +33,12 @@ from projseg.table_layer.foreign.parquet_file import (
 )
 from projseg.table_layer.foreign.source_files import ListedFile
 from projseg.table_layer.foreign.source_list import SourceList, list_source
-from projseg.table_layer.foreign.source_state import beside, foreign_file, present_columns
+from projseg.table_layer.foreign.source_state import (
+    beside,
+    foreign_file,
+    present_columns,
+    uncovered_entry,
+)
 from projseg.table_layer.metadata.change import CommitNote, Sync
 from projseg.table_layer.metadata.segment_entry import ForeignEntry, SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
@@ -160,10 +167,16 @@ def sync(
     dry_run: bool = False,
     verify: bool | str = False,
     is_lacking: IsLacking | None = None,
+    runner: TaskRunner | None = None,
 ) -> tuple[Snapshot, Synced, tuple[ForeignEntry, ...]]:
     """Make the newest version list what its source lists now; see `Table.sync`.
 
     Where companions lack something, others are made with all that is declared, deferred or not.
+
+    Parameters
+    ----------
+    runner : TaskRunner or None
+        Makes companions; None: threads of this process.
     """
     started = time.perf_counter()
     for tries_left in reversed(range(_TRIES_MAX)):
@@ -180,7 +193,7 @@ def sync(
             state = beside(snapshot, work.listed)
             return state, work.synced(snapshot.version, 0, started), ()
         try:
-            made, entries = _committed(work, note, makes_all=is_lacking is not None)
+            made, entries = _committed(work, note, runner, makes_all=is_lacking is not None)
         except CommitConflictError:
             if not tries_left:
                 raise
@@ -191,14 +204,19 @@ def sync(
 
 
 def _committed(
-    work: _Work, note: CommitNote, *, makes_all: bool
+    work: _Work, note: CommitNote, runner: TaskRunner | None, *, makes_all: bool
 ) -> tuple[Snapshot, tuple[ForeignEntry, ...]]:
     snapshot, write_id = work.snapshot, new_write_id()
     storage = snapshot.storage
     with removed_on_failure(storage, write_id, snapshot.version) as files:
-        entries = companions(
-            storage, work.properties, work.new, write_id, files, makes_all=makes_all
-        )
+        if runner is None:
+            entries = companions(
+                storage, work.properties, work.new, write_id, files, makes_all=makes_all
+            )
+        else:
+            lacking = _without_file(work.properties, work.new)
+            made_by = (runner, snapshot, work.properties, lacking, write_id, files)
+            entries = tuple(companions_by(*made_by, makes_all=makes_all))
         made = commit(
             storage,
             snapshot,
@@ -314,6 +332,12 @@ def _runs(
         for groups in footer.runs(properties.target_segment_rows):
             rows = ParquetRows(file, footer, groups, options)
             yield ForeignRows(rows, foreign_file(file, footer, groups), names)
+
+
+def _without_file(properties: TableProperties, read: Iterable[ReadFile]) -> Iterator[ForeignEntry]:
+    for file, footer in read:
+        for number, groups in enumerate(footer.runs(properties.target_segment_rows)):
+            yield uncovered_entry(properties, file, footer, groups, number)
 
 
 def read_files(files: Sequence[ListedFile], options: StorageOptions) -> list[ReadFile]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from projseg.table_layer.commits.publish import remove
 from projseg.table_layer.metadata.segment_entry import (
     LOGGER,
     SegmentEntry,
+    decoded_entry,
     packed,
     unpacked,
     warn_of_releases,
@@ -36,6 +37,14 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 class _Message(msgspec.Struct, frozen=True):
     """What an attempt at a piece tells: which piece, by which release, and the new segments."""
+
+    number: int
+    release: str
+    entries: tuple[msgspec.Raw, ...]
+
+
+class _Result(NamedTuple):
+    """The same, read."""
 
     number: int
     release: str
@@ -115,7 +124,8 @@ class ShippedWork:
             except BaseException:
                 remove(self.storage, [file.name])
                 raise
-        return msgspec.json.encode(_Message(number, __version__, entries)).decode()
+        raw = tuple(msgspec.Raw(msgspec.json.encode(entry)) for entry in entries)
+        return msgspec.json.encode(_Message(number, __version__, raw)).decode()
 
 
 def pieces_of(order: WorkOrder) -> list[bytes]:
@@ -151,9 +161,10 @@ def abandon(order: WorkOrder) -> None:
     order.files.extend(_files_of_others(order))
 
 
-def _one_of_each(order: WorkOrder, messages: Iterable[str]) -> list[_Message]:
+def _one_of_each(order: WorkOrder, messages: Iterable[str]) -> list[_Result]:
     try:
-        found = [_MESSAGE.decode(text) for text in messages]
+        read = [_MESSAGE.decode(text) for text in messages]
+        found = [_Result(m.number, m.release, tuple(map(decoded_entry, m.entries))) for m in read]
     except (msgspec.MsgspecError, RecursionError) as error:
         raise _not_of(order, f"one cannot be read: {error}") from error
     found.sort(key=lambda one: one.number)

@@ -210,16 +210,17 @@ def uncovered(
     for listed, footer in zip(files, footers, strict=True):
         file = with_names(listed, footer, properties, mapping)
         for number, groups in enumerate(footer.runs(properties.target_segment_rows)):
-            yield _uncovered(properties, file, footer, groups, number)
+            yield uncovered_entry(properties, file, footer, groups, number)
 
 
-def _uncovered(
+def uncovered_entry(
     properties: TableProperties,
     file: ListedFile,
     footer: ParquetFooter,
     groups: tuple[int, int],
     number: int,
 ) -> ForeignEntry:
+    """Return the entry of some row groups without a file of its own; `number` names it."""
     foreign = foreign_file(file, footer, groups)
     names = present_columns(properties, file, footer)
     columns = {}

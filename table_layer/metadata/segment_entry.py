@@ -317,7 +317,23 @@ def written_files(entries: Sequence[SegmentEntry]) -> list[str]:
     return [entry.file for entry in entries] + [one.name for one in bloom_files_of(entries)]
 
 
-_ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
+_ENTRIES: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_FIELDS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_ENTRY: Final = msgspec.json.Decoder(SegmentEntry)
+_FOREIGN: Final = msgspec.json.Decoder(ForeignEntry)
+
+
+def decoded_entry(raw: msgspec.Raw) -> SegmentEntry:
+    """Return an entry that a task has written, of foreign rows where it has their file.
+
+    Raises
+    ------
+    msgspec.MsgspecError
+        If it is none.
+    """
+    is_foreign = len(_FIELDS.decode(raw)) == len(ForeignEntry.__struct_fields__)
+    found: SegmentEntry = (_FOREIGN if is_foreign else _ENTRY).decode(raw)
+    return found
 
 
 def packed(entries: Sequence[SegmentEntry]) -> bytes:
@@ -343,7 +359,7 @@ def unpacked(entries: bytes) -> list[SegmentEntry]:
                 f"a task's commit message declares {declared} bytes; at most "
                 f"{METADATA_BYTES_MAX} are read: write again",
             )
-        return _ENTRIES.decode(zstandard.decompress(entries))
+        return list(map(decoded_entry, _ENTRIES.decode(zstandard.decompress(entries))))
     except (zstandard.ZstdError, msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInputError(
             "PROJSEG_BAD_COMMIT_ENTRY",

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foreign_source import Folder, answer_of, comparable
+from foreign_source import Folder, answer_of, asked, comparable
 from pyspark.sql import functions as F
 from scale import IS_NIGHTLY
 
@@ -104,3 +104,15 @@ def test_an_iceberg_source_is_found_by_the_options_of_its_catalog(spark, lake, t
             assert comparable(map(tuple, rows)) == lake.ask(text)
     finally:
         spark.conf.set("spark.projseg.enabled", "false")
+
+
+@pytest.mark.slow
+def test_tasks_of_a_session_make_companions(spark, folder, place):
+    folder.add()
+    folder.add()
+    table = projseg.Table(place)
+    done = table.sync(spark=spark)
+    assert (done.files_added, table.source.files_without_companion) == (2, 0)
+    assert table.explain(GROUPS).sources == {"c": len(table.snapshot.segments)}
+    assert asked(table, GROUPS) == answer_of(GROUPS, folder.files)
+    assert table.verify(deep=True) == []

@@ -15,6 +15,8 @@ from projseg.table_layer.storage.source_options import with_source_options
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from projseg.declarations import IndexLike, ProjectionLike
     from projseg.maintenance.sync import Synced
     from projseg.table.writes import Commit
@@ -68,6 +70,7 @@ class TableSource(WritableTable):
         dry_run: bool = False,
         verify: bool | str = False,
         *,
+        spark: SparkSession | None = None,
         source_options: StorageOptionsLike | None = None,
     ) -> Synced:
         """Make companions for new files of the source, and drop those of files that are gone.
@@ -82,6 +85,9 @@ class TableSource(WritableTable):
         verify : bool or str
             Also read the footers of files that seem to be the same; `rows`: make all companions
             anew, from all rows.
+        spark : SparkSession or None
+            Whose tasks make the companions, as of `materialize_projection`; each makes Bloom
+            filters of its own. None: threads of this process.
         source_options : mapping or None
             As of `Table`, of which those of this object are taken otherwise.
 
@@ -95,7 +101,7 @@ class TableSource(WritableTable):
         ------
         InvalidInputError
             PROJSEG_BAD_SOURCE, if the source is not there, has columns that do not fit, or the
-            table stands over none; PROJSEG_PINNED_VERSION.
+            table stands over none; PROJSEG_BAD_ARGUMENT; PROJSEG_PINNED_VERSION.
         StorageError
             PROJSEG_SOURCE_CHANGED, PROJSEG_SOURCE_GONE: files changed while they were read;
             nothing was committed.
@@ -103,6 +109,7 @@ class TableSource(WritableTable):
             As of `append`.
         """
         from projseg.maintenance.sync import sync
+        from projseg.table.projection_edits import runner_of
 
         self._check_newest()
         if verify not in (True, False, "rows"):
@@ -113,7 +120,9 @@ class TableSource(WritableTable):
             )
         state = self._state
         state.storage = with_source_options(state.storage, source_options)
-        snapshot, done, _ = sync(state.storage, self._note, dry_run=dry_run, verify=verify)
+        snapshot, done, _ = sync(
+            state.storage, self._note, dry_run=dry_run, verify=verify, runner=runner_of(spark)
+        )
         if not dry_run:
             state.move_to(snapshot)
             state.keep_store(UNSET)
