@@ -149,7 +149,7 @@ def answered_groups(
         if query.joins
         else plan_asked(snapshot, query, wider=wider)
     )
-    _leave_to_spark(plan.query, plan)
+    _leave_to_spark(plan)
     summary = _summary(snapshot, plan)
     summary["types"] = [type_name(field.type) for field in plan.query.output_schema]
     rows = (
@@ -161,15 +161,15 @@ def answered_groups(
     return reply, content
 
 
-def _leave_to_spark(bound: QuerySpec, plan: QueryPlan) -> None:
-    """Raise an error if Spark's tasks compute a query's expressions faster over base rows.
+def _leave_to_spark(plan: QueryPlan) -> None:
+    """Raise an error if Spark's tasks compute the expressions of a query faster over base rows.
 
     Raises
     ------
     UnsupportedFeatureError
         PROJSEG_EXPRESSION_COSTS.
     """
-    of_rows = [one for one in bound.expressions if not is_looked_up(one)]
+    of_rows = [one for one in plan.query.expressions if not is_looked_up(one)]
     saved, dearest = saved_by_spark(of_rows)
     if dearest is None:
         return
