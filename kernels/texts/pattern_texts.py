@@ -76,7 +76,7 @@ def _add_span(spans: NDArray[np.int64], count: np.int64, low: int, high: int) ->
     return count + 1
 
 
-@inlined_kernel
+@kernel
 def _read_escape(code: np.int64, spans: NDArray[np.int64], count: np.int64) -> Any:
     """Add what a backslash and a character stand for; return how many spans there are, or -1.
 
@@ -112,7 +112,7 @@ def _is_sign(code: np.int64, is_member: bool) -> Any:
     return is_group or is_any or 91 <= code <= 94 or 123 <= code <= 125
 
 
-@inlined_kernel
+@kernel
 def _read_member(
     patterns: NDArray[np.uint8],
     at: np.int64,
@@ -149,7 +149,7 @@ def _read_member(
     return _add_span(spans, count, code, last) << 32 | at
 
 
-@inlined_kernel
+@kernel
 def _read_set(
     patterns: NDArray[np.uint8],
     at: np.int64,
@@ -299,7 +299,7 @@ def _append(
     frames[depth, _EMPTY] &= is_empty
 
 
-@inlined_kernel
+@kernel
 def _read_pattern(
     patterns: NDArray[np.uint8],
     at: np.int64,
@@ -426,7 +426,7 @@ def _is_at_end(content: NDArray[np.uint8], start: np.int64, at: np.int64, end: n
     return is_line and 0xA8 <= content[at + 2] <= 0xA9
 
 
-@inlined_kernel
+@kernel
 def _holds_match(
     content: NDArray[np.uint8],
     start: np.int64,
