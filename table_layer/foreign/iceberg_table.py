@@ -34,6 +34,7 @@ _ROW_BYTES: Final = 512  # of a listed file in memory, about
 _STORES: Final = {"s3a": "s3", "s3n": "s3"}
 
 
+_FILE_PATH: Final = 2147483546  # the id of the column of paths in files of deletes
 NO_ID: Final = -1
 """The id of a name that none, or more than one, is given."""
 
@@ -69,16 +70,24 @@ class _DataFile(NamedTuple):
 
 
 class _Deletes(NamedTuple):
-    """The deletes of a live file of deletes: to which data files they may apply."""
+    """The deletes of a live file of deletes: to which data files they may apply.
+
+    Those of positions name files, between two paths if these are stated.
+    """
 
     is_of_positions: bool
     sequence: int
+    first_path: bytes | None
+    last_path: bytes | None
 
     def may_hide_rows_of(self, file: _DataFile) -> bool:
-        """Whether the file is not younger than the deletes."""
-        if self.is_of_positions:
-            return file.sequence <= self.sequence
-        return file.sequence < self.sequence
+        """Whether the file is not younger than the deletes, and may be one that they name."""
+        if not self.is_of_positions:
+            return file.sequence < self.sequence
+        path = file.path.encode()
+        is_before = self.first_path is not None and path < self.first_path
+        is_after = self.last_path is not None and path > self.last_path
+        return file.sequence <= self.sequence and not is_before and not is_after
 
 
 def load(location: str, options: StorageOptions) -> IcebergTable:
@@ -188,7 +197,7 @@ def files_of(table: IcebergTable, location: str, options: StorageOptions) -> lis
             raise UnsupportedFeatureError(
                 "PROJSEG_SOURCE_DELETES",
                 f"iceberg:{location} hides rows, perhaps of {hidden.path}, by files of deletes, "
-                "which are not read: rewrite its data files without them, then call sync()",
+                "which are not read: rewrite its data files, then call sync()",
             )
     return sorted(_listed_files(data, table.location(), location))
 
@@ -234,9 +243,7 @@ class _ManifestReader:
             identities = _identities(self._table, manifest.partition_spec_id)
             self.kept = tuple(_data_file(one, identities) for one in entries)
         else:
-            self.kept = tuple(
-                _Deletes(one.data_file.content == 1, one.sequence_number or 0) for one in entries
-            )
+            self.kept = tuple(map(_deletes, entries))
         KEPT.replace(self._key, self.kept, _ROW_BYTES * (1 + len(self.kept)))
 
     def _require_whole(self, entries: Iterable[Any]) -> None:
@@ -283,6 +290,12 @@ def _data_file(entry: Any, identities: Iterable[tuple[int, str, Any]]) -> _DataF
         file.key_metadata is not None,
         partition,
     )
+
+
+def _deletes(entry: Any) -> _Deletes:
+    file = entry.data_file
+    bounds = ((found or {}).get(_FILE_PATH) for found in (file.lower_bounds, file.upper_bounds))
+    return _Deletes(file.content == 1, entry.sequence_number or 0, *bounds)
 
 
 def _text_of(value: Any, iceberg_type: Any) -> str | None:

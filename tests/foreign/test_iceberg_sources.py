@@ -298,17 +298,25 @@ def listed(lake):
 
 
 @pytest.mark.parametrize(
-    ("content", "sequence", "is_refused"),
+    ("content", "sequence", "bounds", "is_refused"),
     [
-        (DataFileContent.POSITION_DELETES, 1, True),
-        (DataFileContent.POSITION_DELETES, 0, False),
-        (DataFileContent.EQUALITY_DELETES, 2, True),
-        (DataFileContent.EQUALITY_DELETES, 1, False),
+        (DataFileContent.POSITION_DELETES, 1, "", True),
+        (DataFileContent.POSITION_DELETES, 1, ("", ""), True),
+        (DataFileContent.POSITION_DELETES, 1, ("a", "b"), False),
+        (DataFileContent.POSITION_DELETES, 0, "", False),
+        (DataFileContent.EQUALITY_DELETES, 2, "", True),
+        (DataFileContent.EQUALITY_DELETES, 2, ("a", "b"), True),
+        (DataFileContent.EQUALITY_DELETES, 1, "", False),
     ],
 )
-def test_deletes_that_may_hide_rows_are_refused(lake, tmp_path, content, sequence, is_refused):
+def test_deletes_that_may_hide_rows_are_refused(
+    lake, tmp_path, content, sequence, bounds, is_refused
+):
     attached(lake, tmp_path)
     deletes = {"content": content, "file_path": "file:///d.parquet", "sequence": sequence}
+    path = listed(lake)[0]["file_path"]
+    for name, end in zip(("lower_bounds", "upper_bounds"), bounds, strict=False):
+        deletes[name] = {2147483546: f"{path}{end}".encode()}
     lake.publish(listed(lake), [deletes])
     if is_refused:
         assert code_of(lambda: opened(lake, tmp_path)) == "PROJSEG_SOURCE_DELETES"
