@@ -66,9 +66,12 @@ class PlainSegment:
         of_rows = any("orderBy" in table["definition"] for table in self.footer["tables"])
         of_zones = any('"timeZones":{' in table["definition"] for table in self.footer["tables"])
         base, *others = self.footer["tables"]
-        of_groups = bool(others) and not base["columns"]
-        # Bit 0: a projection of rows; 1: rules of zones; 2: a view's part, which has groups alone.
-        assert required == of_rows + 2 * of_zones + 4 * of_groups
+        has_no_column = bool(others) and not base["columns"]
+        self.is_companion = bool(required & 8)
+        of_groups = has_no_column and not self.is_companion
+        # Bit 0: a projection of rows; 1: rules of zones; 2: a view's part, which has groups alone;
+        # 3: a companion, whose base rows are in a file of others.
+        assert required == of_rows + 2 * of_zones + 4 * of_groups + 8 * self.is_companion
         self.file_id = self.footer["file_id"]
         assert content[:32] == MAGIC + struct.pack("<II", 1, 0) + self.file_id
         self.dictionaries = [

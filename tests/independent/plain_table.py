@@ -48,6 +48,10 @@ FIELDS_OF_FEATURES = {
     "vacuum": "kept_from",
     "optional": "optional",
 }
+IN_PROPERTIES = {"foreign", "foreign_ids"}  # what these add stands in the properties
+SOURCE = ["kind", "location", "table_id", "version", "columns", "left_out"]
+OF_ENTRIES = {"deletion_vectors", "foreign", "foreign_ids"}
+FOREIGN = ["path", "byte_count", "tag", "footer_digest", "row_groups", "partition"]
 MANIFEST = ["name", "min_time_us", "max_time_us", "entries"]
 PROPERTIES = [
     "table_id",
@@ -142,7 +146,8 @@ def read_sealed(content, kind, names):
     of_definitions = [name for name in ("row_projections", "time_zone_rules") if name in features]
     assert features[len(features) - len(of_definitions) :] == of_definitions
     named = features[: len(features) - len(of_definitions)]
-    added = [FIELDS_OF_FEATURES[feature] for feature in named if kind == "snapshot"]
+    of_fields = [feature for feature in named if feature not in IN_PROPERTIES]
+    added = [FIELDS_OF_FEATURES[feature] for feature in of_fields if kind == "snapshot"]
     assert list(found) == SEAL + names + added
     assert (found["kind"], found["format_version"]) == (kind, 1)
     return {"checksum": checksum} | found
@@ -154,7 +159,15 @@ def read_snapshot(table):
     assert [int(p.stem) for p in versions] == list(range(len(versions)))
     found = read_sealed(versions[-1].read_bytes(), "snapshot", SNAPSHOT)
     assert found["version"] == int(versions[-1].stem)
-    fields(found["properties"], PROPERTIES)
+    features = found["required_features"]
+    fields(found["properties"], PROPERTIES + ["source"] * ("foreign" in features))
+    if "foreign" in features:
+        source, names = found["properties"]["source"], list(SOURCE)
+        names += [one for one in ("field_ids", "name_mapping") if one in source]
+        assert (
+            ("field_ids" in source) == ("foreign_ids" in features) == (source["kind"] == "iceberg")
+        )
+        fields(source, names)
     fields(found["optional"]["commit"], COMMIT)
     of_rows = any('"orderBy":' in definition for definition in found["definitions"].values())
     assert of_rows == ("row_projections" in found["required_features"])
@@ -169,9 +182,20 @@ def read_manifest(table, reference):
     assert MANIFEST_NAME.fullmatch(reference["name"])
     content = (Path(table) / reference["name"]).read_bytes()
     found = read_sealed(content, "manifest", MANIFEST)
-    entries = [fields(one, ENTRY + DELETED[: len(one) - len(ENTRY)]) for one in found["entries"]]
+    features = found["required_features"]
+    if "foreign" in features:
+        assert features == ["foreign", "foreign_ids"][: len(features)]
+        names = FOREIGN + ["names"] * ("foreign_ids" in features)
+        entries = [fields(one, [*ENTRY, *DELETED, "empty", "foreign"]) for one in found["entries"]]
+        for entry in entries:
+            assert (entry.pop("deletion_vector"), entry.pop("empty")) == (None, [])
+            entry["foreign"] = fields(entry["foreign"], names)
+    else:
+        listed = found["entries"]
+        entries = [fields(one, ENTRY + DELETED[: len(one) - len(ENTRY)]) for one in listed]
     hidden = [fields(e["deletion_vector"], VECTOR) for e in entries if "deletion_vector" in e]
-    assert found["required_features"] == (["deletion_vectors"] if hidden else [])
+    assert ("deletion_vectors" in features) == bool(hidden)
+    assert set(features) <= OF_ENTRIES
     for entry in entries:
         assert SEGMENT_NAME.fullmatch(entry["file"]).group(1) == entry["write_id"]
         entry["columns"] = {name: fields(zone, ZONE) for name, zone in entry["columns"].items()}
