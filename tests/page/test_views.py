@@ -429,3 +429,15 @@ def test_a_segment_that_is_gone_is_said_and_columns_are_shown_without_it(tmp_pat
         assert (found["columns"][0]["min"], found["columns"][0]["max"]) == ("a", "c")
         codes = [client.get(f"/t/t/segments/{file}.json").json()["error"]["code"] for file in files]
         assert codes == ["PROJSEG_SEGMENT_MISSING", "PROJSEG_SEGMENT_DIFFERS"]
+
+
+def test_a_window_keeps_rows_without_a_time_and_long_bounds_enclose(tmp_path):
+    projseg.Table.create(tmp_path / "t", data={"n": [1, 2], "k": ["a", "z" * 500]})
+    page = application(Places([tmp_path / "t"]), PageSettings(TOKEN))
+    with TestClient(page, base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        _, by_lane = lanes(client, "/t/t.json?from=1970-01-02&to=1970-01-05")
+        assert [(one["from"], one["rows"]) for one in by_lane["base", "base"]] == [(None, 2)]
+        number, key = client.get("/t/t/columns.json").json()["columns"]
+    assert (number["exact"], key["exact"], key["min"]) == (True, False, "a")
+    assert "z" * 60 <= key["max"] != "z" * 500
