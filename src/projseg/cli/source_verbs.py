@@ -17,13 +17,15 @@ from projseg.table_layer.metadata.table_properties import TARGET_SEGMENT_ROWS
 
 _SourceOption = Annotated[
     list[str] | None,
-    "KEY=VALUE of the object store that the files are in; never kept: each command needs it.",
+    "KEY=VALUE of the files' store, or of the catalog; never kept: each command needs it.",
 ]
 
 
 def attach(
     location: Location,
-    source: Annotated[str, "parquet:/data/edits/**/*.parquet, or delta:/data/edits."],
+    source: Annotated[
+        str, "parquet:/data/edits/**/*.parquet, delta:/data/edits or iceberg:sales.edits."
+    ],
     *,
     time_column: Annotated[str | None, "The column that intervals go by."] = None,
     projection: Annotated[
