@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.table.table_state import LOGGER, TableState
-from projseg.table.writable_table import WritableTable
+from projseg.table.writable_table import WritableTable, runner_of
 from projseg.table_layer.storage.source_options import with_source_options
 
 # A process that only asks starts without the modules that write; each method imports its own.
@@ -109,7 +109,6 @@ class TableSource(WritableTable):
             As of `append`.
         """
         from projseg.maintenance.sync import sync
-        from projseg.table.projection_edits import runner_of
 
         self._check_newest()
         if verify not in (True, False, "rows"):

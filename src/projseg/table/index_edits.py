@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec import UNSET
 
-from projseg.table.projection_edits import OnProgress, bounds_of, interval_of, runner_of
-from projseg.table.writable_table import WritableTable
+from projseg.table.projection_edits import OnProgress, bounds_of, interval_of
+from projseg.table.writable_table import WritableTable, runner_of
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:

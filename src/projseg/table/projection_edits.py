@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import UNSET
 
 from projseg.algebra.time.interval import Interval
-from projseg.table.writable_table import WritableTable
+from projseg.table.writable_table import WritableTable, runner_of
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike
-    from projseg.maintenance.rewrite_tasks import TaskRunner
     from projseg.table.writes import Commit, OnSegment
 
 OnProgress: TypeAlias = Callable[[int, int], object]
@@ -202,12 +201,3 @@ def bounds_of(interval: IntervalLike) -> tuple[int, int]:
     """Return an interval's ends in microseconds of UTC."""
     parsed = interval_of(interval)
     return parsed.start_us, parsed.end_us
-
-
-def runner_of(spark: SparkSession | None) -> TaskRunner | None:
-    """Return the tasks of a session; None stays None."""
-    if spark is None:
-        return None
-    from projseg.spark_datasource.rewrite_runner import SparkRunner
-
-    return SparkRunner.of(spark)

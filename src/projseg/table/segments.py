@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 
-from projseg.table.projection_edits import OnProgress, bounds_of, runner_of
-from projseg.table.writable_table import WritableTable
+from projseg.table.projection_edits import OnProgress, bounds_of
+from projseg.table.writable_table import WritableTable, runner_of
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:

@@ -11,6 +11,9 @@ from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.change import CommitNote
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from projseg.maintenance.rewrite_tasks import TaskRunner
     from projseg.views.written_rows import WrittenRows
 
 
@@ -114,3 +117,12 @@ class WritableTable(TableVersion):
 
     def _check_newest(self) -> None:
         self._state.check_newest()
+
+
+def runner_of(spark: SparkSession | None) -> TaskRunner | None:
+    """Return the tasks of a session; None stays None."""
+    if spark is None:
+        return None
+    from projseg.spark_datasource.rewrite_runner import SparkRunner
+
+    return SparkRunner.of(spark)
