@@ -112,7 +112,7 @@ def _is_sign(code: np.int64, is_member: bool) -> Any:
     return is_group or is_any or 91 <= code <= 94 or 123 <= code <= 125
 
 
-@kernel
+@inlined_kernel
 def _read_member(
     patterns: NDArray[np.uint8],
     at: np.int64,

@@ -195,8 +195,10 @@ def copy_bytes(
     Shapes: content [bytes]; made [room].
     Part of: `_replace`.
     """
+    # Compilers copy several bytes at once where no index may count from the end.
+    source, place = np.uint64(start), np.uint64(at)
     for i in range(end - start):
-        made[at + i] = content[start + i]
+        made[place + np.uint64(i)] = content[source + np.uint64(i)]
     return at + end - start
 
 
