@@ -218,7 +218,7 @@ def test_a_list_goes_on_where_it_ended(doors, client, wire):
 
 
 def test_a_server_that_does_not_answer(doors, wire, port):
-    options = {**doors.options(), "uri": wire.uri, "timeout": 0.3}
+    options = {**doors.options(), "uri": wire.uri, "timeout": 1.0}
     catalog = projseg.Catalog(**options)
     catalog.create("t", COLUMNS)
     wire.plan[:] = ["cut"] * 1000
