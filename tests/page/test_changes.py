@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import HOST, TOKEN, make_edits
+from paged_tables import HOST, TOKEN, make_edits
 from starlette.testclient import TestClient
 
 import projseg

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import HOST, TOKEN, hours
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paged_tables import HOST, TOKEN, hours
 from scale import tries
 from starlette.testclient import TestClient
 

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 import pytest
-from conftest import HOST, TOKEN
 from markupsafe import escape
+from paged_tables import HOST, TOKEN
 from starlette.testclient import TestClient
 
 import projseg

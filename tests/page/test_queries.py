@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from conftest import HOST, TOKEN
+from paged_tables import HOST, TOKEN
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from conftest import HOST, HOSTILE, TOKEN, TURNED
+from paged_tables import HOST, HOSTILE, TOKEN, TURNED
 from starlette.testclient import TestClient
 
 import projseg

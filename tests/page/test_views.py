@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import HOST, HOSTILE, TOKEN, hours
+from paged_tables import HOST, HOSTILE, TOKEN, hours
 from scale import tries
 from starlette.testclient import TestClient
 
