@@ -13,9 +13,9 @@ from projseg.errors import UnsupportedFeatureError
 from projseg.extras import require
 from projseg.table_layer.foreign.source_files import (
     ListedFile,
+    SourceFolder,
     bad_source,
     is_in_store,
-    require_no_link_out,
     source_changed,
 )
 from projseg.table_layer.storage.store_location import StorageOptions
@@ -85,8 +85,9 @@ def files_of(table: DeltaTable, location: str) -> Iterator[ListedFile]:
         PROJSEG_SOURCE_CHANGED, if the log names a file twice.
     """
     known: set[str] = set()
+    folder = SourceFolder(location)
     for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-        path = _path_of(str(row["path"]), location)
+        path = _path_of(str(row["path"]), location, folder)
         if path in known:
             raise source_changed(path, f"is listed twice by delta:{location}")
         known.add(path)
@@ -105,7 +106,7 @@ def schema_of(table: DeltaTable) -> Mapping[str, pa.DataType]:
     return {field.name: field.type for field in found}
 
 
-def _path_of(stated: str, location: str) -> str:
+def _path_of(stated: str, location: str, folder: SourceFolder) -> str:
     """Return the path of a file, which lies below the table unless the log states a whole one."""
     path = unquote(stated)
     if is_in_store(path) or path.startswith(("/", "file:")):
@@ -114,7 +115,7 @@ def _path_of(stated: str, location: str) -> str:
     if ".." in path.split("/"):
         raise bad_source(f"delta:{location} names {path[:200]!r}, which leads out of the table")
     if not is_in_store(whole):
-        require_no_link_out(whole, location, f"delta:{location} names {path[:200]!r}")
+        folder.require_no_link_out(whole, f"delta:{location} names {path[:200]!r}")
     return whole
 
 

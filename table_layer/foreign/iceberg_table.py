@@ -14,9 +14,9 @@ from projseg.memory.cache import KEPT
 from projseg.memory.forks import side_by_side
 from projseg.table_layer.foreign.source_files import (
     ListedFile,
+    SourceFolder,
     bad_source,
     is_in_store,
-    require_no_link_out,
     source_changed,
 )
 from projseg.table_layer.storage.store_location import StorageOptions
@@ -332,8 +332,9 @@ def _require_whole(snapshot: IcebergSnapshot, data: Iterable[_DataFile], locatio
 def _listed_files(data: Iterable[_DataFile], root: str, location: str) -> Iterator[ListedFile]:
     known: set[str] = set()
     root = plain_path(root)
+    folder = SourceFolder(root)
     for file in data:
-        path = _path_of(file, root, location)
+        path = _path_of(file, root, location, folder)
         if path in known:
             raise source_changed(path, f"is listed twice by iceberg:{location}")
         known.add(path)
@@ -348,7 +349,7 @@ def plain_path(path: str) -> str:
     return path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:/") else path
 
 
-def _path_of(file: _DataFile, root: str, location: str) -> str:
+def _path_of(file: _DataFile, root: str, location: str, folder: SourceFolder) -> str:
     shown = f"iceberg:{location} lists {file.path[:200]!r}"
     if file.format != "PARQUET" or file.is_encrypted:
         what = "encrypted" if file.is_encrypted else f"of the format {file.format}"
@@ -360,7 +361,7 @@ def _path_of(file: _DataFile, root: str, location: str) -> str:
     if ".." in path.split("/") or "\0" in path:
         raise bad_source(f"{shown}, which leads out of the table")
     if not is_in_store(path) and path.startswith(f"{root}/"):
-        require_no_link_out(path, root, shown)
+        folder.require_no_link_out(path, shown)
     return path
 
 

@@ -115,23 +115,36 @@ def find_files(pattern: str, options: StorageOptions = NO_OPTIONS) -> list[Liste
     raise source_changed(pattern, "lists other files each time it is asked")
 
 
-def require_no_link_out(path: str, root: str, shown: str) -> None:
-    """Refuse a file below a folder that is a link to what is not.
+class SourceFolder:
+    """The folder of a source on a disk, which no link may lead out of; of one list alone.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE.
+    Parameters
+    ----------
+    root : str
+        Its path.
     """
-    folder = os.path.dirname(path)
-    real = _real_folder(root)
-    is_below = f"{_real_folder(folder)}/".startswith(f"{real}/")
-    if not is_below or (os.path.islink(path) and not os.path.realpath(path).startswith(f"{real}/")):
-        raise bad_source(f"{shown}, a link out of the table")
 
+    def __init__(self, root: str) -> None:
+        self._real = os.path.realpath(root)
+        self._below: dict[str, bool] = {}
 
-def _real_folder(path: str) -> str:
-    return os.path.realpath(path)
+    def require_no_link_out(self, path: str, shown: str) -> None:
+        """Refuse a file below it that is a link to what is not.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SOURCE.
+        """
+        folder = os.path.dirname(path)
+        is_below = self._below.get(folder)
+        if is_below is None:
+            is_below = self._below[folder] = self._holds(f"{os.path.realpath(folder)}/")
+        if not is_below or (os.path.islink(path) and not self._holds(os.path.realpath(path))):
+            raise bad_source(f"{shown}, a link out of the table")
+
+    def _holds(self, real: str) -> bool:
+        return real.startswith(f"{self._real.rstrip('/')}/")
 
 
 def is_in_store(path: str) -> bool:
