@@ -138,8 +138,18 @@ class Advice:
         building = Building(materialize, spark, on_progress)
         return apply_items(table, wanted, self.candidates, building)
 
+    @property
+    def _differing(self) -> tuple[AdvisedShape, ...]:
+        """Shapes whose measured answers differ with the advice: a fault of projseg."""
+        return tuple(shape for shape in self.shapes if shape.is_same_answer is False)
+
     def __str__(self) -> str:
-        lines = (*self._headline().split("\n"), *map(_item_line, self.items), *self._left_lines())
+        lines = (
+            *self._headline().split("\n"),
+            *map(_item_line, self.items),
+            *self._left_lines(),
+            *self._measured_lines(),
+        )
         return "\n".join(map(_printable, lines))
 
     def __repr__(self) -> str:
@@ -201,6 +211,17 @@ class Advice:
             lines.append(f"left   {seconds_text(total)}: {', '.join(texts)}")
         lines += [f"not examined: {text}" for text in self.not_examined]
         return lines
+
+    def _measured_lines(self) -> list[str]:
+        """Return lines about what was measured: of shapes that are answered otherwise, the rest."""
+        served = {one for item in self.items for one in item.shapes}
+        lines = [
+            f"measured on some segments: {_ms(shape.measured_before)} -> "
+            f"{_ms(shape.measured_after)}, expected {_ms(shape.measured_expected)}: {shape.query}"
+            for shape in self.shapes
+            if shape.id in served and shape.measured_after is not None
+        ]
+        return lines + [f"ANSWERS DIFFER: {shape.query}" for shape in self._differing]
 
 
 def _printable(line: str) -> str:

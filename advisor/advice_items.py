@@ -81,10 +81,17 @@ class AdvisedShape:
         As the log has it.
     planned_now, planned_then : float
         Milliseconds by which planning compares sources.
+    expected_ms : float
+        Milliseconds of one query with all that is advised.
     source_now, source_then : str
         What answers most segments.
     why_not : str
         The code of why nothing was advised for it; empty: something was, or nothing is needed.
+    measured_before, measured_after, measured_expected : float or None
+        Milliseconds of an answer from some segments without the advice, with it, and as was
+        expected of it, if that was measured.
+    is_same_answer : bool or None
+        Whether these answers are equal, and equal to what the rows alone say.
     """
 
     id: str
@@ -93,12 +100,16 @@ class AdvisedShape:
     median_ms: float | None
     planned_now: float
     planned_then: float
+    expected_ms: float
     source_now: str
     source_then: str
     why_not: str = ""
+    measured_before: float | None = None
+    measured_after: float | None = None
+    measured_expected: float | None = None
+    is_same_answer: bool | None = None
 
     @property
     def saved_ms(self) -> float:
         """Milliseconds that one query would save."""
-        share = 1 - self.planned_then / self.planned_now if self.planned_now else 0.0
-        return (self.median_ms or 0.0) * share
+        return (self.median_ms or 0.0) - self.expected_ms

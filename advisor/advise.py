@@ -5,31 +5,38 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from projseg.advisor.advice import Advice
 from projseg.advisor.advice_report import slower_than_before
 from projseg.advisor.advising import Advising
 from projseg.advisor.log_records import LogLike, workload_of
+from projseg.advisor.measured_advice import measured_advice
+from projseg.advisor.session_log import session_table, session_workload
 from projseg.advisor.spent_time import OnProgress, SpentTime
 from projseg.errors import InvalidInputError
 from projseg.errors import listed as listed_items
 from projseg.memory.memory_pool import parse_byte_count
 from projseg.reader.query_log.read_log import Since
 from projseg.table import Table
+from projseg.table.inspection import TableInspection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 KINDS: Final = ("projection", "rows", "index", "view", "drop", "compact")
 _PERCENT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*%\s*")
 
 
 def advise(
-    table: Table,
-    log: LogLike,
+    table: Table | SparkSession,
+    log: LogLike | DataFrame | str,
     *,
     budget: str = "10%",
     since: Since = "30 days",
     kinds: Sequence[str] = KINDS,
     seconds: float = 60,
+    measure: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Advice:
     """Return what a table should store for what was asked of it, and what of it nobody uses.
@@ -40,9 +47,10 @@ def advise(
 
     Parameters
     ----------
-    table : Table
-        The table.
-    log : str, path or pa.Table
+    table : Table or SparkSession
+        The table; or a session, and then the name or path of a table instead of a log: what the
+        session's driver remembers of it is the log, whatever `since` says.
+    log : str, path, pa.Table or DataFrame
         The folder of a query log or a file of it, or records as `read_log` returns them; or a file
         `.sql` of SELECTs that end with `;`, with `-- weight: 40` before one that counts so often.
         Each of these is asked, with its files in memory.
@@ -56,6 +64,10 @@ def advise(
     seconds : float
         After which the best that was found is returned; what there was no time for is in
         `not_examined`.
+    measure : bool
+        Also build the advice in a copy of some segments, in a temporary folder, and ask every shape
+        with and without it: `shapes` have the milliseconds, and whether the answers are equal. That
+        comes on top of `seconds`.
     on_progress : callable or None
         Called with how many candidates have a size in one segment, and how many there are. What it
         raises ends the work, and is raised; so does a deadline of the thread.
@@ -83,10 +95,16 @@ def advise(
                 "PROJSEG_BAD_ARGUMENT", f"kinds has {kind!r}; the kinds are {', '.join(KINDS)}"
             )
     spent = SpentTime(seconds, on_progress)
+    if not isinstance(table, TableInspection):
+        spark, table = table, session_table(table, str(log))
+        log = session_workload(spark, table)
+    elif hasattr(log, "toArrow"):
+        log = log.toArrow()
     work = workload_of(table, log, since)
     worse = slower_than_before(table, log) if "drop" in wanted else {}
     advising = Advising(table, work, worse, frozenset(wanted), spent)
-    return advising.advice(budget_of(budget, advising.base_bytes))
+    advice = advising.advice(budget_of(budget, advising.base_bytes))
+    return measured_advice(advice, table, advising.shapes) if measure else advice
 
 
 def budget_of(text: str, base_bytes: int) -> int:

@@ -47,6 +47,13 @@ class Advising:
         What may be advised.
     spent : SpentTime
         When to stop.
+
+    Attributes
+    ----------
+    base_bytes : int
+        Of the rows.
+    shapes : list of KnownShape
+        What was asked, once `advice` has looked at it.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class Advising:
             zone.bytes for entry in self._entries for zone in entry.columns.values()
         )
         self._unbound = 0
+        self.shapes: list[KnownShape] = []
         self._planning = Planning(
             self._snapshot, reader_of(table).view_sources(), knows_values=work.is_weighted
         )
@@ -84,6 +92,7 @@ class Advising:
         shapes, self._unbound = known_shapes(
             self._work, self._planning, sample.entries[0], self._spent
         )
+        self.shapes = shapes
         chosen: list[SizedCandidate] = []
         if self._kinds & {"projection", "rows", "index", "view"} and shapes:
             chosen = self._chosen(shapes, sample, budget - before)
@@ -149,8 +158,7 @@ class Advising:
             saved = 0.0
             if one.candidate.may_serve(known.query, known.need) and known.now.cost:
                 then = self._planning.cost(known.query, [one.sizes])
-                if then is not None:
-                    saved = known.total * max(1 - then.cost / known.now.cost, 0.0)
+                saved = 0.0 if then is None else known.saved(then)
             found.append(saved)
         return found
 
@@ -203,9 +211,7 @@ class Advising:
         served = [known for known in shapes if candidate.name in then[known.shape.id].used]
         queries = sum(known.shape.count for known in served)
         before = sum(known.total for known in served)
-        after = sum(
-            known.total * then[known.shape.id].cost / max(known.now.cost, 1) for known in served
-        )
+        after = sum(known.shape.count * known.expected(then[known.shape.id]) for known in served)
         return AdviceItem(
             kind=candidate.kind,
             name=candidate.name,
@@ -317,6 +323,7 @@ def _advised(known: KnownShape, then: ShapeCost, served: set[str]) -> AdvisedSha
         median_ms=known.milliseconds,
         planned_now=known.now.cost / 1e6,
         planned_then=then.cost / 1e6,
+        expected_ms=known.expected(then),
         source_now=known.now.source,
         source_then=then.source,
         why_not=why,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from projseg.advisor.advice_items import AdviceItem
 from projseg.advisor.known_shapes import KnownShape
 from projseg.advisor.shape_costs import OPENING, ShapeCost
@@ -44,8 +46,13 @@ def compaction_of(
         return None
     queries = sum(known.shape.count for known in slow)
     before = sum(known.total for known in slow)
+    merged_costs = {
+        known.shape.id: replace(one, cost=one.cost - round((1 - left) * _opening(one)))
+        for known in slow
+        for one in [then[known.shape.id]]
+    }
     saved = sum(
-        known.total * (1 - left) * _opening(then[known.shape.id]) / max(known.now.cost, 1)
+        known.saved(merged_costs[known.shape.id]) - known.saved(then[known.shape.id])
         for known in slow
     )
     return AdviceItem(

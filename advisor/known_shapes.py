@@ -18,6 +18,13 @@ from projseg.memory.deadline import check_deadline
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 
 _FILLS_MAX: Final = 8  # of a shape
+_QUERY_WORK: Final = 110_000
+"""Nanoseconds of any query, however little it reads."""
+_PART_WORK: Final = 25_000
+"""Nanoseconds of a key, a condition or a primitive, over however few rows."""
+_RETURNED_WORK: Final = 5.0
+"""Nanoseconds of a row that is returned."""
+_FIXED_SHARE_MAX: Final = 0.5  # of the milliseconds of a query
 _SHAPES_SHARE: Final = 0.4  # of the time that may be taken
 
 
@@ -53,6 +60,31 @@ class KnownShape(msgspec.Struct):
     def total(self) -> float:
         """Milliseconds of all queries."""
         return self.shape.count * self.milliseconds
+
+    def expected(self, then: ShapeCost) -> float:
+        """Return the milliseconds of one query that would cost something else."""
+        share = then.cost / max(self.now.cost, 1)
+        fixed = fixed_milliseconds(self.query, self.shape.returned)
+        return expected_milliseconds(self.milliseconds, share, fixed)
+
+    def saved(self, then: ShapeCost) -> float:
+        """Return the milliseconds that all queries would save."""
+        return self.shape.count * max(self.milliseconds - self.expected(then), 0.0)
+
+
+def fixed_milliseconds(query: QuerySpec, returned: float) -> float:
+    """Return about the milliseconds of a query that no source spares it.
+
+    Planning compares sources, so its cost has neither the work on any query nor on its answer.
+    """
+    parts = len(query.primitives) + len(query.keys) + len(query.conditions)
+    return (_QUERY_WORK + _PART_WORK * parts + _RETURNED_WORK * returned) / 1e6
+
+
+def expected_milliseconds(milliseconds: float, share: float, fixed: float) -> float:
+    """Return the milliseconds of a query of which planning expects a share of its cost."""
+    fixed = min(fixed, _FIXED_SHARE_MAX * milliseconds)
+    return fixed + (milliseconds - fixed) * share
 
 
 def known_shapes(

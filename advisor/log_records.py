@@ -69,7 +69,7 @@ def _records_of(rows: pa.Table) -> Iterator[LoggedQuery]:
         query = row.pop("query")
         found = {name: value for name, value in row.items() if value is not None}
         try:
-            asked = None if query is None else json.loads(query)
+            asked = json.loads(query) if isinstance(query, str) else query
             yield msgspec.convert({**found, "query": asked}, LoggedQuery)
         except (TypeError, ValueError, RecursionError) as error:
             raise bad_log(f"a row is no record: {str(error)[:200]}") from error

@@ -91,13 +91,14 @@ def measured_workload(table: Table, queries: Sequence[WeightedQuery]) -> LoggedW
     for question, weight in queries:
         asked = _query_of(table, question)
         plan = reader_of(table).plan(asked)
-        milliseconds = min(_milliseconds(table, plan) for _ in range(_RUNS))
+        milliseconds, returned = min(_run(table, plan) for _ in range(_RUNS))
         content = query_content(plan.query, "all")
         if plan.query.interval is not None:
             content["interval"] = str(plan.query.interval)
         text = msgspec.json.encode(content, order="sorted").decode()
         zone = plan.query.context.zone
-        shapes.append(Shape(shape_id(text), content, weight, milliseconds, "", zone))
+        shape = Shape(shape_id(text), content, weight, milliseconds, "", zone, returned=returned)
+        shapes.append(shape)
     count = sum(shape.count for shape in shapes)
     shapes.sort(key=lambda one: (-one.count * (one.median_ms or 0.0), one.id))
     return LoggedWorkload(
@@ -105,10 +106,11 @@ def measured_workload(table: Table, queries: Sequence[WeightedQuery]) -> LoggedW
     )
 
 
-def _milliseconds(table: Table, plan: QueryPlan) -> float:
+def _run(table: Table, plan: QueryPlan) -> tuple[float, float]:
+    """Return the milliseconds of an answer, and its rows."""
     start = time.perf_counter()
-    reader_of(table).answer(plan)
-    return (time.perf_counter() - start) * 1000
+    rows = reader_of(table).answer(plan)
+    return (time.perf_counter() - start) * 1000, float(len(rows))
 
 
 def _query_of(table: Table, question: str | Query) -> Query:

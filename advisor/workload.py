@@ -38,6 +38,8 @@ class Shape(msgspec.Struct, frozen=True):
         The granularity that its interval's ends lie on, in this zone; empty: it has no interval.
     length : float or None
         Seconds of the interval, in the median; None: it has no end.
+    returned : float
+        Rows of an answer, in the median.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Shape(msgspec.Struct, frozen=True):
     aligned: str = ""
     zone: str = "UTC"
     length: float | None = None
+    returned: float = 0.0
 
 
 class SourceUse(msgspec.Struct):
@@ -108,6 +111,7 @@ class _Gathered:
         self.warm: list[float] = []
         self.all: list[float] = []
         self.lengths: list[float] = []
+        self.returned: list[float] = []
         self._draw = random.Random(0)  # noqa: S311 - a sample of times
 
     def add(self, one: LoggedQuery) -> None:
@@ -118,6 +122,8 @@ class _Gathered:
                 self._keep(self.warm, one.answered_ms)
         if one.interval is not None and one.interval.length is not None:
             self._keep(self.lengths, one.interval.length)
+        if one.returned is not None:
+            self._keep(self.returned, float(one.returned))
 
     def _keep(self, several: list[float], value: float) -> None:
         if len(several) < _TIMES_MAX:
@@ -172,6 +178,7 @@ def _shape(key: tuple[str, str, str], found: _Gathered) -> Shape:
         key[1],
         key[2],
         _median(found.lengths),
+        _median(found.returned) or 0.0,
     )
 
 

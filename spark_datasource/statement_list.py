@@ -81,6 +81,16 @@ REPLIES: Final[dict[str, pa.Schema]] = {
         ]
     ),
     "vacuum": pa.schema([("file", pa.string()), ("bytes", pa.int64())]),
+    "advice": pa.schema(
+        [
+            *_columns(pa.string(), "kind", "name", "sql", "statement"),
+            *_columns(pa.int64(), "rows", "bytes"),
+            *_columns(pa.float64(), "rows_error", "build_seconds"),
+            ("queries", pa.int64()),
+            *_columns(pa.float64(), "milliseconds_before", "milliseconds_after", "saved_seconds"),
+            ("evidence", pa.string()),
+        ]
+    ),
     "truncate": pa.schema([("num_affected_rows", pa.int64())]),
     "change_columns": pa.schema(_columns(pa.string(), "name", "text")),
     "materialize_index": _FILTERS,

@@ -27,7 +27,7 @@ from projseg.spark_engine.group_replies import (
     stored_rows,
 )
 from projseg.spark_engine.index_requests import INDEX_BUILDS, INDEXES
-from projseg.spark_engine.logged_requests import logged
+from projseg.spark_engine.logged_requests import advised, logged
 from projseg.spark_engine.replacement_requests import REPLACEMENTS
 from projseg.spark_engine.replies import Reply, scanned, snapshot_of, states_to_join, storage_of
 from projseg.spark_engine.statement_requests import REWRITES, STATEMENTS
@@ -134,6 +134,7 @@ _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "results": results_of,
     "stored_rows": stored_rows,
     "log": logged,
+    "advice": advised,
     **STATEMENTS,
     **INDEXES,
     **VIEWS,

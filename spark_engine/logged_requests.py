@@ -1,4 +1,4 @@
-"""What Spark's extension asked while it planned a statement, written into the query log.
+"""What Spark's extension asked while it planned a statement: for the query log, and for advice.
 
 The extension knows what became of each request: an answer, a read that tasks share, a scan, or
 nothing, because Spark did it by itself. The texts of queries are made here, as those of every door.
@@ -15,7 +15,16 @@ from projseg.errors import ProjsegError
 from projseg.reader.plan.query_plan import QueryPlan, plan_query
 from projseg.reader.query_log.log_files import query_log
 from projseg.reader.query_log.query_record import QueryEvent
-from projseg.spark_engine.replies import Reply, bound_alone, query_of, snapshot_of, views_of
+from projseg.spark_datasource.statement_list import REPLIES
+from projseg.spark_engine.replies import (
+    Reply,
+    bound_alone,
+    query_of,
+    rows,
+    snapshot_of,
+    table_of,
+    views_of,
+)
 from projseg.table_layer.metadata.snapshot import Snapshot
 
 
@@ -38,6 +47,28 @@ def logged(request: Mapping[str, Any]) -> Reply:
             log.put(lambda record=record: record)  # type: ignore[misc]  # made already
     log.flush()
     return {}, b""
+
+
+def advised(request: Mapping[str, Any]) -> Reply:
+    """Reply with what a table should store for what was asked of it.
+
+    Parameters
+    ----------
+    request : mapping
+        `location`, `budget`, and `folder` of the session's log, or else `entries`: JSON of what its
+        driver remembers.
+    """
+    # Imported here: a process that only asks starts without the advisor.
+    from projseg.advisor.advise import advise
+    from projseg.advisor.session_log import workload_of_requests
+
+    table = table_of(request)
+    log = request.get("folder") or workload_of_requests(table, json.loads(request["entries"]))
+    advice = advise(table, log, budget=request["budget"])
+    return rows(
+        [{**vars(item), "evidence": json.dumps(item.evidence)} for item in advice.items],
+        REPLIES["advice"],
+    )
 
 
 def _record(entry: Mapping[str, Any], *, shows_all: bool) -> dict[str, Any] | None:

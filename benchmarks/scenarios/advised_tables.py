@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import projseg
+from projseg.advisor.known_shapes import expected_milliseconds, fixed_milliseconds
+from projseg.advisor.workload import gather
+from projseg.algebra.query.request import Query
 from projseg.benchmarks.bench import Bench, same_answer
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.measuring import take_turn
@@ -17,6 +20,8 @@ from projseg.benchmarks.peers.projseg_engine import declared, query_arguments
 from projseg.benchmarks.workload import Question
 from projseg.benchmarks.written_workloads import EDITS
 from projseg.reader.query_log.log_files import SETTING, flush_query_logs
+from projseg.reader.query_log.read_log import LogReader
+from projseg.table.inspection import reader_of
 
 _ASKED: Final = 12  # times that each question is in the log
 
@@ -38,10 +43,13 @@ def run(bench: Bench) -> None:
     }
     bench.progress("logging")
     log = _logged(tables["none"], queries, bench.folder / "log")
+    shape_ids = _shape_ids(log, tables["none"], queries)
     by_hand = _bytes(tables["by hand"])
     bench.progress("advising")
     processor_before = os.times()
-    advice = projseg.advise(tables["none"], log, budget=str(by_hand), seconds=bench["seconds"])
+    advice = projseg.advise(
+        tables["none"], log, budget=str(by_hand), seconds=bench["seconds"], kinds=["projection"]
+    )
     took = os.times()
     bench.progress("applying")
     tables["advised"] = projseg.Table.create(
@@ -56,6 +64,8 @@ def run(bench: Bench) -> None:
     times = {query.name: _times(bench, query, tables) for query in queries}
     _add_sizes(bench, advice, tables["advised"])
     _add_savings(bench, queries, times)
+    fixed = {query.name: _fixed(tables["none"], query) for query in queries}
+    _add_estimates(bench, advice, queries, shape_ids, times, fixed)
     seconds = (took.user - processor_before.user) + (took.system - processor_before.system)
     bench.add("advice", "of the log", "advised", {
         "cpu s": seconds, "projections": len(advice.items), "shapes": len(advice.shapes),
@@ -77,6 +87,24 @@ def _logged(table: projseg.Table, queries: tuple[Question, ...], folder: Path) -
         else:
             os.environ[SETTING] = before
     return folder
+
+
+def _shape_ids(log: Path, table: projseg.Table, queries: tuple[Question, ...]) -> dict[str, str]:
+    """Return the shape of each question, which stand in the log one after the other."""
+    records = sorted(LogReader(log, None), key=lambda one: one.time)
+    found = {}
+    for number, query in enumerate(queries):
+        own = records[number * _ASKED : (number + 1) * _ASKED]
+        (shape,) = gather(own, table.properties.table_id).shapes
+        found[query.name] = shape.id
+    return found
+
+
+def _fixed(table: projseg.Table, query: Question) -> float:
+    """Return the milliseconds of a question that no source spares it, as the advisor has them."""
+    arguments = query_arguments(query)
+    bound = reader_of(table).bound(Query(**arguments))
+    return fixed_milliseconds(bound, float(len(table.query(**arguments))))
 
 
 def _bytes(table: projseg.Table) -> int:
@@ -128,3 +156,35 @@ def _add_savings(
             saved = sum(times[name]["none"] - times[name][way] for name in names)
             whole = sum(times[name]["none"] for name in names)
             bench.add("saved", case, way, {"cpu ms": saved, "share": saved / max(whole, 1e-9)})
+
+
+def _add_estimates(
+    bench: Bench,
+    advice: projseg.Advice,
+    queries: tuple[Question, ...],
+    shape_ids: Mapping[str, str],
+    times: Mapping[str, Mapping[str, float]],
+    fixed: Mapping[str, float],
+) -> None:
+    """Add what planning expects of each question that is answered otherwise than before.
+
+    The expectation is made of its processor time without projections, as of that of a log.
+    """
+    shapes = {shape.id: shape for shape in advice.shapes}
+    factors = []
+    for query in queries:
+        shape = shapes[shape_ids[query.name]]
+        if shape.source_then == shape.source_now:
+            continue
+        share = shape.planned_then / max(shape.planned_now, 1e-9)
+        found = times[query.name]["advised"]
+        expected = expected_milliseconds(times[query.name]["none"], share, fixed[query.name])
+        factor = max(expected / found, found / expected) if min(expected, found) else 0.0
+        factors.append(factor)
+        bench.add("estimates", query.title, "advised", {
+            "cpu ms": found, "cpu ms estimated": expected, "factor": factor,
+        })  # fmt: skip
+    within = sum(factor <= 2 for factor in factors)
+    bench.add("estimates", "all", "advised", {
+        "shapes": len(factors), "within 2": within, "share": within / max(len(factors), 1),
+    })  # fmt: skip

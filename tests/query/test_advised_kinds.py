@@ -1,6 +1,7 @@
 """Advice of each kind: what it proposes, what planning says before and after, and the answers."""
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from advised_tables import imagined, log_of, logging, rows_of, spread, written
 from scale import tries
+from typer.testing import CliRunner
 
 import projseg
 from projseg.advisor import needless
@@ -19,7 +21,9 @@ from projseg.advisor.spent_time import SpentTime
 from projseg.advisor.stored_sizes import stored_bytes, stored_size
 from projseg.advisor.workload import LoggedWorkload
 from projseg.benchmarks.bench import same_answer
+from projseg.cli import app
 from projseg.errors import InvalidInputError
+from projseg.maintenance import materialize_projections
 
 DAYS = 80
 ROWS = 12_000
@@ -317,3 +321,38 @@ def benefit(advising, shapes, several):
         known.total * max(1 - then[known.shape.id].cost / max(known.now.cost, 1), 0.0)
         for known in shapes
     )
+
+
+def test_measured_advice_is_asked_with_and_without_it_and_leaves_nothing(tmp_path, rows):
+    table = made(tmp_path / "t", projections=[projseg.Projection("by_page", ["page"])])
+    path = written(tmp_path / "q.sql", questions(rows).values())
+    advice = projseg.advise(table, path, budget="1000%", measure=True)
+    assert advice._differing == ()
+    for shape in advice.shapes:
+        assert shape.is_same_answer is True
+        assert min(shape.measured_before, shape.measured_after) > 0
+    assert "measured on some segments: " in str(advice)
+    assert table.version == 0
+    assert projseg.advise(table, path, budget="1000%").shapes[0].is_same_answer is None
+
+
+def test_a_wrong_projection_is_found_by_measuring(tmp_path, rows, monkeypatch):
+    table = made(tmp_path / "t")
+    path = written(tmp_path / "q.sql", [questions(rows)["groups"]])
+    built = materialize_projections.build_from_segment
+
+    def without_a_group(*given):
+        found = built(*given)
+        grouping = {name: one.slice(0, 1) for name, one in found.grouping.items()}
+        states = {name: one.slice(0, 1) for name, one in found.states.items()}
+        return replace(found, row_count=1, grouping=grouping, states=states)
+
+    monkeypatch.setattr(materialize_projections, "build_from_segment", without_a_group)
+    advice = projseg.advise(table, path, budget="100%", kinds=["projection"], measure=True)
+    assert len(advice._differing) == 1
+    assert "ANSWERS DIFFER: SELECT" in str(advice)
+    words = [table.location, "--queries", str(path), "--budget", "100%", "--measure"]
+    run = CliRunner().invoke(app, ["advise", *words, "--apply", "--yes"])
+    assert run.exit_code == 3
+    assert "answers differ" in run.output
+    assert table.newest().version == 0

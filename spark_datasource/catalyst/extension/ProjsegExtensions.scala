@@ -31,6 +31,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectColumnar(session => new FollowMergedColumns(session))
     extensions.injectParser((session, parser) => Statements.parser(session, parser))
     extensions.injectTableFunction(QueryLog.function)
+    extensions.injectTableFunction(Advice.function)
     extensions.injectFunction(TimeSeries.function)
     extensions.injectFunction(TextMatch.function)
     extensions.injectFunction(TextMatch.withLimit)

@@ -7,6 +7,7 @@ import java.util.concurrent.{ArrayBlockingQueue, ThreadPoolExecutor, TimeUnit}
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ArrayNode
 
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression, ExpressionInfo}
@@ -16,7 +17,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * What was asked of projseg tables while statements were planned: in the driver's memory, the latest
- * of all sessions. Without literals of the statements, unless a session asks for them.
+ * of all sessions. What is shown has no literals of the statements, unless a session asks for them.
  */
 object QueryLog {
   case class Entry(
@@ -43,9 +44,21 @@ object QueryLog {
   /** Lets the engine write records of entries into a folder. */
   def write(more: Seq[Entry], folder: String, literals: Boolean, python: String): Unit = if (more.nonEmpty) {
     val request = Engine.json.createObjectNode().put("op", "log").put("folder", folder).put("literals", literals)
-    val list = request.putArray("entries")
+    describe(request.putArray("entries"), more)
+    val task: Runnable = () => Engine.ask(python, request, isRepeatable = false)
+    writer.execute(task)
+  }
+
+  /** What was asked, as the advisor takes it: a list in JSON, with literals, that is shown nowhere. */
+  def requests(): String = {
+    val list = Engine.json.createArrayNode()
+    describe(list, entries.synchronized(entries.asScala.toSeq))
+    Engine.json.writeValueAsString(list)
+  }
+
+  private def describe(list: ArrayNode, more: Seq[Entry]): Unit =
     more.foreach { one =>
-      val made = list.addObject().put("answered", one.answered).put("location", one.location)
+      val made = list.addObject().put("answered", one.answered).put("location", one.location).put("micros", one.micros)
       one.version.foreach(made.put("version", _))
       one.planning.foreach(made.put("planning", _))
       one.answering.foreach(made.put("answering", _))
@@ -53,9 +66,6 @@ object QueryLog {
       one.content.foreach(made.set[JsonNode]("content", _))
       if (one.answered == "not") one.reasons.foreach(made.put("reason", _))
     }
-    val task: Runnable = () => Engine.ask(python, request, isRepeatable = false)
-    writer.execute(task)
-  }
 
   private val schema = StoredType.columns(
     "time TIMESTAMP, location STRING, version BIGINT, request STRING, answered STRING, sources STRING, " +
@@ -125,7 +135,7 @@ class Planned(settings: Settings) {
       if (reasons.isEmpty) None else Some(reasons.mkString("; ")),
       number("rows").map(_.toLong), number("bytes").map(_.toLong), Some(nanos / 1e6 - answering.getOrElse(0.0)),
       answering,
-      settings.logPath.map(_ => request.deepCopy[JsonNode]()), content)
+      Some(request.deepCopy[JsonNode]()), content)
   }
 
   /** Does something with a table's part of a plan; if it is left to Spark, its requests were in vain. */
@@ -145,7 +155,10 @@ class Planned(settings: Settings) {
 
   def publish(): Unit = {
     settings.logPath.foreach(QueryLog.write(entries, _, settings.logLiterals, settings.python))
-    QueryLog.add(entries.map(_.copy(asked = None, content = None)), settings.logQueries)
+    // Of the reply, the query alone: the engine may have written it otherwise than it was asked.
+    def queryOf(content: JsonNode): Option[JsonNode] =
+      Option(content.get("query")).map(Engine.json.createObjectNode().set[JsonNode]("query", _))
+    QueryLog.add(entries.map(one => one.copy(content = one.content.flatMap(queryOf))), settings.logQueries)
   }
 
   private def now(): Long = MICROS.between(Instant.EPOCH, Instant.now())

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from projseg.advisor.advice import Advice
     from projseg.advisor.log_records import LogLike
 
+_DIFFERENT_ANSWERS = 3
+
 
 def advise(
     location: Location,
@@ -33,6 +35,9 @@ def advise(
         str, "What may be advised, with commas."
     ] = "projection,rows,index,view,drop,compact",
     seconds: Annotated[float, "After which the best that was found is said."] = 60,
+    measure: Annotated[
+        bool, "Also try it on a copy of some segments; exit code 3 if an answer differs."
+    ] = False,
     apply: Annotated[bool, "Do it, with --yes."] = False,
     drop: Annotated[bool, "With --apply: also drop what nobody needs."] = False,
     no_build: Annotated[bool, "With --apply: build nothing in segments that are there."] = False,
@@ -47,8 +52,13 @@ def advise(
         print_rows(projseg.advice_report(table, place), output)
         return
     wanted = [kind.strip() for kind in kinds.split(",") if kind.strip()]
-    advice = projseg.advise(table, place, budget=budget, since=since, kinds=wanted, seconds=seconds)
+    advice = projseg.advise(
+        table, place, budget=budget, since=since, kinds=wanted, seconds=seconds, measure=measure
+    )
     _print(advice, output)
+    if any(shape.is_same_answer is False for shape in advice.shapes):
+        sys.stderr.write("answers differ with the advice: report this as a fault of projseg\n")
+        raise SystemExit(_DIFFERENT_ANSWERS)
     if not apply:
         return
     if is_preview:
