@@ -129,7 +129,8 @@ test-spark-%:
 
 # Delta and Iceberg in one session with projseg, on a Spark that all three know.
 test-neighbours: $(VENV)/installed-dev $(OTHERS)/neighbours/installed
-	$(BIN)/pytest -m slow tests/launchers/test_neighbours.py
+	$(BIN)/pytest -m slow tests/launchers/test_neighbours.py \
+		tests/launchers/test_neighbours_as_sources.py
 
 $(OTHERS)/neighbours/installed: pyproject.toml
 	$(PYTHON) -m venv --clear $(OTHERS)/neighbours
