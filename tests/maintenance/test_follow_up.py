@@ -26,7 +26,13 @@ ERRORS = [
     *(MemoryError, RuntimeError, ValueError, KeyError, RecursionError, OSError, AssertionError),
     *(IndexError, AttributeError, TypeError, ZeroDivisionError, StopIteration, UnicodeError),
 ]
-FOLLOWING = {"after_commit", "_refresh_views", "refresh_after_commit", "keep_views"}
+FOLLOWING = {
+    "after_commit",
+    "_refresh_views",
+    "refresh_views",
+    "refresh_after_commit",
+    "keep_views",
+}
 """What is called once a commit has returned; on the way back nothing is done that could fail."""
 SQL = "SELECT p.word, count(*) AS n FROM f JOIN p ON f.k = p.k GROUP BY p.word"
 OWN = "SELECT k, count(*) AS n FROM f GROUP BY k"

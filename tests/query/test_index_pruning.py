@@ -198,12 +198,12 @@ def test_every_reason_against_an_index(tmp_path):
     said("EXCLUDED", key, context={"excludeIndexes": "VISITS"})
     said("NOTHING_LEFT", key, interval="2024-05-01T00:00:00Z/2024-05-01T01:00:00Z")
     filters = sum(one.byte_count for one in table.snapshot.bloom_files)
-    monkey = index_pruning._COSTLIER_SHARE
-    index_pruning._COSTLIER_SHARE = 1e-9 * filters
+    monkey = index_pruning.COSTLIER_SHARE
+    index_pruning.COSTLIER_SHARE = 1e-9 * filters
     try:
         said("COSTLIER", f"visit = '{visit(4)}'")
     finally:
-        index_pruning._COSTLIER_SHARE = monkey
+        index_pruning.COSTLIER_SHARE = monkey
     table.add_index(projseg.Index("days", "day"), build="deferred")
     assert said("NOT_BUILT", "day = DATE'2024-05-03'") == f"NOT_BUILT {SEGMENTS}"
     table.widen_column("user", "double")
@@ -616,7 +616,7 @@ def live(tmp_path_factory, life):
         if len(codes) > 1:
             return  # a row of a segment that is left out raises nothing
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_pruning, "_COSTLIER_SHARE", 1e9)
+        patch.setattr(index_pruning, "COSTLIER_SHARE", 1e9)
         patch.setattr(by_postings, "_WORDS_VALUES_MIN", 0)
         patch.setattr(by_postings, "_GRAMS_BYTES_MIN", 0)
         patch.setattr(by_postings, "_CANDIDATE_SHARE", 1)

@@ -113,8 +113,12 @@ class TableState:
 
     def refresh_views(self, written: WrittenRows | None = None) -> None:
         """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
-        location, snapshot = self.reader.location, self.reader.snapshot
-        with only_logged(LOGGER, lambda: f"the refresh of views of {location} failed"):
+
+        def failure() -> str:
+            return f"the refresh of views of {self.reader.location} failed"
+
+        with only_logged(LOGGER, failure):
+            snapshot = self.reader.snapshot
             if snapshot.properties.is_in_views:
                 # Imported here: most tables have no views, and each write would pay.
                 from projseg.views.refresh_on_commit import refresh_after_commit
