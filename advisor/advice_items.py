@@ -108,8 +108,3 @@ class AdvisedShape:
     measured_after: float | None = None
     measured_expected: float | None = None
     is_same_answer: bool | None = None
-
-    @property
-    def saved_ms(self) -> float:
-        """Milliseconds that one query would save."""
-        return (self.median_ms or 0.0) - self.expected_ms
