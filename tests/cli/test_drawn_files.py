@@ -265,26 +265,52 @@ def test_a_new_field_of_a_later_file(tmp_path, monkeypatch, capsys):
         assert found == [{"a": 1, "b": None}, {"a": 2, "b": 3}]
 
 
-@pytest.mark.parametrize("kind", ["csv", "json"])
-def test_types_agree_with_duckdb(tmp_path, monkeypatch, capsys, kind):
+def pandas_rows(path):
+    pandas = pytest.importorskip("pandas")
+    if path.suffix == ".csv":
+        frame = pandas.read_csv(path, keep_default_na=False)
+    else:
+        frame = pandas.read_json(path, lines=True, precise_float=True, dtype={"s": str})
+    return frame.astype(object).to_dict("records")
+
+
+def arrow_rows(path):
+    from pyarrow import csv, json
+
+    if path.suffix == ".csv":
+        lines = csv.ParseOptions(newlines_in_values=True)
+        return csv.read_csv(path, parse_options=lines).to_pylist()
+    return json.read_json(path).to_pylist()
+
+
+def duckdb_rows(path):
     duckdb = pytest.importorskip("duckdb")
+    rows = duckdb.sql(f"FROM '{path}'").to_arrow_table().to_pylist()
+    return [{**row, "i": int(row["i"])} for row in rows]  # at times a decimal, there
+
+
+@pytest.mark.parametrize("read", [pandas_rows, arrow_rows, duckdb_rows])
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_values_are_what_others_read(tmp_path, monkeypatch, capsys, kind, read):
     for seed in range(tries(25)):
         draw = random.Random(seed)
         rows = [
             {"i": draw.randrange(-(2**53), 2**53), "d": draw.uniform(-1e9, 1e9),
-             "s": draw.choice("abc"), "b": draw.choice([True, False])}
-            for _ in range(30)
+             "s": draw.choice(["plain", "a,b", 'a "word"', "two\nlines", "é;|"]),
+             "b": draw.choice([True, False])}
+            for _ in range(draw.randint(1, 30))
         ]  # fmt: skip
         path = tmp_path / f"{seed}.{kind}"
         if kind == "csv":
-            lines = [
-                ",".join(str(row[n]).lower() if n == "b" else str(row[n]) for n in row)
-                for row in rows
-            ]
-            path.write_text("\n".join(["i,d,s,b", *lines]))
+            written = io.StringIO(newline="")
+            end = draw.choice(["\n", "\r\n"])
+            quoting = draw.choice([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC])
+            writer = csv.DictWriter(written, ["i", "d", "s", "b"], lineterminator=end,
+                                    quoting=quoting)  # fmt: skip
+            writer.writeheader()
+            writer.writerows({**row, "b": str(row["b"]).lower()} for row in rows)
+            path.write_bytes(written.getvalue().encode())
         else:
             path.write_text("\n".join(map(json.dumps, rows)))
         _, found, _ = imported(monkeypatch, capsys, tmp_path / f"t{seed}", path)
-        theirs = duckdb.sql(f"FROM '{path}'").to_arrow_table().to_pylist()
-        theirs = [{**row, "i": int(row["i"])} for row in theirs]  # at times a decimal, there
-        assert sorted(map(repr, found)) == sorted(map(repr, theirs)) == sorted(map(repr, rows))
+        assert sorted(map(repr, found)) == sorted(map(repr, rows)) == sorted(map(repr, read(path)))
