@@ -34,6 +34,7 @@ from projseg.errors import (
     PermissionDeniedError,
     ProjsegError,
     UnsupportedFeatureError,
+    http_status,
 )
 
 if TYPE_CHECKING:
@@ -42,24 +43,6 @@ if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
 
 LOGGER: Final = logging.getLogger("projseg.catalog")
-_STATUS: Final = {
-    "PROJSEG_BAD_TOKEN": 401,
-    "PROJSEG_PERMISSION_DENIED": 403,
-    "PROJSEG_UNKNOWN_TABLE": 404,
-    "PROJSEG_UNKNOWN_NAMESPACE": 404,
-    "PROJSEG_UNKNOWN_PRINCIPAL": 404,
-    "PROJSEG_TABLE_EXISTS": 409,
-    "PROJSEG_NAMESPACE_EXISTS": 409,
-    "PROJSEG_NAMESPACE_NOT_EMPTY": 409,
-    "PROJSEG_PRINCIPAL_EXISTS": 409,
-    "PROJSEG_CATALOG_CONFLICT": 409,
-    "PROJSEG_UNKNOWN_VERSION": 410,
-    "PROJSEG_LIMIT_EXCEEDED": 413,
-    "PROJSEG_KEY_REUSED": 422,
-    "PROJSEG_CATALOG_UNAVAILABLE": 503,
-    "PROJSEG_CATALOG_BUSY": 503,
-    "PROJSEG_CATALOG_STATE_UNKNOWN": 503,
-}
 _OF_DATABASE: Final = {
     "PROJSEG_CATALOG_UNAVAILABLE": "the catalog's database does not answer; nothing was changed: "
     "ask again later",
@@ -227,9 +210,7 @@ def _answer(
             body,
             _known_tags(http),
             key,
-        )
-        if OPERATIONS[name].is_for_admins:
-            request.require_admin()
+        ).judged()
         handler: Callable[[RestRequest], RestReply] = getattr(rest_handlers, name)
         return _response(handler(request))
     except RepeatedRequestError as repeated:
@@ -323,7 +304,7 @@ async def _unknown(http: HttpRequest, error: Exception) -> Response:
 
 
 def _error(error: ProjsegError, status: int | None = None, version: int | None = None) -> Response:
-    found = status or _STATUS.get(error.code) or (400 if isinstance(error, ValueError) else 500)
+    found = status or http_status(error)
     message = _OF_DATABASE.get(error.code, error.message)
     if found == 500 or message != error.message:
         LOGGER.error("a request failed: %s", error)

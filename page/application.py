@@ -27,6 +27,7 @@ from projseg.errors import (
     PermissionDeniedError,
     ProjsegError,
     QueryTimeoutError,
+    http_status,
 )
 from projseg.memory.deadline import Deadline, under
 from projseg.memory.door import through
@@ -52,12 +53,12 @@ from projseg.page.timeline import open_window
 from projseg.table.queries import TableVersion
 
 LOGGER: Final = logging.getLogger("projseg.page")
-_NOT_FOUND: Final = (
-    "PROJSEG_UNKNOWN_TABLE",
-    "PROJSEG_UNKNOWN_VERSION",
-    "PROJSEG_UNKNOWN_TAG",
-    "PROJSEG_NOT_A_TABLE",
-)
+_HTTP_STATUS: Final = {
+    "PROJSEG_UNKNOWN_VERSION": 404,
+    "PROJSEG_LIMIT_EXCEEDED": 500,
+    "PROJSEG_BAD_TOKEN": 403,
+}
+"""Of errors that say here what is stored, or may be read, and not what a request has."""
 _STATUS: Final = {"running": 202, "failed": 400, "timeout": 504}
 _ASSETS: Final = {
     "page.css": "text/css; charset=utf-8",
@@ -385,13 +386,7 @@ class _Page:
             with through("page"):
                 return answer()
         except ProjsegError as error:
-            status = 404 if error.code in _NOT_FOUND else 500
-            if status == 500 and isinstance(error, ValueError):
-                status = 400
-            elif isinstance(error, PermissionDeniedError):
-                status = 403
-            elif isinstance(error, QueryTimeoutError):
-                status = 504
+            status = _HTTP_STATUS.get(error.code) or http_status(error)
             return self._error(request, status, error.code, error.message)
         except Exception:
             LOGGER.exception("a request failed")

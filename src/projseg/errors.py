@@ -200,6 +200,28 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_FOREIGN_ROWS": "Rows or columns of a table over files of others were to be changed.",
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
 }
+_HTTP_STATUS: Final = {
+    "PROJSEG_BAD_TOKEN": 401,
+    "PROJSEG_PERMISSION_DENIED": 403,
+    "PROJSEG_NOT_A_TABLE": 404,
+    "PROJSEG_UNKNOWN_TABLE": 404,
+    "PROJSEG_UNKNOWN_TAG": 404,
+    "PROJSEG_UNKNOWN_NAMESPACE": 404,
+    "PROJSEG_UNKNOWN_PRINCIPAL": 404,
+    "PROJSEG_TABLE_EXISTS": 409,
+    "PROJSEG_NAMESPACE_EXISTS": 409,
+    "PROJSEG_NAMESPACE_NOT_EMPTY": 409,
+    "PROJSEG_PRINCIPAL_EXISTS": 409,
+    "PROJSEG_CATALOG_CONFLICT": 409,
+    "PROJSEG_UNKNOWN_VERSION": 410,
+    "PROJSEG_LIMIT_EXCEEDED": 413,
+    "PROJSEG_KEY_REUSED": 422,
+    "PROJSEG_CATALOG_UNAVAILABLE": 503,
+    "PROJSEG_CATALOG_BUSY": 503,
+    "PROJSEG_CATALOG_STATE_UNKNOWN": 503,
+    "PROJSEG_QUERY_TIMEOUT": 504,
+}
+"""Of HTTP, where the class of an error does not say it."""
 
 MESSAGE_CHARACTERS_MAX: Final = 2_000
 _ENDING_CHARACTERS: Final = 600  # of a cut message: its end says what to do
@@ -402,6 +424,11 @@ class CommitConflictError(CommitError):
 
 class CommitStateUnknownError(CommitError):
     """The commit may have landed; read the table's history before retrying."""
+
+
+def http_status(error: ProjsegError) -> int:
+    """Return the status of HTTP by which a server replies with an error."""
+    return _HTTP_STATUS.get(error.code) or (400 if isinstance(error, ValueError) else 500)
 
 
 def place_in(text: str, error: ProjsegError) -> int | None:
