@@ -53,12 +53,7 @@ from projseg.catalog.store.store_contract import (
 )
 from projseg.catalog.store.table_metadata import (
     ACTIONS,
-    ACTIVE,
-    DELETED,
-    DELETING,
-    STAGED,
     Action,
-    TableMetadata,
     parse_name,
 )
 from projseg.catalog.store.tenant_edits import PAGE, now_us
@@ -74,7 +69,7 @@ def create(request: RestRequest) -> RestReply:
     found = request.catalog.store.find(name)
     return request.edited(
         lambda catalog: catalog.create(name, spec, action, version),
-        lambda made: RestReply({"version": made}, 201 if found is None else 200),
+        status=201 if found is None else 200,
     )
 
 
@@ -84,10 +79,7 @@ def register(request: RestRequest) -> RestReply:
     whole = _spec_of(bytes(asked.spec))
     check_location(asked.location, request.caller.roots)
     name, action, place = request.name, _action(request), asked.location.removeprefix("file://")
-    return request.edited(
-        lambda catalog: register_at(catalog, name, place, whole, action),
-        lambda made: RestReply({"version": made}, 201),
-    )
+    return request.edited(lambda catalog: register_at(catalog, name, place, whole, action))
 
 
 def merge(request: RestRequest) -> RestReply:
@@ -99,13 +91,13 @@ def merge(request: RestRequest) -> RestReply:
 
 def spec_of(request: RestRequest) -> RestReply:
     """Return a spec, unless the client has this version."""
-    found = request.readable(request.name)
+    found = request.definition
     return request.unless_known(str(found.version), found.spec.to_json)
 
 
 def metadata_of(request: RestRequest) -> RestReply:
     """Return a definition with what the catalog knows of it."""
-    found = request.readable(request.name)
+    found = request.definition
     return request.unless_known(found.tag, found.to_json)
 
 
@@ -119,7 +111,7 @@ def drop(request: RestRequest) -> RestReply:
     try:
         return request.edited(
             lambda own: own.store.remove(name, due_us, removes_files=removes, version=version),
-            lambda _: RestReply(None, 202 if data == "now" else 204),
+            status=202 if data == "now" else 204,
         )
     except InvalidInputError as error:
         if error.code == "PROJSEG_UNKNOWN_TABLE" and request.flag("ifExists"):
@@ -155,9 +147,8 @@ def rename(request: RestRequest) -> RestReply:
 
 def history(request: RestRequest) -> RestReply:
     """Return who changed a definition."""
-    found = request.readable(request.name)
     after, _ = page_after(request, (-1, ""))
-    rows, is_all = request.own_store.changes_page(after, found.id)
+    rows, is_all = request.own_store.changes_page(after, request.definition.id)
     return RestReply(_changes(request, rows, is_all))
 
 
@@ -227,17 +218,14 @@ def create_schema(request: RestRequest) -> RestReply:
     """Make a namespace."""
     name, asked = request.path["ns"], request.record(NewSchema)
     return request.edited(
-        lambda catalog: catalog.create_namespace(name, asked.comment, asked.properties),
-        lambda made: RestReply({"version": made}, 201),
+        lambda catalog: catalog.create_namespace(name, asked.comment, asked.properties)
     )
 
 
 def drop_schema(request: RestRequest) -> RestReply:
     """Drop a namespace."""
     name, cascade = request.path["ns"], request.flag("cascade")
-    return request.edited(
-        lambda catalog: catalog.drop_namespace(name, cascade), lambda _: RestReply(None, 204)
-    )
+    return request.edited(lambda catalog: catalog.drop_namespace(name, cascade))
 
 
 def trash(request: RestRequest) -> RestReply:
@@ -266,7 +254,7 @@ def trash(request: RestRequest) -> RestReply:
 
 def undrop(request: RestRequest) -> RestReply:
     """Bring a dropped definition back."""
-    found = _dropped(request)
+    found = request.definition
     return request.edited(lambda catalog: catalog.undrop(found.full_name, found.id))
 
 
@@ -274,48 +262,42 @@ def stage(request: RestRequest) -> RestReply:
     """Make a definition without a name, whose first rows a client is writing."""
     spec, name = _spec_of(request.whole_body()), request.name
     return request.edited(
-        lambda catalog: stage_definition(catalog, name, spec),
-        lambda found: RestReply(found.to_json(), 201),
+        lambda catalog: stage_definition(catalog, name, spec), lambda found: found.to_json()
     )
 
 
 def publish(request: RestRequest) -> RestReply:
     """Give a staged definition its name."""
-    found, replaces = _staged(request), request.flag("replace")
+    found, replaces = request.definition, request.flag("replace")
     return request.edited(lambda catalog: publish_staged(catalog, found.id, replace=replaces))
 
 
 def discard(request: RestRequest) -> RestReply:
     """Forget a staged definition."""
-    found = _staged(request)
-    request.catalog.store.discard(found.id)
-    return RestReply(None, 204)
+    return request.edited(lambda catalog: catalog.store.discard(request.definition.id))
 
 
 def begin_removal(request: RestRequest) -> RestReply:
     """Mark a dropped definition whose files the client is about to remove."""
-    _dropped(request)
-    return RestReply({"begun": request.catalog.store.begin_removal(request.path["id"])})
+    return request.edited(
+        lambda catalog: catalog.store.begin_removal(request.definition.id),
+        lambda is_begun: {"begun": is_begun},
+    )
 
 
 def forget(request: RestRequest) -> RestReply:
     """Remove a dropped definition whose files are gone, or stay."""
-    _dropped(request)
-    request.catalog.store.forget(request.path["id"])
-    return RestReply(None, 204)
+    return request.edited(lambda catalog: catalog.store.forget(request.definition.id))
 
 
 def record(request: RestRequest) -> RestReply:
     """Write what a client saw of a definition's table; the definition's version stays."""
-    named = request.own_store.by_id(request.path["id"], ACTIVE)
-    found = _editable(request, named, "there is no such definition")
     seen = request.record(SeenTable)
     check_seen(seen)
     facts = msgspec.structs.asdict(seen)
     if seen.stored_status is None:
         del facts["stored_status"]  # what was counted before stays
-    request.catalog.store.record(found.id, **facts)
-    return RestReply(None, 204)
+    return request.edited(lambda catalog: catalog.store.record(request.definition.id, **facts))
 
 
 def config(request: RestRequest) -> RestReply:
@@ -353,8 +335,7 @@ def information_schema(request: RestRequest) -> RestReply:
 
 def flush(request: RestRequest) -> RestReply:
     """Forget what was read."""
-    request.catalog.flush()
-    return RestReply(None, 204)
+    return request.edited(lambda catalog: catalog.flush())
 
 
 def _listed_access(what: str) -> Callable[[RestRequest], RestReply]:
@@ -363,7 +344,7 @@ def _listed_access(what: str) -> Callable[[RestRequest], RestReply]:
     def listed(request: RestRequest) -> RestReply:
         """List who may use the catalog."""
         size, after = page_size(request, ROWS_MAX), page_after(request, ("", ""))
-        rows = request.access.listed(
+        rows = request.own_store.access().listed(
             what, request.query.get("principal"), after=after, most=size + 1
         )
         keys = (
@@ -383,18 +364,16 @@ principals, tokens, grants = map(_listed_access, ("principals", "tokens", "grant
 
 def create_principal(request: RestRequest) -> RestReply:
     """Make a principal."""
-    made = request.record(NewPrincipal)
+    asked = request.record(NewPrincipal)
     return request.edited(
-        lambda _: request.access.create_principal(made.name, made.admin),
-        lambda _: RestReply({"name": made.name}, 201),
+        lambda catalog: catalog.admin.create_principal(asked.name, asked.admin),
+        lambda _: {"name": asked.name},
     )
 
 
 def drop_principal(request: RestRequest) -> RestReply:
     """Drop a principal with its tokens and grants."""
-    return request.edited(
-        lambda _: request.access.drop_principal(request.path["id"]), lambda _: RestReply(None, 204)
-    )
+    return request.edited(lambda catalog: catalog.admin.drop_principal(request.path["id"]))
 
 
 def create_token(request: RestRequest) -> RestReply:
@@ -404,22 +383,21 @@ def create_token(request: RestRequest) -> RestReply:
         until = None if asked.expires is None else datetime.fromtimestamp(asked.expires / 1000, UTC)
     except (OverflowError, ValueError, OSError) as error:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"expires: {error}") from error
-    id_, token = request.access.create_token(asked.principal, until)
-    return RestReply({"id": id_, "token": token}, 201)
+    return request.edited(
+        lambda catalog: catalog.admin.create_token(asked.principal, until),
+        lambda made: dict(zip(("id", "token"), made, strict=True)),
+    )
 
 
 def create_grant(request: RestRequest) -> RestReply:
     """Grant an action on the definitions that a pattern matches."""
     asked = msgspec.structs.astuple(request.record(NewGrant))
-    return request.edited(
-        lambda _: request.access.grant(*asked), lambda made: RestReply({"id": made}, 201)
-    )
+    return request.edited(lambda catalog: catalog.admin.grant(*asked), lambda made: {"id": made})
 
 
 def revoke(request: RestRequest) -> RestReply:
     """Take a token or a grant away."""
-    request.access.revoke(request.path["id"])
-    return RestReply(None, 204)
+    return request.edited(lambda catalog: catalog.admin.revoke(request.path["id"]))
 
 
 def _spec_of(body: bytes) -> TableSpec:
@@ -430,24 +408,6 @@ def _action(request: RestRequest) -> Action:
     found = _ACTIONS.get(request.query.get("action", "New").casefold())
     if found is None:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "action is New, IfNew, Replace or Force")
-    return found
-
-
-def _dropped(request: RestRequest) -> TableMetadata:
-    found = request.own_store.by_id(request.path["id"], DELETED, DELETING)
-    return _editable(request, found, "the trash holds no such definition")
-
-
-def _staged(request: RestRequest) -> TableMetadata:
-    found = request.own_store.by_id(request.path["id"], STAGED)
-    return _editable(request, found, "no such definition is being made")
-
-
-def _editable(request: RestRequest, found: TableMetadata | None, problem: str) -> TableMetadata:
-    """Return the definition that the path names by its id, if the caller may edit it."""
-    if found is None or not request.caller.may("READ", found.full_name):
-        raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", problem)
-    request.caller.require("WRITE", found.full_name)
     return found
 
 

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from projseg.catalog.store.access_store import Access
 from projseg.catalog.store.definition_store import DefinitionStore
 from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import KeptContent, KeptReply, RequestKey
+from projseg.catalog.store.operations import RestOperation, Version
 from projseg.catalog.store.store_contract import key_of_page, page_token
-from projseg.catalog.store.table_metadata import Name, TableMetadata, parse_name
+from projseg.catalog.store.table_metadata import (
+    ACTIVE,
+    DELETED,
+    STAGED,
+    Name,
+    TableMetadata,
+    parse_name,
+)
 from projseg.catalog.store.tenant_edits import PAGE_BYTES
 from projseg.errors import InvalidInputError, PermissionDeniedError
 
@@ -26,6 +33,11 @@ if TYPE_CHECKING:
 ROWS_MAX: Final = 1000
 _NAMES_MAX: Final = 10_000
 DEFINITIONS_MAX: Final = 100
+_ABSENT: Final = {
+    ACTIVE: "there is no such definition",
+    STAGED: "no such definition is being made",
+    DELETED: "the trash holds no such definition",
+}
 T = TypeVar("T")
 K = TypeVar("K", int, str)
 R = TypeVar("R")
@@ -37,6 +49,8 @@ class RestRequest:
 
     Parameters
     ----------
+    operation : RestOperation
+        What is asked for.
     catalog : Catalog
         Of the caller's tenant.
     caller : Caller
@@ -49,8 +63,11 @@ class RestRequest:
         Of the replies that the client has, of `If-None-Match`.
     key : RequestKey or None
         By which the request is known again, of `Idempotency-Key`.
+    granted : TableMetadata or None
+        The definition that the path names, on which the caller has what the operation needs.
     """
 
+    operation: RestOperation
     catalog: Catalog
     caller: Caller
     path: Mapping[str, str]
@@ -58,33 +75,73 @@ class RestRequest:
     body: bytes
     known_tags: tuple[str, ...] = ()
     key: RequestKey | None = None
+    granted: TableMetadata | None = None
 
     @property
     def name(self) -> Name:
         """The definition that the path names."""
         return parse_name((self.path["ns"], self.path["name"]))
 
+    def judged(self) -> RestRequest:
+        """Return the request with its definition, once the caller has what the operation needs.
+
+        WRITE on a name is judged by the store, in the transaction that edits.
+        """
+        operation = self.operation
+        if operation.needs == "ADMIN" and not self.caller.is_admin:
+            raise PermissionDeniedError(
+                "PROJSEG_PERMISSION_DENIED", f"'{self.caller.principal}' is no admin of the tenant"
+            )
+        if operation.states:
+            found = self.own_store.by_id(self.path["id"], *operation.states)
+            absent = _ABSENT[operation.states[0]]
+        elif operation.needs == "READ":
+            found = self.own_store.find(self.name)
+            absent = f"the catalog has no definition '{self.name}'"
+        else:
+            return self
+        if found is None or not self.caller.may("READ", found.full_name):
+            raise InvalidInputError("PROJSEG_UNKNOWN_TABLE", absent)
+        if operation.needs == "WRITE":
+            self.caller.require("WRITE", found.full_name)
+        return replace(self, granted=found)
+
     @property
-    def access(self) -> Access:
-        """The tenant's principals, for admins alone."""
-        self.require_admin()
-        return self.own_store.access()
+    def definition(self) -> TableMetadata:
+        """The definition that the path names, which the caller may read, or edit by its id."""
+        assert self.granted is not None, "`judged` finds it"
+        return self.granted
+
+    def reply(self, content: Any = None, status: int | None = None) -> RestReply:
+        """Return a reply; its status is the operation's first, unless another is given."""
+        return RestReply(content, self.operation.statuses[0] if status is None else status)
 
     def edited(
-        self, edit: Callable[[Catalog], T], reply: Callable[[T], RestReply] | None = None
+        self,
+        edit: Callable[[Catalog], T],
+        content: Callable[[T], Any] | None = None,
+        status: int | None = None,
     ) -> RestReply:
-        """Do the request's one edit, and keep the reply with it if the request has a key.
+        """Do the request's one edit; its reply is kept with it where the operation keeps replies.
 
         Parameters
         ----------
-        reply : callable or None
-            From the edit's result; None: it is a version.
+        content : callable or None
+            From the edit's result; None: the result is the version, or there is no content.
+        status : int or None
+            As of `reply`.
         """
-        made = reply or (lambda result: RestReply({"version": result}))
-        if self.key is not None:
-            kept = KeptReply(self.key, lambda result: made(result).to_kept())
+
+        def reply_of(result: T) -> RestReply:
+            if content is not None:
+                return self.reply(content(result), status)
+            has_version = self.operation.reply is Version
+            return self.reply({"version": result} if has_version else None, status)
+
+        if self.key is not None and self.operation.keeps_reply:
+            kept = KeptReply(self.key, lambda result: reply_of(result).to_kept())
             self.catalog.store = replace(self.own_store, kept=kept)
-        return made(edit(self.catalog))
+        return reply_of(edit(self.catalog))
 
     @property
     def own_store(self) -> DefinitionStore:
@@ -138,22 +195,6 @@ class RestRequest:
                 "PROJSEG_BAD_ARGUMENT", f"{name} is '{text[:40]}'; it is true or false"
             )
         return text == "true"
-
-    def require_admin(self) -> None:
-        """Refuse who is no admin of the tenant."""
-        if not self.caller.is_admin:
-            raise PermissionDeniedError(
-                "PROJSEG_PERMISSION_DENIED", f"'{self.caller.principal}' is no admin of the tenant"
-            )
-
-    def readable(self, name: Name) -> TableMetadata:
-        """Return a definition; what may not be read is as if it were not there."""
-        found = self.catalog.store.find(name)
-        if found is None or not self.caller.may("READ", found.full_name):
-            raise InvalidInputError(
-                "PROJSEG_UNKNOWN_TABLE", f"the catalog has no definition '{name}'"
-            )
-        return found
 
 
 @dataclass(frozen=True)

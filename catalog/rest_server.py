@@ -203,6 +203,7 @@ def _answer(
             if kept is not None:
                 return _response(RestReply(kept.content, kept.status))
         request = RestRequest(
+            OPERATIONS[name],
             _catalog_of(catalog, caller),
             caller,
             http.path_params,

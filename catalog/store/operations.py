@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.store_contract import Changes, DroppedTables, SeenTable, Tables
-from projseg.catalog.store.table_metadata import TableMetadata
+from projseg.catalog.store.table_metadata import (
+    ACTIVE,
+    DELETED,
+    DELETING,
+    STAGED,
+    TableMetadata,
+)
+
+Needed: TypeAlias = Literal["TOKEN", "SHOWN", "READ", "WRITE", "ADMIN"]
 
 
 class Register(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,23 +107,31 @@ class RestOperation(msgspec.Struct, frozen=True):
         Of HTTP.
     paths : tuple of str
         Below the interface's base; the client uses the first.
+    needs : str
+        What the caller needs: a `TOKEN`; a grant to `READ` or `WRITE` the definitions that are
+        named; `SHOWN`: a token, and the list has what may be read; or to be an `ADMIN`.
     body, reply : type, mapping of types by field, or None
         As JSON; None: there is none.
     query : tuple of str
         Parameters.
     statuses : tuple of int
-        Of replies that are no error.
-    is_for_admins : bool
-        Whether others are refused.
+        Of replies that are no error; the first is usual.
+    states : tuple of str
+        Of the definition that the path names by its id; none: it names no id of a definition.
+    keeps_reply : bool
+        Whether the reply is kept with the edit for an Idempotency-Key. What is not kept may be done
+        again, or is a secret.
     """
 
     method: str
     paths: tuple[str, ...]
+    needs: Needed
     body: Any = None
     reply: Any = Version
     query: tuple[str, ...] = ()
     statuses: tuple[int, ...] = (200,)
-    is_for_admins: bool = False
+    states: tuple[str, ...] = ()
+    keeps_reply: bool = False
 
     def address(self, parts: tuple[str, ...]) -> str:
         """Return the path with names in place of its fields."""
@@ -131,72 +147,109 @@ def quoted(*parts: str) -> str:
 _TABLE: Final = "/tables/{ns}/{name}"
 _PAGE: Final = ("pageSize", "pageToken")
 _OBJECT: Final = dict[str, Any]
+_IN_TRASH: Final = (DELETED, DELETING)
 
 
-def _read(*paths: str, reply: Any = _OBJECT, query: tuple[str, ...] = ()) -> RestOperation:
-    return RestOperation("GET", paths, None, reply, query)
+def _read(
+    *paths: str, needs: Needed = "TOKEN", reply: Any = _OBJECT, query: tuple[str, ...] = ()
+) -> RestOperation:
+    return RestOperation("GET", paths, needs, None, reply, query)
 
 
 def _conditional_read(*paths: str, reply: Any) -> RestOperation:
     """Return a read that is answered by 304 if the client has what it asks for."""
-    return RestOperation("GET", paths, None, reply, statuses=(200, 304))
+    return RestOperation("GET", paths, "READ", None, reply, statuses=(200, 304))
 
 
-def _removal(
-    *paths: str, query: tuple[str, ...] = (), is_for_admins: bool = False
+def _edit(
+    method: str,
+    path: str,
+    body: Any = None,
+    reply: Any = Version,
+    query: tuple[str, ...] = (),
+    statuses: tuple[int, ...] = (200,),
+    states: tuple[str, ...] = (),
 ) -> RestOperation:
-    return RestOperation("DELETE", paths, None, None, query, (204,), is_for_admins)
+    """Return an edit of definitions, which is done once for an Idempotency-Key."""
+    return RestOperation(
+        method, (path,), "WRITE", body, reply, query, statuses, states, keeps_reply=True
+    )
 
 
-def _creation(path: str, body: Any, reply: Any) -> RestOperation:
-    """Return what admins make."""
-    return RestOperation("POST", (path,), body, reply, (), (201,), is_for_admins=True)
+def _step(
+    method: str, path: str, *states: str, body: Any = None, reply: Any = None
+) -> RestOperation:
+    """Return a step with one definition, which is the same when it is done twice."""
+    statuses = (204,) if reply is None else (200,)
+    return RestOperation(method, (path,), "WRITE", body, reply, (), statuses, states)
+
+
+def _administration(
+    method: str,
+    *paths: str,
+    body: Any = None,
+    reply: Any = None,
+    query: tuple[str, ...] = (),
+    keeps_reply: bool = True,
+) -> RestOperation:
+    """Return what admins make, or remove."""
+    statuses = (204,) if reply is None else (201,)
+    return RestOperation(
+        method, paths, "ADMIN", body, reply, query, statuses, keeps_reply=keeps_reply
+    )
+
+
+def _access(path: str) -> RestOperation:
+    """Return a list of those who may use the catalog."""
+    return _read(path, needs="ADMIN", query=("principal", *_PAGE))
 
 
 OPERATIONS: Final[Mapping[str, RestOperation]] = {
-    "rename": RestOperation("POST", ("/tables/rename",), Rename),
-    "create": RestOperation(
-        "POST", (_TABLE,), TableSpec, Version, ("action", "version"), (200, 201)
-    ),
-    "merge": RestOperation("PUT", (_TABLE,), TableSpec, Version, ("version",)),
+    "rename": _edit("POST", "/tables/rename", Rename),
+    "create": _edit("POST", _TABLE, TableSpec, Version, ("action", "version"), (200, 201)),
+    "merge": _edit("PUT", _TABLE, TableSpec, query=("version",)),
     "spec_of": _conditional_read(_TABLE, f"{_TABLE}/sync", reply=TableSpec),
-    "drop": RestOperation(
-        "DELETE", (_TABLE,), None, None, ("ifExists", "data", "version"), (202, 204)
-    ),
-    "move_column": RestOperation("POST", (f"{_TABLE}/moveColumn",), MoveColumn),
-    "drop_columns": RestOperation("POST", (f"{_TABLE}/dropColumn",), list[str]),
-    "hide_columns": RestOperation("POST", (f"{_TABLE}/hideColumns",), HideColumns),
-    "register": RestOperation(
-        "POST", (f"{_TABLE}/register",), Register, Version, ("action",), (201,)
-    ),
-    "history": _read(f"{_TABLE}/history", reply=Changes, query=("pageToken",)),
-    "record": RestOperation("PUT", ("/definitions/{id}/seen",), SeenTable, None, (), (204,)),
+    "drop": _edit("DELETE", _TABLE, None, None, ("ifExists", "data", "version"), (202, 204)),
+    "move_column": _edit("POST", f"{_TABLE}/moveColumn", MoveColumn),
+    "drop_columns": _edit("POST", f"{_TABLE}/dropColumn", list[str]),
+    "hide_columns": _edit("POST", f"{_TABLE}/hideColumns", HideColumns),
+    "register": _edit("POST", f"{_TABLE}/register", Register, Version, ("action",), (201,)),
+    "history": _read(f"{_TABLE}/history", needs="READ", reply=Changes, query=("pageToken",)),
+    "record": _step("PUT", "/definitions/{id}/seen", ACTIVE, body=SeenTable),
     "schema_names": _read("/list/schemas/names", reply=Names, query=_PAGE),
-    "table_names": _read("/schemas/{ns}/names", "/list/tables/names", reply=Names, query=_PAGE),
-    "tables": _read("/schemas/{ns}/tables", "/schemas/{ns}/sync", reply=Tables, query=_PAGE),
+    "table_names": _read(
+        "/schemas/{ns}/names", "/list/tables/names", needs="SHOWN", reply=Names, query=_PAGE
+    ),
+    "tables": _read(
+        "/schemas/{ns}/tables", "/schemas/{ns}/sync", needs="SHOWN", reply=Tables, query=_PAGE
+    ),
     "metadata_of": _conditional_read("/schemas/{ns}/tables/{name}", reply=TableMetadata),
     "schemas": _read("/schemas", query=_PAGE),
     "schema_of": _read("/schemas/{ns}"),
-    "create_schema": _creation("/schemas/{ns}", NewSchema, Version),
-    "drop_schema": _removal("/schemas/{ns}", query=("cascade",), is_for_admins=True),
-    "information_schema": _read("/information_schema/{view}", query=_PAGE),
-    "trash": _read("/trash", reply=DroppedTables, query=_PAGE),
-    "undrop": RestOperation("POST", ("/trash/{id}/undrop",)),
-    "publish": RestOperation("POST", ("/staged/{id}/publish",), query=("replace",)),
-    "stage": RestOperation("POST", ("/staged/{ns}/{name}",), TableSpec, TableMetadata, (), (201,)),
-    "discard": _removal("/staged/{id}"),
-    "begin_removal": RestOperation("POST", ("/trash/{id}/removal",), None, {"begun": bool}),
-    "forget": _removal("/trash/{id}"),
-    "changes": _read("/changes", reply=Changes, query=("since", "pageToken")),
+    "create_schema": _administration("POST", "/schemas/{ns}", body=NewSchema, reply=Version),
+    "drop_schema": _administration("DELETE", "/schemas/{ns}", query=("cascade",)),
+    "information_schema": _read("/information_schema/{view}", needs="SHOWN", query=_PAGE),
+    "trash": _read("/trash", needs="SHOWN", reply=DroppedTables, query=_PAGE),
+    "undrop": _edit("POST", "/trash/{id}/undrop", states=_IN_TRASH),
+    "publish": _edit("POST", "/staged/{id}/publish", query=("replace",), states=(STAGED,)),
+    "stage": _edit("POST", "/staged/{ns}/{name}", TableSpec, TableMetadata, (), (201,)),
+    "discard": _step("DELETE", "/staged/{id}", STAGED),
+    "begin_removal": _step("POST", "/trash/{id}/removal", *_IN_TRASH, reply={"begun": bool}),
+    "forget": _step("DELETE", "/trash/{id}", *_IN_TRASH),
+    "changes": _read("/changes", needs="SHOWN", reply=Changes, query=("since", "pageToken")),
     "config": _read("/config"),
-    "flush": RestOperation("POST", ("/flush",), None, None, (), (204,)),
-    "principals": _read("/principals", query=("principal", *_PAGE)),
-    "create_principal": _creation("/principals", NewPrincipal, {"name": str}),
-    "drop_principal": _removal("/principals/{id}", is_for_admins=True),
-    "tokens": _read("/tokens", query=("principal", *_PAGE)),
-    "create_token": _creation("/tokens", NewToken, {"id": str, "token": str}),
-    "grants": _read("/grants", query=("principal", *_PAGE)),
-    "create_grant": _creation("/grants", NewGrant, {"id": str}),
-    "revoke": _removal("/grants/{id}", "/tokens/{id}"),
+    "flush": RestOperation("POST", ("/flush",), "TOKEN", None, None, (), (204,)),
+    "principals": _access("/principals"),
+    "create_principal": _administration(
+        "POST", "/principals", body=NewPrincipal, reply={"name": str}
+    ),
+    "drop_principal": _administration("DELETE", "/principals/{id}"),
+    "tokens": _access("/tokens"),
+    "create_token": _administration(
+        "POST", "/tokens", body=NewToken, reply={"id": str, "token": str}, keeps_reply=False
+    ),
+    "grants": _access("/grants"),
+    "create_grant": _administration("POST", "/grants", body=NewGrant, reply={"id": str}),
+    "revoke": _administration("DELETE", "/grants/{id}", "/tokens/{id}", keeps_reply=False),
 }
 """By the names of their functions; of two paths that fit an address, the first is meant."""

@@ -56,7 +56,7 @@ class Received(NamedTuple):
 
     def json(self) -> Any:
         """Return the body's value."""
-        return msgspec.json.decode(self.content)
+        return decoded(self.content, msgspec.json.decode)
 
 
 class RestConnection:

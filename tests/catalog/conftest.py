@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from catalog_principals import served_without_wire
 from catalog_servers import started_postgres, started_server
 
 import projseg
@@ -101,3 +102,13 @@ def house(tmp_path):
     """A catalog in a file, for what does not depend on the database."""
     with projseg.Catalog(tmp_path / "house.db", warehouse=tmp_path / "warehouse") as made:
         yield made
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def house_served(request, tmp_path):
+    """A catalog of each database, and what asks its server's application."""
+    postgres = request.param == "postgres"
+    with served_without_wire(
+        request.getfixturevalue("postgres") if postgres else str(tmp_path / "house.db")
+    ) as found:
+        yield found

@@ -1,19 +1,15 @@
 """What a principal may do depends on the stored name, and never on the spelling asked for."""
 
 import contextlib
-import json
 import random
-import re
 import unicodedata
 from urllib.parse import unquote
 
 import pytest
 import sqlalchemy as sa
-from anyio.from_thread import start_blocking_portal
+from catalog_principals import SPACES, Principal, empty_trash
 from scale import tries
 
-import projseg
-from projseg.catalog.rest_server import application
 from projseg.catalog.store.operations import quoted
 from projseg.catalog.store.table_metadata import Name, check_new_name
 from projseg.errors import InvalidInputError
@@ -21,7 +17,6 @@ from projseg.errors import InvalidInputError
 pytest.importorskip("starlette")
 
 LETTERS = "aAbBzZ_0.-ßẞıİσΣςéÉǅＡａﬁĿ "
-SPACES = ("hr", "HR2", "Sales", "a", "a.b", "ß")
 PATTERNS = (
     r".*", r"hr\..*", r"[^b]*", r".*\.[^bB].*", r"(hr|a)\.[a-z].*", r"a\.b\..*", r"a%2Eb\..*",
     r"[a-z]+\..*", r"[A-Z].*", r".*[A-Z].*", r".*s.*", r"(?:hr|HR2)\.(?:a|A|b).*", r"ß\..*",
@@ -30,62 +25,6 @@ PATTERNS = (
 KINDS = (("READ", None), ("WRITE", None), ("EXTERNAL", "inline"), ("EXTERNAL", None))
 INLINE = {"type": "inline", "properties": {"format": "json", "data": "{}"}}
 TABLE = {"columns": [{"name": "a"}, {"name": "b"}]}
-
-
-class Principal:
-    """A client without a wire, and the grants by which a plain engine judges what it may do."""
-
-    def __init__(self, ask, token, grants):
-        self._ask, self.grants = ask, grants
-        self._headers = [(b"authorization", f"Bearer {token}".encode())]
-
-    def ask(self, verb, path, body=None):
-        """Return the status and the content of a reply."""
-        content = b"" if body is None else json.dumps(body).encode()
-        address, _, query = f"/v1/catalog{path}".partition("?")
-        scope = {
-            "type": "http", "http_version": "1.1", "method": verb, "path": unquote(address),
-            "raw_path": address.encode(), "query_string": query.encode(), "headers": self._headers,
-            "scheme": "http", "server": ("127.0.0.1", 80), "root_path": "",
-        }  # fmt: skip
-        return self._ask(scope, content)
-
-    def may(self, action, text, kind=None):
-        return any(
-            (granted == action or (granted, action) == ("WRITE", "READ"))
-            and of in (None, kind)
-            and re.fullmatch(pattern, text)
-            for granted, pattern, of in self.grants
-        )
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def house_served(request, tmp_path):
-    """A catalog of each database, and what asks its server's application."""
-    postgres = request.param == "postgres"
-    uri = request.getfixturevalue("postgres") if postgres else str(tmp_path / "house.db")
-    with contextlib.ExitStack() as held:
-        own = held.enter_context(projseg.Catalog(uri, tenant=f"t{id(held)}", warehouse="/w"))
-        own.init()
-        own.admin.create_tenant(own.store.tenant, "/w", ["/data"])
-        for space in SPACES:
-            own.create_namespace(space)
-        app, portal = application(own), held.enter_context(start_blocking_portal())
-
-        async def ask(scope, content):
-            sent = []
-
-            async def receive():
-                return {"type": "http.request", "body": content, "more_body": False}
-
-            async def send(message):
-                sent.append(message)
-
-            await app(scope, receive, send)
-            said = b"".join(one.get("body", b"") for one in sent)
-            return sent[0]["status"], json.loads(said) if said else None
-
-        yield own, lambda *given: portal.call(ask, *given)
 
 
 def drawn_name(chance):
@@ -236,12 +175,6 @@ def test_what_may_be_done_does_not_depend_on_the_spelling(house_served):
         except AssertionError as error:
             raise AssertionError(f"{shown}: {error}") from error
         empty_trash(own)
-
-
-def empty_trash(own):
-    """Forget what was dropped, of which lists would grow."""
-    gone = sa.text("DELETE FROM definitions WHERE state != 'ACTIVE'")
-    own.store.database.edit(lambda connection: connection.execute(gone), lambda _: True)
 
 
 def unseen():
