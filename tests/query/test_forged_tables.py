@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from forged_tables import Original
+from scale import tries
 from using_tables import raw_errors, seeded, sound_table
 
 TESTS = Path(__file__).parents[1]
@@ -21,6 +22,7 @@ SCRIPT = """
 import json, resource, shutil, sys
 from pathlib import Path
 from forged_tables import Original
+from scale import tries
 from using_tables import raw_errors, seeded
 
 folder, seed, count, lies_each, budget = json.loads(sys.argv[1])
@@ -91,7 +93,7 @@ def test_only_errors_of_ours_leave_a_reader(folder):
 @pytest.mark.parametrize("lies_each", [1, 3])
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_only_errors_of_ours_leave_a_reader_at_length(folder, seed, lies_each):
-    assert forge(folder, seed, count=500, lies_each=lies_each) == {}
+    assert forge(folder, seed, count=tries(500), lies_each=lies_each) == {}
 
 
 @pytest.mark.slow
@@ -99,4 +101,4 @@ def test_only_errors_of_ours_leave_a_reader_at_length(folder, seed, lies_each):
 def test_no_kernel_leaves_its_arrays(folder, tmp_path, seed):
     """With bounds checked in compiled code, an index out of range is an IndexError."""
     environment = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    assert forge(folder, seed, count=200, lies_each=2, **environment) == {}
+    assert forge(folder, seed, count=tries(200), lies_each=2, **environment) == {}
