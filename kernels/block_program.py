@@ -56,23 +56,11 @@ Step = tuple[int, int, int, int, int, int, int]
 
 
 class BlockProgram:
-    """A checked program.
+    """A program of steps over contiguous columns of at least `row_count` rows.
 
-    Parameters
-    ----------
-    steps : sequence of Step
-        In order. No step reads a register before one wrote it.
-    columns : sequence of arrays
-        What loads and look-ups read, contiguous; tables that ids are looked up in are of 64 bits.
-    row_count : int
-        Columns that are loaded, and ids that are looked up, have at least so many rows.
-    constant_count : int
-        The first so many steps write constants, to registers that no later step writes.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if a step reads or writes what is not there.
+    The first `constant_count` steps write constants, to registers that no later step writes. Raises
+    InvalidInputError (PROJSEG_INTERNAL) if a step reads or writes a register or column that is not
+    there.
     """
 
     def __init__(
@@ -97,24 +85,9 @@ class BlockProgram:
         self._doubles = self._registers.view(np.float64)
 
     def run(self, start: int, end: int, outputs: Sequence[NDArray[Any]]) -> bool:
-        """Compute the rows [start, end).
+        """Compute the rows [start, end) into at most two outputs, filled from their beginning.
 
-        Parameters
-        ----------
-        start, end : int
-            Rows of the columns.
-        outputs : sequence of arrays
-            At most two, by the numbers that stores name: filled from their beginning.
-
-        Returns
-        -------
-        bool
-            Whether every requirement was met; if not, the outputs mean nothing.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_INTERNAL, if there are not so many rows, or places in an output.
+        Return whether every requirement was met; if not, the outputs mean nothing.
         """
         given = [_bytes_of(output) for output in outputs]
         places = [len(given[y]) // width for y, width in self._stores]

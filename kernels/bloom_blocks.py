@@ -37,24 +37,7 @@ _F1, _F2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 
 
 def bloom_blocks(hashes: NDArray[np.uint64], block_count: int) -> NDArray[np.uint32]:
-    """Return the filter of some keys.
-
-    Parameters
-    ----------
-    hashes : uint64[k]
-        The keys' value hashes.
-    block_count : int
-        At least 1, below 2^32.
-
-    Returns
-    -------
-    uint32[block_count, 8]
-
-    Raises
-    ------
-    InvalidInputError
-        If the number of blocks is out of range.
-    """
+    """Return the filter uint32[block_count, 8] of value hashes; `block_count` is in [1, 2^32)."""
     if not 1 <= block_count < 2**32:
         raise InvalidInputError("PROJSEG_INTERNAL", f"a Bloom filter of {block_count} blocks")
     blocks = np.zeros((block_count, LANES), np.uint32)

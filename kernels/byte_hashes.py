@@ -1,4 +1,4 @@
-"""Hashes of byte strings, Murmur3 and xxHash as Spark has them, and CRC-32; numbers as bytes.
+"""Hashes of byte strings: Murmur3 and xxHash as Spark has them, CRC-32; numbers as bytes, digits.
 
 After: Austin Appleby, MurmurHash3; Yann Collet, xxHash.
 """
@@ -20,26 +20,15 @@ _NUMBER_BYTES: Final = 16
 _32_BITS: Final = _U(0xFFFFFFFF)
 _P1, _P2, _P3 = _U(0x9E3779B185EBCA87), _U(0xC2B2AE3D27D4EB4F), _U(0x165667B19E3779F9)
 _P4, _P5 = _U(0x85EBCA77C2B2AE63), _U(0x27D4EB2F165667C5)
+_DIGITS: Final = read_only(np.frombuffer(b"0123456789ABCDEF", np.uint8))
 
 
 def murmur3(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], seeds: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """Return the 32-bit hash of each byte string, with the seed of its row, as uint64[n].
+    """Return the 32-bit hash of each byte string as uint64[n], with its row's seed, below 2^32.
 
     Four bytes make a word; each byte left over is a word of its own, with a sign, as Spark has it.
-
-    Parameters
-    ----------
-    offsets, content : int32[n + 1], uint8[m]
-        The byte strings.
-    seeds : uint64[n]
-        Below 2**32.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if an offset lies outside the content, or counts differ.
     """
     offsets, content, hashes = _checked(offsets, content, seeds)
     _murmur3(offsets, content, read_only(seeds), hashes)
@@ -65,17 +54,8 @@ def crc32(offsets: NDArray[np.int32], content: NDArray[np.uint8]) -> NDArray[np.
 def java_bytes(values: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return (offsets int32[n + 1], bytes) of numbers as Java's `BigInteger.toByteArray` has them.
 
-    These are the fewest bytes that leave the sign, highest first.
-
-    Parameters
-    ----------
-    values : int64[n, 2]
-        The lower and the upper half of each number.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if the values are no halves.
+    A number comes as its lower and upper half; its bytes are the fewest that leave the sign,
+    highest first.
     """
     if values.shape[1:] != (2,):
         raise InvalidInputError("PROJSEG_INTERNAL", f"{values.shape} are no halves of numbers")
@@ -83,6 +63,28 @@ def java_bytes(values: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np
     content = empty(_NUMBER_BYTES * len(values), np.dtype(np.uint8))
     _java_bytes(read_only(np.ascontiguousarray(values).view(_U)), offsets, content)
     return offsets, content[: offsets[-1]]
+
+
+def digit_counts(values: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
+    """Return how many digits each number has, one at least: int64[n]."""
+    counts = np.ones(len(values), np.int64)
+    for count in range(1, 64 // bits):
+        counts += values >= _U(1 << bits * count)
+    return counts
+
+
+def number_digits(
+    values: NDArray[np.uint64], bits: int, offsets: NDArray[np.int32]
+) -> NDArray[np.uint8]:
+    """Return numbers in digits of 1 or 4 bits, one after the other, as uint8[m].
+
+    `offsets`, by `digit_counts`, has where each begins; a number of no digits is left out.
+    """
+    if len(offsets) != len(values) + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+        raise InvalidInputError("PROJSEG_INTERNAL", "offsets do not fit the numbers")
+    content = empty(int(offsets[-1]), np.dtype(np.uint8))
+    _number_digits(read_only(values), bits, _DIGITS, offsets, content)
+    return content
 
 
 def _checked(
@@ -275,3 +277,24 @@ def _java_bytes(
             content[end] = word & _U(255)
             end += 1
         offsets[row + 1] = end
+
+
+@kernel
+def _number_digits(
+    values: NDArray[np.uint64],
+    bits: int,
+    digits: NDArray[np.uint8],
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+) -> None:
+    """Write each number from its last digit to its first.
+
+    Shapes: values [n]; digits [16]; offsets [n + 1]; content [bytes].
+    Oracle: tests/oracle/byte_hashes.py::digits.
+    """
+    last = _U((1 << bits) - 1)
+    for row in range(len(values)):
+        value = values[row]
+        for at in range(np.int64(offsets[row + 1]) - 1, np.int64(offsets[row]) - 1, -1):
+            content[at] = digits[value & last]
+            value >>= _U(bits)

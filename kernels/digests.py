@@ -29,18 +29,7 @@ _ALL_ROUNDS: Final = 80  # the most of any
 def digests(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], algorithm: Algorithm
 ) -> NDArray[np.uint8]:
-    """Return the digest of each byte string, uint8[n, bytes of a digest].
-
-    Parameters
-    ----------
-    offsets, content : int32[n + 1], uint8[m]
-        The byte strings.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if an offset lies outside the content.
-    """
+    """Return the digest of each byte string, uint8[n, bytes of a digest]."""
     offsets, content = checked_texts(offsets, content)
     width = _DIGEST_BYTES[algorithm]
     found = empty((len(offsets) - 1) * width, np.dtype(np.uint8)).reshape(-1, width)

@@ -47,23 +47,9 @@ def shift_for(slot_count: int) -> Any:
 def number_in_parts(
     packed: NDArray[np.uint64], group_ids: NDArray[np.uint32]
 ) -> NDArray[np.uint64]:
-    """Return the distinct keys in no particular order, and write each row's position among them.
+    """Return the distinct keys in no particular order, and write rows' positions to `group_ids`.
 
-    Parameters
-    ----------
-    packed : uint64[n]
-        The key of each row; n is below 2**32.
-    group_ids : uint32[n]
-        Overwritten.
-
-    Returns
-    -------
-    uint64[m]
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ.
+    There are fewer than 2^32 rows.
     """
     if len(packed) != len(group_ids):
         raise InvalidInputError(
@@ -178,24 +164,9 @@ def _number_parts(
 def number_pairs(
     first: NDArray[np.uint64], second: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return each row's position among the distinct keys of two words, and those.
+    """Return (each row's position, first words, second words) of the distinct keys of two words.
 
-    Parameters
-    ----------
-    first, second : uint64[n]
-        The words of each row's key; n is below 2**32.
-
-    Returns
-    -------
-    group_ids : uint32[n]
-        Position of each row's key.
-    first, second : uint64[m]
-        The words of the distinct keys, in no particular order.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ.
+    Keys come in no particular order; there are fewer than 2^32 rows.
     """
     if len(first) != len(second):
         raise InvalidInputError(
@@ -314,17 +285,9 @@ def _number_dealt_pairs(
 def number_runs(
     keys: NDArray[np.uint32] | NDArray[np.int64],
 ) -> tuple[NDArray[np.uint32], NDArray[Any]] | None:
-    """Return the distinct keys, ascending, and the position of each row's among them.
+    """Return (each row's position, the distinct keys, ascending) of fewer than 2^32 sorted keys.
 
-    Parameters
-    ----------
-    keys : uint32[n] or int64[n]
-        The key of each row; n is below 2**32.
-
-    Returns
-    -------
-    (uint32[n], keys of m) or None
-        None if a key is less than the one before it; where that comes early, it is soon found.
+    None if a key is less than the one before it; where that comes early, it is soon found.
     """
     ids, distinct = empty(len(keys), np.uint32), empty(len(keys), keys.dtype)
     count = _number_runs(keys, ids, distinct)
@@ -366,31 +329,9 @@ def distinct_pairs(
     id_count: int,
     validity: Validity = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Return (starts, ids): each group's distinct ids, ascending.
+    """Return (starts, ids): group i has the distinct ids[starts[i] : starts[i + 1]], ascending.
 
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    group_count : int
-        Number of groups.
-    ids : unsigned[n]
-        Below `id_count`.
-    id_count : int
-        Number of ids.
-    validity : bool[n] or None
-        Rows where it is false are left out.
-
-    Returns
-    -------
-    starts : int64[group_count + 1]
-        Group i's ids are ids[starts[i] : starts[i + 1]].
-    ids : uint32[m]
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    Ids are below `id_count`; rows where `validity` is false are left out.
     """
     check_rows(group_ids, group_count, len(ids), validity)
     if len(ids) and int(ids.max()) >= id_count:

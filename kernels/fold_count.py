@@ -25,21 +25,7 @@ def check_rows(
 ) -> None:
     """Check that every column has `row_count` rows and every group id is below `group_count`.
 
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        None puts every row in group 0.
-    group_count : int
-        Length of the accumulators.
-    row_count : int
-        n.
-    *columns : array[n] or None
-        The other columns that the kernel reads.
-
-    Raises
-    ------
-    InvalidInputError
-        If a length differs, an id is out of range or the ids are of another type.
+    Raises InvalidInputError (PROJSEG_BAD_GROUP_IDS) otherwise, and if ids are of another type.
     """
     for column in columns:
         if column is not None and len(column) != row_count:
@@ -63,24 +49,7 @@ def _bad(message: str) -> InvalidInputError:
 def count_into(
     counts: NDArray[np.int64], group_ids: GroupIds | None, row_count: int, validity: Validity = None
 ) -> None:
-    """Add each group's number of rows to `counts`, in place.
-
-    Parameters
-    ----------
-    counts : int64[g]
-        Changed in place.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    row_count : int
-        n.
-    validity : bool[n] or None
-        Only rows where it is true are counted.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
-    """
+    """Add each group's number of rows where `validity` is true to `counts`, int64[g], in place."""
     check_rows(group_ids, len(counts), row_count, validity)
     if row_count == 0:
         return
@@ -96,24 +65,7 @@ def count_into(
 def add_counts(
     counts: NDArray[np.int64], group_ids: GroupIds, added: NDArray[Any], base: int = 0
 ) -> None:
-    """Add stored counts to those of their groups, in place.
-
-    Parameters
-    ----------
-    counts : int64[g]
-        Changed in place.
-    group_ids : uint8[n], uint16[n] or uint32[n]
-        The group of each row.
-    added : uint8[n], uint16[n], uint32[n] or int64[n]
-        What each row adds, without `base`.
-    base : int
-        Added to every row's count.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
-    """
+    """Add `base` and the stored count of each row to `counts`, int64[g], in place."""
     check_rows(group_ids, len(counts), len(added))
     _add_counts(counts, widened_ids(group_ids), widened_values(added), np.int64(base))
 
@@ -180,27 +132,9 @@ def bits_into(
     operation: int,
     validity: Validity = None,
 ) -> None:
-    """Combine each group's values into `bits`, in place.
+    """Combine each group's values into `bits` by BIT_AND, BIT_OR or BIT_XOR, in place.
 
-    Parameters
-    ----------
-    bits : int64[g]
-        Changed in place; starts as -1 for AND, else 0.
-    seen : bool[g]
-        Set where a row counted.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    values : int64[n]
-        What is combined.
-    operation : int
-        BIT_AND, BIT_OR or BIT_XOR.
-    validity : bool[n] or None
-        Rows where it is false do not count.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    `bits`, int64[g], starts as -1 for AND, else as 0; `seen`, bool[g], is set where a row counted.
     """
     check_rows(group_ids, len(bits), len(values), validity)
     check_rows(None, 1, len(bits), seen)

@@ -31,27 +31,8 @@ def min_into(
 ) -> None:
     """Lower each group's `best` to its smallest `base + key`, in place.
 
-    Parameters
-    ----------
-    best : int64[g]
-        Changed in place; INT64_MAX where nothing was seen.
-    seen : bool[g]
-        Set where a row counted.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    keys : uint8[n], uint16[n], uint32[n] or int64[n]
-        What is compared.
-    base : int
-        Added to every key.
-    first_key : int
-        Rows whose `base + key` is smaller do not count: 1 skips the null of a dictionary.
-    validity : bool[n] or None
-        Rows where it is false do not count.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    `best`, int64[g], starts as INT64_MAX; `seen`, bool[g], is set where a row counted. Rows below
+    `first_key` do not count: 1 skips the null of a dictionary.
     """
     check_rows(group_ids, len(best), len(keys), validity)
     check_rows(None, 1, len(best), seen)
@@ -101,31 +82,9 @@ def extreme_floats(
     is_min: bool,
     validity: Validity = None,
 ) -> NDArray[np.float64]:
-    """Return each group's smallest or largest value.
+    """Return each group's smallest or largest value, float64[g]; NaN is greater than every number.
 
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n] or uint32[n]
-        The group of each row.
-    group_count : int
-        g.
-    values : float64[n]
-        NaN is greater than every number.
-    is_min : bool
-        Whether the smallest is wanted.
-    validity : bool[n] or None
-        Rows where it is false do not count.
-
-    Returns
-    -------
-    float64[g]
-        The smallest: infinity for a group of no row, and for one of NaN or infinity alone. The
-        largest: minus infinity for a group of no row, and for one of it alone.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    A group of no row has infinity as its smallest, and minus infinity as its largest value.
     """
     check_rows(group_ids, group_count, len(values), validity)
     best = np.full(group_count + 1, np.inf if is_min else -np.inf)
@@ -249,35 +208,10 @@ def rows_by_time(
     time_validity: Validity = None,
     value_validity: Validity = None,
 ) -> NDArray[np.int64]:
-    """Return the row of each group with the smallest (time, value), or the largest.
+    """Return the row of each group with the smallest (time, value), or the largest; -1 for none.
 
-    Ties in time are broken by value, null smallest, so that the answer does not depend on the
-    order of rows.
-
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    group_count : int
-        Number of groups.
-    times, values : int64[n]
-        Keys of the same order as the times and values.
-    is_last : bool
-        Whether the largest is asked for.
-    time_validity : bool[n] or None
-        Rows where it is false do not count.
-    value_validity : bool[n] or None
-        False where the value is null.
-
-    Returns
-    -------
-    int64[group_count]
-        Row ids; -1 for a group with no row that counts.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    Times and values are int64 keys of their order. Ties in time are broken by value, null smallest,
+    so that the answer does not depend on the order of rows.
     """
     row_count = len(times)
     check_rows(group_ids, group_count, row_count, values, time_validity, value_validity)

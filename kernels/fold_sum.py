@@ -42,28 +42,9 @@ def sum_into(
 ) -> None:
     """Add each group's sum of `base + values` and its number of values to `totals`, in place.
 
-    Parameters
-    ----------
-    totals : int64[g, 2] or float64[g, 2]
-        Sums and counts; float64 for float values. Integer sums wrap if the caller has not proved
-        that they fit.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    values : uint8[n], uint16[n], uint32[n], int64[n] or float64[n]
-        Rows that are null hold 0.
-    base : int
-        Added to every value; 0 for floats.
-    validity : bool[n] or None
-        True where there is a value.
-    largest : int or None
-        An upper bound on unsigned values, if the caller knows one; else it is computed.
-    row_counts : int64[g] or None
-        The number of rows of each group, if the caller knows and no row is null.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    `totals` is int64[g, 2], or float64[g, 2] for floats; rows that are null hold 0. Integer sums
+    wrap if the caller has not proved that they fit. `largest`, an upper bound on unsigned values,
+    and `row_counts`, the rows of each group if none is null, spare a pass over the values.
     """
     row_count = len(values)
     check_rows(group_ids, len(totals), row_count, validity)
@@ -96,25 +77,9 @@ def sum_halves_into(
 ) -> None:
     """Add exact sums of any int64 values as two halves: `sum = high * 2**32 + totals[:, 0]`.
 
-    Halves add without overflow for 2**30 rows; afterwards the low halves are below 2**32 again.
-
-    Parameters
-    ----------
-    high : int64[g]
-        Changed in place.
-    totals : int64[g, 2]
-        Low halves and counts, changed in place.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    values : int64[n]
-        Rows that are null hold 0.
-    validity : bool[n] or None
-        True where there is a value.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ, an id is out of range or n exceeds `HALVES_ROWS_MAX`.
+    `high` is int64[g], `totals` int64[g, 2], low halves and counts; rows that are null hold 0.
+    Halves add without overflow for `HALVES_ROWS_MAX` rows; more are refused. Afterwards the low
+    halves are below 2**32 again.
     """
     row_count = len(values)
     check_rows(group_ids, len(totals), row_count, validity)
@@ -334,23 +299,7 @@ def deviations_into(
 ) -> None:
     """Add each row's `value - centre of its group`, and the square of that, in place.
 
-    Parameters
-    ----------
-    totals : float64[g, 2]
-        Sums of deviations and of their squares, changed in place.
-    centres : float64[g]
-        What values deviate from.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    values : float64[n]
-        What deviates.
-    validity : bool[n] or None
-        Rows where it is false do not count.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    `totals` is float64[g, 2]: sums of deviations and of their squares.
     """
     check_rows(group_ids, len(totals), len(values), validity)
     if len(centres) != len(totals):

@@ -24,27 +24,10 @@ def sum_wide_into(
     halves: NDArray[np.int64],
     validity: Validity = None,
 ) -> None:
-    """Add each group's values and their number, in place.
+    """Add each group's values, int64[n, 2], and their number to `limbs` and `counts`, in place.
 
-    A group's sum is `limbs[:, 0] + limbs[:, 1] * 2**32 + limbs[:, 2] * 2**64 + ...`.
-
-    Parameters
-    ----------
-    limbs : int64[g, 4]
-        Changed in place.
-    counts : int64[g]
-        The number of values, changed in place.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    halves : int64[n, 2]
-        The lower and the upper half of each value; rows that are null hold 0.
-    validity : bool[n] or None
-        True where there is a value.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    A group's sum is `limbs[:, 0] + limbs[:, 1] * 2**32 + limbs[:, 2] * 2**64 + ...`; rows that are
+    null hold 0.
     """
     check_rows(group_ids, len(limbs), len(halves), validity)
     if limbs.shape != (len(counts), LIMBS) or halves.shape[1:] != (2,):
@@ -60,30 +43,9 @@ def extreme_rows(
     *,
     is_min: bool,
 ) -> NDArray[np.int64]:
-    """Return a row of each group's smallest or largest value.
+    """Return the first row of each group's smallest or largest value, int64[g]; -1 for no value.
 
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    group_count : int
-        g.
-    halves : int64[n, 2]
-        The lower and the upper half of each value.
-    validity : bool[n] or None
-        Rows where it is false do not count.
-    is_min : bool
-        Whether the smallest is wanted.
-
-    Returns
-    -------
-    int64[g]
-        The first such row; -1 for a group without a value.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    `halves`, int64[n, 2], has the lower and the upper half of each value.
     """
     check_rows(group_ids, group_count, len(halves), validity)
     rows = np.full(group_count, -1)

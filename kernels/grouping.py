@@ -20,22 +20,7 @@ UnsignedIds = NDArray[np.unsignedinteger[Any]]
 
 
 def append_digit(group_ids: UnsignedIds, ids: UnsignedIds, cardinality: int) -> None:
-    """Replace each group id by `group_id * cardinality + id`, in place.
-
-    Parameters
-    ----------
-    group_ids : uint8[n] or uint32[n]
-        Changed in place; the caller guarantees that the new ids fit the dtype.
-    ids : uint8[n], uint16[n] or uint32[n]
-        The next, less significant digit.
-    cardinality : int
-        Number of values of the digit.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ.
-    """
+    """Replace each group id by `group_id * cardinality + id`, in place, which must fit."""
     _require_equal_length(len(group_ids), len(ids))
     _append_digit(group_ids, widened_ids(ids), np.uint32(cardinality))
 
@@ -64,21 +49,9 @@ def append_wide_digit(packed: NDArray[np.uint64], ids: UnsignedIds, cardinality:
 def distinct_keys(
     packed: NDArray[np.uint64], *, in_order: bool = True
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-    """Return the distinct keys, and the position of each row's among them.
+    """Return (each row's position, the distinct keys) of fewer than 2^32 keys.
 
-    Parameters
-    ----------
-    packed : uint64[n]
-        The key of each row; n is below 2**32.
-    in_order : bool
-        Whether the distinct keys must ascend; otherwise they come in no particular order.
-
-    Returns
-    -------
-    group_ids : uint32[n]
-        Position of each row's key in `keys`.
-    keys : uint64[m]
-        The distinct keys.
+    The distinct keys ascend if `in_order`; otherwise they come in no particular order.
     """
     if len(packed) >= 1 << 32:
         raise InvalidInputError(
@@ -184,19 +157,7 @@ def _relabel(group_ids: NDArray[np.uint32], rank: NDArray[np.uint32]) -> None:
 
 
 def occupied_groups(group_ids: UnsignedIds, group_count: int) -> NDArray[np.bool_]:
-    """Return which groups have a row.
-
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n] or uint32[n]
-        Every id is below `group_count`; checked here, since the kernel does not.
-    group_count : int
-        Number of groups.
-
-    Returns
-    -------
-    bool[group_count]
-    """
+    """Return which groups have a row, bool[group_count]; refuse ids from `group_count` on."""
     occupied = np.zeros(group_count, np.bool_)
     if len(group_ids):
         require_ids_below(group_ids, group_count)

@@ -36,19 +36,9 @@ def word_count(value_count: int, width: int) -> int:
 
 
 def pack_bits(offsets: NDArray[Any], width: int) -> NDArray[Any]:
-    """Return the words that hold `offsets`.
+    """Return the words of `word_count(n, width)` that hold `offsets`, each below 2^width.
 
-    Parameters
-    ----------
-    offsets : unsigned[n]
-        Every one below 2**width.
-    width : int
-        1 to 64.
-
-    Returns
-    -------
-    uint32[m] or uint64[m]
-        m = `word_count(n, width)`; unused bits are zero.
+    Words are uint64 if the width, 1 to 64, is above 32, else uint32; unused bits are zero.
     """
     if not 1 <= width <= 64 or (len(offsets) and int(offsets.max()) >> width):
         raise InvalidInputError("PROJSEG_INTERNAL", f"values do not fit {width} bits")
@@ -62,21 +52,7 @@ def pack_bits(offsets: NDArray[Any], width: int) -> NDArray[Any]:
 def unpack_bits(words: NDArray[Any], width: int, addend: int, out: NDArray[Any]) -> None:
     """Fill `out` with the packed values plus `addend`, modulo the size of its dtype.
 
-    Parameters
-    ----------
-    words : uint32[m] or uint64[m], read-only
-        As `pack_bits` made them for `len(out)` values; uint64 only if width > 32.
-    width : int
-        1 to 64.
-    addend : int
-        Fits int64.
-    out : uint8[n], uint16[n], uint32[n] or int64[n]
-        Contiguous; int64 if width > 32.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths or types do not fit each other: the kernel would read outside the words.
+    Words are as `pack_bits` made them; `out` is contiguous, and int64 if the width is above 32.
     """
     expected = np.uint32 if word_bits(width) == 32 else np.uint64
     fits = (
@@ -188,21 +164,9 @@ def run_ends(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray[Any]) -> None:
-    """Fill `out` with values[r] up to ends[r], for each run r in turn.
+    """Fill contiguous `out` with values[r] up to ends[r], for each run r in turn.
 
-    Parameters
-    ----------
-    ends : int64[r]
-        Strictly ascending from above 0 to `len(out)`.
-    values : int64[r]
-        One for each run; stored modulo the size of `out`'s dtype.
-    out : uint8[n], uint16[n], uint32[n] or int64[n]
-        Contiguous.
-
-    Raises
-    ------
-    InvalidInputError
-        If the ends are not as above: the kernel would write outside `out`.
+    Ends ascend strictly from above 0 to `len(out)`; values are stored modulo the size of its dtype.
     """
     ascends = len(ends) == len(values) and bool((np.diff(ends, prepend=0) > 0).all())
     if not ascends or int(ends[-1] if len(ends) else 0) != len(out):
@@ -335,18 +299,7 @@ def _common_factor(values: NDArray[np.uint64], least: np.uint64) -> Any:
 
 
 def common_zeros(halves: NDArray[np.int64]) -> int:
-    """Return the greatest number of zeros, at most ZEROS_MAX, that all integers end with.
-
-    Parameters
-    ----------
-    halves : int64[n, 2]
-        The lower and the upper half of each integer of 128 bits.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are not two halves.
-    """
+    """Return how many zeros, up to ZEROS_MAX, all integers int64[n, 2] end with."""
     if halves.shape[1:] != (2,):
         raise InvalidInputError("PROJSEG_INTERNAL", f"{halves.shape} are no halves")
     return int(_common_zeros(halves, ZEROS_MAX))

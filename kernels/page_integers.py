@@ -36,29 +36,11 @@ def decode_integer_pages(
     encodings: NDArray[np.int64],
     row_starts: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the integers of all pages, and where each page ends.
+    """Return the integers of all pages, and where each page ends: (int64[rows], int64[pages]).
 
-    Parameters
-    ----------
-    content : uint8[m]
-        The pages, and `CONTENT_MARGIN` bytes more.
-    starts, ends : int64[n]
-        Where the integers of each page begin, and what they may not pass.
-    encodings : int64[n]
-        The encoding of each, by its number.
-    row_starts : int64[n + 1]
-        The first row of each page, and the number of rows; each page has a row.
-
-    Returns
-    -------
-    (int64[rows], int64[n])
-        An end of -1 is that of a page whose encoding is not one of integers, or malformed; its
-        values have no meaning.
-
-    Raises
-    ------
-    InvalidInputError
-        If a page lies outside the content, or has no row.
+    Each page, which has a row, begins at its entry of `starts` and passes no entry of `ends`;
+    `CONTENT_MARGIN` bytes follow the last. An end of -1 marks a page that is malformed or whose
+    encoding is not one of integers; its values have no meaning.
     """
     counts = np.diff(row_starts)
     in_bounds = (starts >= 0) & (starts <= ends) & (ends <= len(content) - CONTENT_MARGIN)

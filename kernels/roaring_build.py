@@ -32,19 +32,7 @@ class Postings(NamedTuple):
 
 
 def postings(ids: NDArray[Any], cardinality: int) -> Postings:
-    """Return the row ids of each dictionary id.
-
-    Parameters
-    ----------
-    ids : unsigned[n]
-        n < 2**32; every id below `cardinality`.
-    cardinality : int
-
-    Raises
-    ------
-    InvalidInputError
-        If an id is out of range.
-    """
+    """Return the row ids of each dictionary id; ids, fewer than 2^32, are below `cardinality`."""
     if len(ids) and int(ids.max()) >= cardinality:
         raise InvalidInputError("PROJSEG_INTERNAL", f"id {ids.max()} is not below {cardinality}")
     narrow = np.ascontiguousarray(ids, dtype=np.uint32)

@@ -20,19 +20,7 @@ from projseg.kernels.runtime.kernel import kernel
 class BitmapCheck:
     """The bitmaps of ids 0, 1, ..., of which the containers of earlier pages are done.
 
-    Parameters
-    ----------
-    content : uint8[m], read-only
-        The bitmaps back to back.
-    starts : int64[cardinality + 1]
-        Where each begins, and where the last one ends; ascending, within `content`.
-    row_count : int
-        Of the column.
-
-    Raises
-    ------
-    InvalidInputError
-        If `starts` do not fit `content`.
+    They stand back to back in `content`; `starts`, int64[cardinality + 1], ascends within it.
     """
 
     def __init__(

@@ -40,17 +40,7 @@ def bitmap_count(content: NDArray[np.uint8], row_count: int) -> int:
 
 
 def read_bitmap(content: NDArray[np.uint8], row_count: int) -> NDArray[np.uint32] | None:
-    """Return the ascending row ids of a bitmap, or None if it is malformed.
-
-    Parameters
-    ----------
-    content, row_count
-        As for `bitmap_count`.
-
-    Returns
-    -------
-    uint32[k]
-    """
+    """Return the ascending row ids of a bitmap, uint32[k], or None if it is malformed."""
     count = bitmap_count(content, row_count)
     if count == MALFORMED:
         return None

@@ -22,19 +22,7 @@ _TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
 
 
 def allowed_rows(ids: UnsignedIds, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which rows have an id that is allowed.
-
-    Parameters
-    ----------
-    ids : uint8[n], uint16[n] or uint32[n]
-        Below `len(allowed)`.
-    allowed : bool[cardinality]
-        By id.
-
-    Returns
-    -------
-    bool[n]
-    """
+    """Return which rows have an id that is allowed, bool[n]; every id is below `len(allowed)`."""
     kept = np.flatnonzero(allowed)
     if len(kept) and len(kept) == kept[-1] - kept[0] + 1:
         return between(ids, int(kept[0]), int(kept[-1]))
@@ -77,17 +65,7 @@ def _look_up(ids: Narrow, allowed: NDArray[np.bool_], mask: NDArray[np.bool_]) -
 def with_rest(
     group_ids: UnsignedIds, mask: NDArray[np.bool_], rest: int
 ) -> NDArray[np.unsignedinteger[Any]]:
-    """Return the group ids where `mask` is true, and `rest` elsewhere.
-
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n] or uint32[n]
-        The group of each row.
-    mask : bool[n]
-        Whether the row counts.
-    rest : int
-        The group of rows that do not count; fits the ids' dtype.
-    """
+    """Return the group ids where `mask` is true, and `rest`, which fits their dtype, elsewhere."""
     if len(mask) != len(group_ids):
         raise InvalidInputError(
             "PROJSEG_LENGTH_MISMATCH", f"{len(group_ids)} ids, {len(mask)} rows"
@@ -174,25 +152,9 @@ def _gather(words: Words, row_ids: Narrow, gathered: Words) -> None:
 def gather_text(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], ids: UnsignedIds
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
-    """Return the texts of `ids` as Arrow holds them: (offsets[n + 1], content).
+    """Return the texts of dictionary ids as Arrow holds them: (offsets int32[n + 1], content).
 
-    Parameters
-    ----------
-    offsets : int32[cardinality + 1]
-        Where each text begins in `content`; ascending, the last at most `len(content)`.
-    content : uint8[bytes]
-        The texts, one after the other.
-    ids : uint8[n], uint16[n] or uint32[n]
-        Below cardinality.
-
-    Returns
-    -------
-    (int32[n + 1], uint8[bytes]), or None if the texts together pass 32-bit offsets.
-
-    Raises
-    ------
-    InvalidInputError
-        If an id is out of range, or the offsets pass the content.
+    None if the texts together pass 32-bit offsets.
     """
     require_ids_below(ids, len(offsets) - 1)
     if int(offsets[-1]) > len(content):

@@ -45,16 +45,7 @@ def plain_doubles(values: NDArray[Any]) -> NDArray[np.float64]:
 def float_order_keys(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return an int64 key for each float, ordered as Spark orders the floats.
 
-    Parameters
-    ----------
-    values : float32[n] or float64[n]
-        Any values.
-
-    Returns
-    -------
-    int64[n]
-        Equal keys for equal values; `float_of_order_keys` is the inverse up to the sign of zero
-        and the bits of NaN.
+    `float_of_order_keys` is the inverse up to the sign of zero and the bits of NaN.
     """
     keys = empty(len(values), np.int64)
     _float_order_keys(as_doubles(values), keys.view(np.float64), keys)
@@ -94,22 +85,10 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 def stable_order_by_ids(
     ids: UnsignedIds, cardinality: int, order: NDArray[np.uint32] | None = None
 ) -> NDArray[np.uint32]:
-    """Return the row ids sorted by `ids`, ties in the order given.
+    """Return the row ids sorted by `ids`, each below `cardinality`, ties in `order`, as uint32[n].
 
-    Sorting by several keys is calling this once for each, the least significant first.
-
-    Parameters
-    ----------
-    ids : uint8[n], uint16[n] or uint32[n]
-        The key of each row, below `cardinality`.
-    cardinality : int
-        Number of key values; memory is 8 bytes for each.
-    order : uint32[n] or None
-        The order to refine; None: rows as they stand.
-
-    Returns
-    -------
-    uint32[n]
+    Sorting by several keys is calling this once for each, the least significant first; memory is 8
+    bytes for each possible id.
     """
     if order is None:
         order = np.arange(len(ids), dtype=np.uint32)
@@ -149,26 +128,9 @@ def _counting_sort(
 def text_keys(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], start: int
 ) -> NDArray[np.int64]:
-    """Return the bytes from `start` of each text as a number; texts end with zeros.
+    """Return the bytes from `start` of each text as an int64; texts end with zeros.
 
     Of texts whose bytes before `start` are the same, one with a smaller number is the smaller text.
-
-    Parameters
-    ----------
-    offsets : int32[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
-    content : uint8[m]
-    start : int
-        Not negative.
-
-    Returns
-    -------
-    int64[n]
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content.
     """
     if start < 0:
         raise InvalidInputError("PROJSEG_INTERNAL", f"a start of {start} lies outside texts")
@@ -187,32 +149,7 @@ def extreme_texts(
     *,
     is_min: bool,
 ) -> NDArray[np.int64]:
-    """Return a row of each group's smallest or largest text, compared by bytes.
-
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    group_count : int
-        g.
-    offsets : int32[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
-    content : uint8[m]
-    validity : bool[n] or None
-        Rows where it is false do not count.
-    is_min : bool
-        Whether the smallest is wanted.
-
-    Returns
-    -------
-    int64[g]
-        The first such row; -1 for a group without a text.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ, an id is out of range or an offset lies outside the content.
-    """
+    """Return the first row of each group's least or greatest text by bytes, int64[g]; or -1."""
     offsets, content = checked_texts(offsets, content)
     check_rows(group_ids, group_count, len(offsets) - 1, validity)
     keys, rows = empty(group_count, np.uint64), np.full(group_count, -1)

@@ -46,26 +46,12 @@ _TAGS: Final = _tags()
 def split_footers(
     content: NDArray[np.uint8], starts: NDArray[np.int64]
 ) -> list[tuple[bytes, NDArray[np.int64]]]:
-    """Return the shape of each footer, and its numbers.
+    """Return the shape of each footer, and its numbers: a list of (bytes, int64[k]).
 
-    Parameters
-    ----------
-    content : uint8[m]
-        Footers, one after the other.
-    starts : int64[n + 1]
-        Where each begins, and where the last one ends.
-
-    Returns
-    -------
-    list of (bytes, int64[k])
-        The footer without its numbers and byte strings; empty if it has anything that no footer
-        has. Of a byte string, the numbers are its position in `content` and its length. A number
-        of 64 bits may wrap around.
-
-    Raises
-    ------
-    InvalidInputError
-        If a footer lies outside the content.
+    `starts` has where each footer begins, and where the last one ends. The shape is the footer
+    without numbers and byte strings, and empty if it has anything that no footer has. Of a byte
+    string, the numbers are its position in `content` and its length; a number of 64 bits may wrap
+    around.
     """
     in_bounds = len(starts) > 0 and int(starts[0]) == 0 and int(starts[-1]) == len(content)
     if not in_bounds or (starts[1:] < starts[:-1]).any():

@@ -43,22 +43,7 @@ _SMALL_GROUP: Final = 512  # larger ones are sorted by NumPy, one call each
 
 
 def keys_by_group(group_ids: GroupIds | None, group_count: int, keys: Keys) -> tuple[Keys, Keys]:
-    """Return (starts, keys): the rows' keys group by group, each group's ascending.
-
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    group_count : int
-        Number of groups.
-    keys : int64[n]
-        Left as they are.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
-    """
+    """Return (starts, keys): the rows' keys group by group, each group's ascending."""
     check_rows(group_ids, group_count, len(keys))
     if group_ids is None or group_count == 1:
         starts = np.full(group_count + 1, len(keys), np.int64)
@@ -92,23 +77,9 @@ def thinned_keys(
     """Return (starts, keys, levels): each group's ranks cut into blocks, and a key of each.
 
     A block of level h covers 2^h ranks, and its key is that of the rank in its middle. Smaller
-    blocks come first, at most one of each level below the greatest.
-
-    Parameters
-    ----------
-    starts : int64[g + 1]
-        The groups.
-    keys, weights : int64[n]
-        Keys ascend within a group.
-    block_counts : int64[g]
-        Blocks of the greatest level: the group's total weight, shifted right by that level.
-    levels : int64[g]
-        The greatest level of each group.
-
-    Raises
-    ------
-    InvalidInputError
-        If parts differ in length.
+    blocks come first, at most one of each level below the greatest, which is levels[i];
+    `block_counts` has the blocks of that level: the group's total weight shifted right by it. Keys
+    ascend within a group.
     """
     if not len(starts) - 1 == len(block_counts) == len(levels) or len(keys) != len(weights):
         raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "keys do not fit their groups")

@@ -46,23 +46,8 @@ def read_decimals(
     """Return (unscaled decimals int64[n, 2], a `DecimalReading` of each text uint8[n]).
 
     A text is digits with a point or without one, perhaps a sign before and an exponent after, and
-    blanks around all. As in Java, an exponent passes 32 bits in no text of a number.
-
-    Parameters
-    ----------
-    offsets, content : int32[n + 1], uint8[m]
-        The texts, in UTF-8.
-    valid : bool[n]
-        Which to read; others become 0.
-    precision, scale : int
-        How many digits a decimal may have, at most 38, and which power of ten it is multiplied by.
-    rounding : Rounding
-        HALF_UP or HALF_EVEN.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if an offset lies outside the content, or a number outside its bounds.
+    blanks around all. As in Java, an exponent passes 32 bits in no text of a number. Rows that are
+    not valid become 0.
     """
     offsets, content = checked_texts(offsets, content)
     if len(valid) != len(offsets) - 1:
@@ -80,23 +65,9 @@ def read_decimals(
 def decimal_texts(
     values: NDArray[np.int64], scale: int, valid: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
-    """Return (offsets int32[n + 1], bytes) of the texts of decimals, without exponents.
+    """Return (offsets int32[n + 1], bytes) of unscaled decimals int64[n, 2], without exponents.
 
-    None if they take more than an array of texts holds.
-
-    Parameters
-    ----------
-    values : int64[n, 2]
-        Unscaled decimals.
-    scale : int
-        How many of their digits stand after the point.
-    valid : bool[n]
-        Where there is a text; others are empty.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if arrays do not fit each other.
+    Rows that are not valid are empty; None if the texts pass 32-bit offsets.
     """
     if values.shape != (len(valid), 2) or not 0 <= scale <= DIGITS_MAX:
         raise InvalidInputError("PROJSEG_INTERNAL", "decimals and their validity do not fit")

@@ -21,19 +21,8 @@ def java_texts(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
     """Return (offsets int32[n + 1], bytes) of floats: plain from 1e-3 up to 1e7, else with an E.
 
-    None if they may take more than an array of texts holds.
-
-    Parameters
-    ----------
-    offsets, content : int32[n + 1], uint8[m]
-        Their shortest digits, perhaps with a point and an exponent; `nan`, `inf` and `-inf`.
-    valid : bool[n]
-        Where there is a text; others are empty.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if an offset lies outside the content.
+    The input is their shortest digits, perhaps with a point and an exponent, or `nan`, `inf`,
+    `-inf`. Rows that are not valid are empty; None if the texts may pass 32-bit offsets.
     """
     offsets, content = checked_texts(offsets, content)
     if len(valid) != len(offsets) - 1:

@@ -68,24 +68,9 @@ def operate(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Compute unscaled decimals: return (int64[n, 2], a `DecimalFailure` of each row uint8[n]).
 
-    Parameters
-    ----------
-    operation : DecimalOperation
-        What is computed.
-    left, right : int64[n, 2]
-        The operands.
-    powers : three ints
-        By which powers of ten both operands are multiplied before, one by 0 at least, and the
-        result is divided after, rounded half up.
-    limit : int
-        Sizes from here on do not fit; at most 2**127.
-    valid : bool[n]
-        Where there is a result; it is 0 elsewhere.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if arrays do not fit each other.
+    The operands are multiplied by the first two powers of ten, of which one is 0 at least; the
+    result is divided by the third, rounded half up. Sizes from `limit`, at most 2^127, on do not
+    fit; rows that are not valid become 0.
     """
     _check(left, right, valid, powers)
     result, failures = np.zeros((len(left), 2), np.uint64), np.zeros(len(left), np.uint8)
@@ -110,25 +95,10 @@ def rescale(
     limit: int,
     valid: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return (values int64[n, 2], a `DecimalFailure` of each row uint8[n]), rounded.
+    """Divide decimals int64[n, 2] by one power of ten, round, and multiply them by another.
 
-    Parameters
-    ----------
-    values : int64[n, 2]
-        Unscaled decimals.
-    rounding : Rounding
-        How.
-    powers : two ints
-        By which power of ten they are divided, and multiplied after that.
-    limit : int
-        Sizes from here on do not fit; at most 2**127.
-    valid : bool[n]
-        Where there is a value; others become 0.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if arrays do not fit each other.
+    Return (values int64[n, 2], a `DecimalFailure` of each row uint8[n]). Sizes from `limit`, at
+    most 2^127, on do not fit; rows that are not valid become 0.
     """
     _check(values, values, valid, powers)
     result, failures = np.zeros((len(values), 2), np.uint64), np.zeros(len(values), np.uint8)

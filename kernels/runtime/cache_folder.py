@@ -68,16 +68,11 @@ def _usual_places() -> Iterator[Path]:
 
 
 def _private_folder(base: Path) -> Path:
-    """Return this user's folder within `base`, proved to be writable by them alone.
+    """Return this user's folder within `base`; raise OSError unless they alone can write there.
 
     Its name contains projseg's release, because Numba does not notice changes of kernels that a
-    kernel calls, and Numba's, because one release overwrites what another has kept; and the place
-    of the install, as so do two of them.
-
-    Raises
-    ------
-    OSError
-        If it does not exist and cannot be made, or if somebody else could write to it.
+    kernel calls, and Numba's, because one release overwrites the files of another; and the place of
+    the install, as two installs overwrite each other's too.
     """
     user = os.geteuid()
     folder = base / f"projseg-{__version__}-numba-{_numba_version()}-{user}{_install()}"

@@ -37,16 +37,9 @@ _WORD_BITS: Final = 64
 
 
 def stored_kernel(compiled: Any, source: int, processor: int | None) -> StoredKernel | None:
-    """Return a compiled kernel in the form it is kept in; None if it needs Numba to run.
+    """Return a Numba `CompileResult` in the form that files hold; None if it needs Numba to run.
 
-    Parameters
-    ----------
-    compiled : CompileResult
-        As Numba made or loaded it.
-    source : int
-        The stamp of its sources.
-    processor : int or None
-        Where it runs.
+    `source` is the stamp of its sources, `processor` where it runs.
     """
     signature = compiled.signature
     arguments = [text_of(one) for one in signature.args]
@@ -114,14 +107,8 @@ hold_while_forking(global_compiler_lock)
 def compiled(function: Callable[..., Any], *, is_inlined: bool, name: str, source: int) -> Any:
     """Return a callable that compiles the function once for each signature it is called with.
 
-    Parameters
-    ----------
-    function : callable
-        What is compiled.
-    is_inlined : bool
-        Whether it is compiled into each that calls it.
-    name, source : str, int
-        Under which name its machine code is kept, and the stamp of its sources.
+    `name` and `source`, the stamp of its sources, identify its machine code on disk; an inlined
+    function is compiled into each that calls it.
     """
     options: Any = {"inline": "always"} if is_inlined else {}
     dispatcher: Any = njit(nogil=True, **options)(function)

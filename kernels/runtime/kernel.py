@@ -154,17 +154,10 @@ def _value_count(arguments: tuple[Any, ...]) -> int:
 class Kernel:
     """A function of arrays and scalars that is compiled when that is worth it.
 
-    Parameters
-    ----------
-    function : callable
-        What Numba compiles. It calls other kernels and intrinsics by their names.
-    is_interpretable : bool
-        Whether Python gives the same result. Two things differ from Numba: NumPy's scalars keep
-        the width of their type, and a number that does not fit an array's is refused. In that
-        case the call is made again, compiled, so until then it must have changed nothing that it
-        reads.
-    is_inlined : bool
-        Whether it is compiled into each kernel that calls it.
+    It calls other kernels and intrinsics by their names. It is interpretable if Python gives the
+    same result. Two things differ from Numba: NumPy's scalars keep the width of their type, and a
+    number that does not fit an array's is refused. In that case the call is made again, compiled,
+    so until then it must have changed nothing that it reads.
     """
 
     def __init__(

@@ -172,18 +172,10 @@ def result_layout(types: Sequence[str]) -> Struct:
 
 
 class MachineCode(msgspec.Struct, frozen=True, array_like=True):
-    """Code and its constants, to be put anywhere in memory.
+    """An image of code and its constants, to be put anywhere in memory, which begins at `entry`.
 
-    Parameters
-    ----------
-    image : bytes
-        Both.
-    entry : int
-        Where in the image the function begins.
-    places : list of int
-        Words of the image to which the image's address is to be added.
-    imports : list of (int, str)
-        Words of the image that are to hold the address of a function of the C library.
+    The image's address is added to the words at `places`; those at `imports` get the address of a
+    function of the C library.
     """
 
     image: bytes

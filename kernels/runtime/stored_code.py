@@ -68,22 +68,9 @@ SHIPPED_LIST: Final = Path(__file__).with_name("shipped_kernels.json")
 
 
 class StoredKernel(msgspec.Struct, frozen=True, array_like=True):
-    """What a file holds.
+    """The content of a file: machine code, what it was made for and from, and its types.
 
-    Parameters
-    ----------
-    form : int
-        `FORM`.
-    processor, source : int
-        Where the code runs, and what it was made from.
-    arguments : list of str
-        Types of the arguments, as `type_of` writes them.
-    results : list of str
-        Types of the results; none for None.
-    is_tuple : bool
-        Whether they are returned as a tuple.
-    code : MachineCode
-        What is called.
+    Types are written as by `type_of`; a kernel that returns None has no results.
     """
 
     form: int
@@ -148,17 +135,7 @@ def store(kernel: StoredKernel, name: str) -> None:
 
 
 def load(name: str, arguments: list[str], source: int) -> Callable[..., Any] | None:
-    """Return a kernel for these types of arguments; None if none is kept that fits.
-
-    Parameters
-    ----------
-    name : str
-        The kernel's, unique among all.
-    arguments : list of str
-        As `type_of` writes them.
-    source : int
-        The stamp of its sources.
-    """
+    """Return a kernel for arguments of these types, of `type_of`; None if none on disk fits."""
     path = _path(name, arguments)
     kernel = (None if path is None else _read(path, source)) or _shipped(name, arguments, source)
     address = None if kernel is None else _placed(kernel.code)

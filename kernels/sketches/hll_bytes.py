@@ -54,25 +54,8 @@ def sketch_bytes(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return the sketches of all groups: (offsets, content) as of an Arrow binary array.
 
-    Parameters
-    ----------
-    starts : int64[g + 1]
-        Group i's coupons are in pairs[starts[i] : starts[i + 1]].
-    pairs : uint64[n]
-        Coupons in the low half.
-    slots : int32[g]
-        Each group's row of `registers`, -1 for none.
-    registers : uint8[p, 2**lg_k]
-        Values up to 63.
-    lg_k : int
-        Logarithm of the number of registers.
-
-    Raises
-    ------
-    InvalidInputError
-        If an index is out of range.
-    LimitExceededError
-        PROJSEG_LIMIT_EXCEEDED, if the sketches together pass 2 GiB.
+    Group i's coupons are the low halves of pairs[starts[i] : starts[i + 1]]; slots[i] is its row of
+    `registers`, -1 for none. Raises LimitExceededError if the sketches together pass 2 GiB.
     """
     counts = np.diff(starts)
     is_bad = len(counts) != len(slots) or bool((counts < 0).any()) or int(starts[-1]) > len(pairs)
@@ -89,28 +72,10 @@ def sketch_bytes(
 def parse_sketches(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], lg_k: int
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """Check every sketch and return (modes, coupon counts).
+    """Check every sketch, of `lg_k` at least, and return (modes int8[n], coupon counts int64[n]).
 
-    Parameters
-    ----------
-    offsets : int64[n + 1]
-        Sketch i is content[offsets[i] : offsets[i + 1]]; an empty one stands for null.
-    content : uint8[m]
-        Untrusted.
-    lg_k : int
-        What the sketches will be folded into; theirs must not be lower.
-
-    Returns
-    -------
-    modes : int8[n]
-        0 list, 1 set, 2 registers.
-    counts : int64[n]
-        Coupons; 0 for registers.
-
-    Raises
-    ------
-    CorruptSegmentError
-        PROJSEG_CORRUPT_SEGMENT, naming the first bad sketch.
+    A mode is 0 for a list, 1 for a set, 2 for registers, whose count is 0; an empty sketch stands
+    for null. Raises CorruptSegmentError, naming the first bad sketch.
     """
     check_offsets(offsets, content)
     modes = np.zeros(len(offsets) - 1, np.int8)
@@ -140,16 +105,9 @@ def fold_sketch_registers(
     rows: NDArray[np.int32],
     registers: NDArray[np.uint8],
 ) -> None:
-    """Fold the sketches that hold registers, checked by `parse_sketches`, into `registers`.
+    """Fold sketches that hold registers into `registers`, uint8[p, 2**lg_k], in place.
 
-    Parameters
-    ----------
-    offsets, content, modes
-        The sketches.
-    rows : int32[n]
-        The row of `registers` for each sketch; those without registers are passed over.
-    registers : uint8[p, 2**lg_k]
-        Changed in place; a sketch of more registers is folded down.
+    `parse_sketches` has checked them; a sketch of more registers is folded down.
     """
     _same_rows(modes, rows, offsets[1:])
     used = rows[modes == 2]

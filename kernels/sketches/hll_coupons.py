@@ -33,17 +33,10 @@ def coupon_count_max(lg_k: int) -> int:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Coupons brought together by group.
+    """Coupons brought together by group: group i's begin at starts[i] of `coupons`.
 
-    Parameters
-    ----------
-    starts : int64[g + 1]
-        Group i's coupons start at starts[i] of `coupons`.
-    counts : int64[g]
-        How many distinct coupons stand there, ascending; -1 for groups that need registers, whose
-        coupons are all of the bucket, in any order.
-    coupons : uint32[n]
-        The buckets.
+    counts[i] distinct ones stand there, ascending; or -1 if the group needs registers, whose
+    coupons are all of the bucket, in any order.
     """
 
     starts: NDArray[np.int64]
@@ -56,21 +49,7 @@ def bucket_coupons(
 ) -> Buckets:
     """Bring the distinct coupons of each group together: a counting sort, then one small set each.
 
-    Parameters
-    ----------
-    rows : CouponRows
-        Of g groups.
-    slots : int32[g]
-        Groups where it is not negative have registers already.
-    lg_k : int
-        Logarithm of the number of registers.
-    is_left_out : bool[g]
-        Groups whose rows are passed over: their buckets are empty.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ.
+    Groups that `slots` gives registers, and those left out, have empty buckets.
     """
     if len(slots) != rows.group_count or len(is_left_out) != rows.group_count:
         raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "group columns differ in length")

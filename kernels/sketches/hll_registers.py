@@ -16,22 +16,7 @@ from projseg.kernels.sketches.sketch_rows import CouponRows
 def fold_rows(
     registers: NDArray[np.uint8], rows: CouponRows, start: int = 0, end: int | None = None
 ) -> None:
-    """Fold the rows from `start` to before `end` into their groups' registers, in place.
-
-    Parameters
-    ----------
-    registers : uint8[rows.group_count, 2**lg_k]
-        Changed in place.
-    rows : CouponRows
-        Already proved, all of them.
-    start, end : int
-        Half-open.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is not one row of registers for each group.
-    """
+    """Fold the rows [start, end) into `registers`, uint8[groups, 2**lg_k], in place."""
     if len(registers) != rows.group_count:
         raise _no_place(rows.group_count)
     group_ids = None if rows.group_ids is None else rows.group_ids[start:end]
@@ -70,19 +55,7 @@ def fold_pairs(
 ) -> NDArray[np.uint64]:
     """Fold the pairs of groups that have registers into them, and return the other pairs.
 
-    Parameters
-    ----------
-    registers : uint8[p, 2**lg_k]
-        Changed in place.
-    slots : int32[g]
-        Each group's row of `registers`, -1 for none.
-    pairs : uint64[n]
-        Any order.
-
-    Raises
-    ------
-    InvalidInputError
-        If a group or a slot is out of range.
+    slots[i] is group i's row of `registers`, uint8[p, 2**lg_k], -1 for none.
     """
     if len(pairs) == 0 or len(registers) == 0:
         return pairs
@@ -291,18 +264,7 @@ def coupon_estimates(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def register_estimates(registers: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Return the composite estimate of each row of registers.
-
-    Parameters
-    ----------
-    registers : uint8[n, 4096]
-        Values up to 63.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are not 2**12 registers a row.
-    """
+    """Return the composite estimate of each row of registers, uint8[n, 4096], as float64[n]."""
     if registers.ndim != 2 or registers.shape[1] != _K:
         raise InvalidInputError(
             "PROJSEG_BAD_GROUP_IDS", f"registers of shape {registers.shape} are not of lgK 12"

@@ -74,27 +74,9 @@ def kll_bytes(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return the sketches of all groups: (offsets, content) as of an Arrow binary array.
 
-    Parameters
-    ----------
-    starts : int64[g + 1]
-        Group i's values are values[starts[i] : starts[i + 1]].
-    values : uint64[n]
-        The bits of the values, each level's ascending, level by level from 0 on.
-    levels : uint8[n]
-        The level of each value.
-    bounds : pair of uint64[g]
-        The least and the greatest value of each group.
-    item : int
-        Bytes of a value, 4 or 8.
-    k : int
-        The parameter of the sketches.
-
-    Raises
-    ------
-    InvalidInputError
-        If parts differ in length.
-    LimitExceededError
-        PROJSEG_LIMIT_EXCEEDED, if the sketches together pass 2 GiB.
+    Group i has values[starts[i] : starts[i + 1]], bits of `item` bytes, each level's ascending,
+    level by level from 0 on; `bounds` has the least and the greatest value of each group. Raises
+    LimitExceededError if the sketches together pass 2 GiB.
     """
     counts = np.diff(starts)
     group_count = len(counts)
@@ -115,33 +97,11 @@ def kll_bytes(
 def parse_klls(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], item: int, k: int
 ) -> tuple[NDArray[np.int64], Words, NDArray[np.int64]]:
-    """Check every sketch and return (starts, values, weights).
+    """Check every sketch and return (starts, values uint64, weights int64), level by level.
 
-    Parameters
-    ----------
-    offsets : int64[n + 1]
-        Sketch i is content[offsets[i] : offsets[i + 1]]; an empty one stands for null.
-    content : uint8[m]
-        Untrusted.
-    item : int
-        Bytes of a value, 4 or 8.
-    k : int
-        The least k that sketches may have.
-
-    Returns
-    -------
-    starts : int64[n + 1]
-        Sketch i's values are values[starts[i] : starts[i + 1]].
-    values : uint64[v]
-        Their bits, unchecked, level by level; of several the least comes before them and the
-        greatest behind them once more, with a weight of 0.
-    weights : int64[v]
-        How many values each stands for.
-
-    Raises
-    ------
-    CorruptSegmentError
-        PROJSEG_CORRUPT_SEGMENT, naming the first bad sketch.
+    Of several values the least comes before them and the greatest behind them once more, with a
+    weight of 0; values are bits of `item` bytes, unchecked. Raises CorruptSegmentError, naming the
+    first bad sketch.
     """
     check_offsets(offsets, content)
     starts = np.zeros(len(offsets), np.int64)

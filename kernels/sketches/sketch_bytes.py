@@ -42,19 +42,10 @@ SKETCH_BYTES_MAX: Final = (1 << 31) - 1  # Arrow's binary offsets
 def room_for(
     sizes: NDArray[np.int64], what: str, parameter: str
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return (offsets, content) of a column of sketches, the content still zeros.
+    """Return (offsets, content) of a column of sketches of these sizes, the content still zeros.
 
-    Parameters
-    ----------
-    sizes : int64[g]
-        Bytes of each sketch.
-    what, parameter : str
-        How an error names the sketches, and what makes them smaller: "KLL sketches", "k".
-
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_LIMIT_EXCEEDED, if the sketches together pass 2 GiB.
+    An error names the sketches and what makes them smaller: "KLL sketches", "k". Raises
+    LimitExceededError if the sketches together pass 2 GiB.
     """
     total = int(sizes.sum())
     if total > SKETCH_BYTES_MAX:
@@ -69,20 +60,7 @@ def room_for(
 
 
 def check_offsets(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> None:
-    """Require that sketches lie in their content, one after the other.
-
-    Parameters
-    ----------
-    offsets : int64[n + 1]
-        Sketch i is content[offsets[i] : offsets[i + 1]].
-    content : uint8[m]
-        Untrusted.
-
-    Raises
-    ------
-    CorruptSegmentError
-        PROJSEG_CORRUPT_SEGMENT.
-    """
+    """Raise CorruptSegmentError unless sketches lie in their content, one after the other."""
     ends_inside = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
     if not ends_inside or (np.diff(offsets) < 0).any():
         raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", "sketch offsets leave their content")

@@ -33,21 +33,7 @@ Hashes = NDArray[np.uint64]
 class CouponRows:
     """Row i belongs to group `group_ids[i]` and has the coupon `coupons[value_ids[i]]`.
 
-    Parameters
-    ----------
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    group_count : int
-        Number of groups.
-    value_ids : unsigned[n] or None
-        None: row i has `coupons[i]`.
-    coupons : uint32[m]
-        0 for no value.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    Without value ids, row i has coupons[i]; a coupon of 0 is no value.
     """
 
     group_ids: GroupIds | None
@@ -182,21 +168,7 @@ def bucket_hashes(
 ) -> tuple[NDArray[np.int64], Hashes]:
     """Return (starts, buckets): the hashes below theta of each group, ascending, by group.
 
-    Parameters
-    ----------
-    thetas : uint64[g]
-        Hashes of a group from its theta on are left out, as is hash 0: no value.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    value_ids : unsigned[n] or None
-        Row i has `hashes[value_ids[i]]`; None: `hashes[i]`.
-    hashes : uint64[m]
-        Below 2**63.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
+    Row i has `hashes[value_ids[i]]`, or `hashes[i]` without value ids; hash 0 is no value.
     """
     row_count = len(hashes) if value_ids is None else len(value_ids)
     check_rows(group_ids, len(thetas), row_count)
@@ -221,19 +193,8 @@ def merge_smallest(
 ) -> tuple[NDArray[np.int64], Hashes]:
     """Return each group's smallest distinct hashes of both sides, and lower `thetas` in place.
 
-    Parameters
-    ----------
-    thetas : uint64[g]
-        Changed in place.
-    left, right : (int64[g + 1], uint64[n])
-        Starts and hashes, ascending within each group; repetitions allowed.
-    size_max : int
-        Hashes kept for each group.
-
-    Raises
-    ------
-    InvalidInputError
-        If starts leave their hashes.
+    A side is (starts, hashes), ascending within each group, with repetitions; a group keeps
+    `size_max`.
     """
     for starts, hashes in (left, right):
         is_bad = len(starts) != len(thetas) + 1 or int(starts[0]) != 0

@@ -47,21 +47,9 @@ def theta_bytes(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Return the sketches of all groups: (offsets, content) as of an Arrow binary array.
 
-    Parameters
-    ----------
-    starts : int64[g + 1]
-        Group i's hashes are hashes[starts[i] : starts[i + 1]], strictly ascending from 1.
-    hashes : uint64[n]
-        Below their group's theta.
-    thetas : uint64[g]
-        THETA_MAX for exact sketches.
-
-    Raises
-    ------
-    InvalidInputError
-        If starts leave the hashes.
-    LimitExceededError
-        PROJSEG_LIMIT_EXCEEDED, if the sketches together pass 2 GiB.
+    Group i has hashes[starts[i] : starts[i + 1]], strictly ascending from 1 and below its theta,
+    which is THETA_MAX if the sketch is exact. Raises LimitExceededError if the sketches together
+    pass 2 GiB.
     """
     counts = np.diff(starts)
     is_bad = len(counts) != len(thetas) or int(starts[0]) != 0 or int(starts[-1]) > len(hashes)
@@ -77,21 +65,9 @@ def theta_bytes(
 def parse_thetas(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], size_max: int
 ) -> tuple[NDArray[np.int64], Hashes, Hashes]:
-    """Check every sketch and return (starts, hashes, thetas).
+    """Check every sketch and return (starts, the `size_max` smallest hashes of each, thetas).
 
-    Parameters
-    ----------
-    offsets : int64[n + 1]
-        Sketch i is content[offsets[i] : offsets[i + 1]]; an empty one stands for null.
-    content : uint8[m]
-        Untrusted.
-    size_max : int
-        Hashes of a sketch beyond so many of the smallest are checked and left out.
-
-    Raises
-    ------
-    CorruptSegmentError
-        PROJSEG_CORRUPT_SEGMENT, naming the first bad sketch.
+    An empty sketch stands for null. Raises CorruptSegmentError, naming the first bad sketch.
     """
     check_offsets(offsets, content)
     counts = np.zeros(len(offsets) - 1, np.int64)

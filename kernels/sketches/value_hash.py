@@ -28,23 +28,7 @@ _SEED = 9001
 
 
 def hash_bytes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return the value hash of each text.
-
-    Parameters
-    ----------
-    offsets : int64[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
-    content : uint8[m]
-
-    Returns
-    -------
-    uint64[n]
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content.
-    """
+    """Return the value hash of each text, uint64[n]."""
     offsets, content = checked_texts(offsets, content)
     hashes = np.empty(len(offsets) - 1, np.uint64)
     _hash_bytes(offsets, content, hashes)

@@ -25,25 +25,7 @@ _BLOCK: Final = 1 << 12
 def like_rows(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], pattern: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Return which texts match a pattern.
-
-    Parameters
-    ----------
-    offsets : int32[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]], in UTF-8; not descending.
-    content : uint8[m]
-    pattern : sequence of int
-        Bytes, `ONE` and `ANY`.
-
-    Returns
-    -------
-    bool[n]
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content.
-    """
+    """Return which texts match a pattern of bytes, `ONE` and `ANY`, as bool[n]."""
     offsets, content = checked_texts(offsets, content)
     codes = np.array(pattern, np.int16)
     found = zeros(len(offsets) - 1, np.bool_)
@@ -65,24 +47,10 @@ def like_rows(
 def like_pairs(
     texts: Texts, patterns: Texts, valid: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], int]:
-    """Return which texts match the LIKE pattern of their row, and the first row whose is none.
+    """Return which texts match the LIKE pattern of their row, and the first malformed one or -1.
 
-    Parameters
-    ----------
-    texts, patterns : Texts
-        Of each row, or one for all. A pattern has a backslash before %, _ and a backslash alone.
-    valid : bool[n]
-        The rows that are computed; others do not match.
-
-    Returns
-    -------
-    bool[n], int
-        The row is -1 if all are patterns.
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content.
+    A pattern has a backslash only before %, _ and a backslash. Rows that are not valid do not
+    match.
     """
     texts, patterns = checked_texts(*texts), checked_texts(*patterns)
     found = zeros(len(valid), np.bool_)

@@ -32,21 +32,7 @@ def matching_pairs(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which texts hold a match of the pattern of their row, and the rows that are left.
 
-    Parameters
-    ----------
-    texts, patterns : Texts
-        Of each row, or one for all.
-    valid : bool[n]
-        The rows that are computed; others hold none, and are not left.
-
-    Returns
-    -------
-    bool[n], bool[n]
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content.
+    Rows that are not valid hold none, and are not left.
     """
     texts, patterns = checked_texts(*texts), checked_texts(*patterns)
     found, left = zeros(len(valid), np.bool_), zeros(len(valid), np.bool_)

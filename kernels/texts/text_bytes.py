@@ -31,19 +31,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 def checked_texts(
     offsets: NDArray[_Offset], content: NDArray[np.uint8]
 ) -> tuple[NDArray[_Offset], NDArray[np.uint8]]:
-    """Return read-only views of texts that lie inside their content.
-
-    Parameters
-    ----------
-    offsets : int32[n + 1] or int64[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]].
-    content : uint8[m]
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_INTERNAL, if an offset lies outside the content or below the one before it.
-    """
+    """Return read-only views of texts; raise InvalidInputError unless they lie in their content."""
     in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
     if not in_bounds or (offsets[1:] < offsets[:-1]).any():
         raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
@@ -103,19 +91,7 @@ def text_hash(content: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> A
 
 
 def first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
-    """Return the first i whose text is not below text i + 1, or -1 if all ascend strictly.
-
-    Parameters
-    ----------
-    offsets : int64[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
-    content : uint8[m]
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content.
-    """
+    """Return the first i whose text is not below text i + 1, or -1 if all ascend strictly."""
     return int(_first_disorder(*checked_texts(offsets, content)))
 
 
@@ -142,19 +118,7 @@ def _first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> i
 
 
 def shared_prefixes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return how many leading bytes each text shares with the one before it.
-
-    Parameters
-    ----------
-    offsets : int64[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
-    content : uint8[m]
-
-    Returns
-    -------
-    int64[n]
-        At most PREFIX_BYTES_MAX; 0 for the first text.
-    """
+    """Return how many first bytes, up to PREFIX_BYTES_MAX, each text shares with the one before."""
     offsets, content = checked_texts(offsets, content)
     prefixes = np.zeros(len(offsets) - 1, np.int64)
     _shared_prefixes(offsets, content, prefixes)
@@ -197,23 +161,9 @@ def join_texts(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]] | None:
     """Return (offsets int64[rows + 1], bytes) of ascending texts; None if a page's do not ascend.
 
-    Parameters
-    ----------
-    content : uint8[m]
-        The texts of each page, less what each shares with the one before it.
-    starts : int64[n]
-        Where the first text of each page begins; the others follow.
-    row_starts : int64[n + 1]
-        The first row of each page, and the number of rows; each page has a row.
-    prefixes, lengths : int64[rows]
-        How many bytes of the text before each begins with, and how many follow.
-    nulls : bool[n]
-        Whether the first row of each page is null, and comes before every text.
-
-    Raises
-    ------
-    InvalidInputError
-        If texts lie outside the content, or share more than the text before has.
+    A page's texts stand one after the other from its entry of `starts` on, each less the prefix it
+    shares with the text before it. `nulls` has whether the first row of a page is null, and comes
+    before every text.
     """
     fits = len(prefixes) == len(lengths) == int(row_starts[-1]) and len(starts) == len(nulls)
     fits = fits and len(row_starts) == len(starts) + 1 and bool((np.diff(row_starts) > 0).all())

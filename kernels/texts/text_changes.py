@@ -49,21 +49,10 @@ Written = tuple[NDArray[np.int32], NDArray[np.uint8]] | None
 def replaced_rows(
     texts: Texts, searched: Texts, instead: Texts, valid: NDArray[np.bool_], most: int
 ) -> Written:
-    """Return each text with another in place of what is searched for.
+    """Return each text with another for the one searched for; an empty one is found nowhere.
 
-    Parameters
-    ----------
-    texts, searched, instead : Texts
-        What is empty is found nowhere.
-    valid : bool[n]
-        The rows that are computed; others get the empty text. So it is in the other functions.
-    most : int
-        How many bytes the texts may take together.
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content; so do the other functions of this module.
+    The texts take `most` bytes together; rows that are not valid get the empty text, as in the
+    other functions.
     """
     texts, searched = checked_texts(*texts), checked_texts(*searched)
     rest = (*checked_texts(*instead), borders_for(searched), read_only(valid))
@@ -116,17 +105,9 @@ def cased_rows(
 ) -> Written:
     """Return each text with the first character of each word by one table, others by another.
 
-    Parameters
-    ----------
-    texts : Texts
-        Words end at spaces.
-    tables : (uint32[c], uint32[c])
-        An entry for each of `CODES`: what it becomes, and `CASED`, `IGNORED`, `SEVERAL` and
-        `SIGMA`. Others stay as they are, and part words.
-    several : uint32[k]
-        Three code points each; 0 is none.
-    valid, most
-        As of `replaced_rows`.
+    A table, uint32[c], has an entry for each of `CODES`: what it becomes, and `CASED`, `IGNORED`,
+    `SEVERAL` and `SIGMA`; other characters stay as they are, and part words. `several` has three
+    code points of each, 0 for none.
     """
     texts = checked_texts(*texts)
     if {len(table) for table in tables} != {_ENTRIES}:

@@ -22,23 +22,9 @@ _U = np.uint64
 def group_texts(
     offsets: NDArray[np.int32], content: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]] | None:
-    """Return the number of each row's text, and the first row of each text.
+    """Return the number of each row's text, and the first row of each text, both uint32.
 
-    Parameters
-    ----------
-    offsets : int32[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
-    content : uint8[m]
-
-    Returns
-    -------
-    (uint32[n], uint32[k]), or None if different texts have one hash
-        Texts are numbered from 0 in the order of their first rows, which ascend.
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content.
+    Texts are numbered in the order of their first rows; None if different texts have one hash.
     """
     offsets, content = checked_texts(offsets, content)
     hashes = empty(len(offsets) - 1, np.uint64)
@@ -140,19 +126,7 @@ class DistinctTexts:
         self._kept = self._bits = 0
 
     def add(self, offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> None:
-        """Count texts.
-
-        Parameters
-        ----------
-        offsets : int64[n + 1]
-            Text i is content[offsets[i] : offsets[i + 1]]; not descending.
-        content : uint8[m]
-
-        Raises
-        ------
-        InvalidInputError
-            If an offset lies outside the content.
-        """
+        """Count texts."""
         texts = checked_texts(offsets, content)
         kept, bits = _keep_hashes(*texts, self._slots, self._spare, self._kept, self._bits)
         self._kept, self._bits = int(kept), int(bits)

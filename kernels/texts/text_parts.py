@@ -52,22 +52,9 @@ def marks_for(letters: Texts) -> NDArray[np.int64]:
 def substring_rows(
     texts: Texts, positions: NDArray[np.int64], lengths: NDArray[np.int64], unit: int
 ) -> Spans:
-    """Return the part of each text from a position on.
+    """Return the part of each text from a position on, counted in `CHARACTERS` or `BYTES`.
 
-    Parameters
-    ----------
-    texts : Texts
-    positions : int64[1 or n]
-        0 and 1 are the first character, -1 is the last.
-    lengths : int64[1 or n]
-        The most characters.
-    unit : int
-        `CHARACTERS` or `BYTES`.
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content; so do the other functions of this module.
+    Positions 0 and 1 are the first character, -1 is the last.
     """
     texts = checked_texts(*texts)
     spans = _new_spans(_row_count(texts, positions, lengths))

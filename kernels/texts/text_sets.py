@@ -43,16 +43,8 @@ def split_runs(
 ) -> tuple[NDArray[np.int32], Spans]:
     """Return how many parts each text and those before it have, int32[n + 1], and the parts.
 
-    They lie between the members of a set, or between runs of members.
-
-    Parameters
-    ----------
-    texts : Texts
-    members : CharacterSet
-    limit : int
-        The most parts of a text; below 1 there is no limit.
-    is_run : bool
-        Whether members next to each other part a text once.
+    They lie between members of a set, or between runs of them; below 1, `limit`, the most parts of
+    a text, sets none.
     """
     texts = checked_texts(*texts)
     ends = zeros(len(texts[0]), np.int32)

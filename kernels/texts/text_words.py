@@ -29,30 +29,10 @@ Table = NDArray[np.uint32]
 def split_words(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], table: Table
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
-    """Return the folded words of texts, in order.
+    """Return (offsets, content, texts): the folded words of texts, in order, and the text of each.
 
-    Parameters
-    ----------
-    offsets : int32[n + 1]
-        Text i is content[offsets[i] : offsets[i + 1]], in UTF-8; not descending.
-    content : uint8[m]
-        Below 512 MiB.
-    table : uint32[0x110000]
-        An entry for each code point.
-
-    Returns
-    -------
-    offsets : int32[k + 1]
-        Where each word begins, and where the last one ends.
-    content : uint8[b]
-        Words one after the other; each has 1 to 255 bytes.
-    texts : int32[k]
-        The text of each word, not descending.
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content, or the table has another size.
+    `table`, uint32[0x110000], has an entry for each code point. A word has 1 to 255 bytes; all
+    texts together are below 512 MiB.
     """
     offsets, content = checked_texts(offsets, content)
     size = int(offsets[-1] - offsets[0])
@@ -65,16 +45,9 @@ def split_words(
 def text_grams(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], table: Table
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return every three characters in a row of folded texts.
+    """Return every three characters in a row of folded texts, int64[k], and the text of each.
 
-    Parameters and errors are those of `split_words`.
-
-    Returns
-    -------
-    grams : int64[k]
-        `first << 42 | second << 21 | third` of three code points.
-    texts : int32[k]
-        The text of each, not descending.
+    Three characters are `first << 42 | second << 21 | third`; arguments are those of `split_words`.
     """
     offsets, content = checked_texts(offsets, content)
     size = int(offsets[-1] - offsets[0])

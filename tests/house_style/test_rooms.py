@@ -19,6 +19,7 @@ SEAMS = {
     "projseg.catalog.store.migrations.versions.replies_third": "alembic runs it by its place",
     "projseg.catalog.store.migrations.versions.status_fourth": "alembic runs it by its place",
     "projseg.catalog.store.open_store": "the seam where other packages offer stores",
+    "projseg.memory.tracing": "the seam to OpenTelemetry, which nothing else imports",
     "projseg.__main__": "Python runs it by this name",
 }
 

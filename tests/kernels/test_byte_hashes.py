@@ -15,9 +15,15 @@ from scale import tries
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import InvalidInputError
-from projseg.kernels.byte_hashes import crc32, java_bytes, murmur3, xxhash64
+from projseg.kernels.byte_hashes import (
+    crc32,
+    digit_counts,
+    java_bytes,
+    murmur3,
+    number_digits,
+    xxhash64,
+)
 from projseg.kernels.digests import digests
-from projseg.kernels.texts.digit_texts import digit_counts, number_digits
 from projseg.segment_format.arrow_arrays import as_wide, halves, text_buffers
 
 CONTENTS = st.lists(st.binary(max_size=40) | st.binary(max_size=200), max_size=20)
