@@ -46,14 +46,7 @@ def text_array(
 ) -> pa.Array:
     """Return strings or binary values as an Arrow array; offsets and bytes are not checked.
 
-    Parameters
-    ----------
-    content : bytes
-        The values, one after the other.
-    arrow_type : pa.DataType
-        String or binary.
-    validity : bool[n] or None
-        True where there is a value; None means everywhere.
+    `validity` is true where there is a value; None means everywhere.
     """
     bitmap, null_count = validity_bitmap(validity)
     buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(content)]

@@ -21,16 +21,9 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r|\Z")
 
 
 class Records(NamedTuple):
-    """Records in some text.
+    """Where each record of a text ends, behind its line's end, and which leave a quote open.
 
-    Parameters
-    ----------
-    ends : array
-        Where each ends, behind the end of its line.
-    bad : list of int
-        Which of them are no rows, because a quote is left open.
-    rest : int
-        Where text begins that may go on in the next block.
+    `rest` is where text begins that may go on in the next block.
     """
 
     ends: NDArray[np.int64]
@@ -43,14 +36,8 @@ def records(
 ) -> Records:
     """Return the records of some text that begins with one.
 
-    Parameters
-    ----------
-    delimiter, quote : str
-        Of CSV; no quote: none has a meaning.
-    count : int or None
-        How many values a record has; None: it is not known yet.
-    is_last : bool
-        Whether no more text follows.
+    A record has `count` values, None if that is not known yet; without `quote` none has a meaning.
+    `is_last` says that no more text follows.
     """
     signs = np.frombuffer(data, np.uint8)
     ends = line_ends(data, signs)

@@ -97,16 +97,10 @@ class UndecodedValues(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
-    """Values by id; identity, not equality, tells two dictionaries apart.
+    """Values by id, strictly ascending, the first perhaps null; two are equal only if they are one.
 
-    Parameters
-    ----------
-    given : pa.Array[cardinality] or UndecodedValues
-        The values, strictly ascending; only the first may be null.
-    stored_hashes : uint64[cardinality] or None
-        `kernels.value_hash` of each value (0 for null), if the file has them.
-    owner : Owner or None
-        The cache entry that this dictionary belongs to; None if it belongs to none.
+    `stored_hashes`, uint64[cardinality], are those of `kernels.value_hash`, 0 for null, if the file
+    has them. `owner` is the cache entry that the dictionary belongs to, if any.
     """
 
     given: pa.Array | UndecodedValues

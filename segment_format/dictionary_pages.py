@@ -52,16 +52,9 @@ NULL_HASH: Final = 0
 
 
 class HeldBytes:
-    """Bytes held by one open file.
+    """Bytes held by one open file, which counts them for its cache entry.
 
-    Parameters
-    ----------
-    owner : Owner or None
-        The file's cache entry; None if it is not cached.
-    total : int
-        What it holds from the start.
-    values_max : int
-        Most bytes of the values of all its dictionaries. A small file may claim gigabytes.
+    `values_max` limits the values of all its dictionaries: a small file may claim gigabytes.
     """
 
     def __init__(self, owner: Owner | None, total: int, values_max: int) -> None:

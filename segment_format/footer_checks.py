@@ -50,17 +50,7 @@ from projseg.segment_format.page_directory import PAGE_DTYPE
 
 
 class _FooterChecker:
-    """Checks of one footer; every method raises CorruptSegmentError or LimitExceededError.
-
-    Parameters
-    ----------
-    footer : Footer
-        As decoded.
-    tail : Tail
-        Says where parts end and the footer starts, and what a reader must know.
-    path : str
-        For error messages.
-    """
+    """Checks of one footer; every method raises CorruptSegmentError or LimitExceededError."""
 
     def __init__(self, footer: Footer, tail: Tail, path: str) -> None:
         self._footer, self._tail, self._path = footer, tail, path

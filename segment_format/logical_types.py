@@ -316,19 +316,8 @@ def numbers_to_arrow(
 ) -> pa.Array:
     """Return an Arrow array of `arrow_type` from its fixed-width form (see `arrow_to_numbers`).
 
-    Parameters
-    ----------
-    values : integer[n], float[n], WIDE[n] or object[n]
-        Any width; not changed, and shared with the result where they are as wide as the type.
-    validity : bool[n] or None
-        True where there is a value; None means everywhere.
-    base : int
-        Added to every value; 0 for floats and objects.
-
-    Raises
-    ------
-    ValueError, pa.ArrowInvalid
-        If a value does not fit the type.
+    Values of any width are shared with the result where they are as wide as the type; `base`, 0 for
+    floats and objects, is added. Raises ValueError or pa.ArrowInvalid if a value does not fit.
     """
     if pa.types.is_floating(arrow_type):
         exact = values.astype(numpy_dtype(arrow_type), copy=False)

@@ -71,20 +71,10 @@ def require_sound(records: NDArray[Any], row_counts: Int64s, pages_end: Int64s) 
 
 
 class PageBatch(msgspec.Struct, frozen=True):
-    """Pages whose checksums are right, decompressed.
+    """Pages of different files, whose checksums are right, decompressed and one after the other.
 
-    Methods raise NotTogetherError, or what decoding one of the pages alone raises.
-
-    Parameters
-    ----------
-    records : PAGE_DTYPE[n]
-        Sound, each of another file.
-    content : uint8[m]
-        The pages, one after the other.
-    starts : int64[n + 1]
-        Where each begins, and where the last one ends.
-    row_starts : int64[n + 1]
-        The first row of each, and the number of rows.
+    Page i is content[starts[i] : starts[i + 1]] and holds the rows [row_starts[i], row_starts[i +
+    1]). Methods raise NotTogetherError, or the error of decoding one of the pages alone.
     """
 
     records: NDArray[Any]

@@ -39,16 +39,7 @@ _ARROW_OFFSET_MAX: Final = 2**31 - 1
 class PageRun:
     """Neighbouring pages of one column, read from the file and not yet decoded.
 
-    Parameters
-    ----------
-    records : PAGE_DTYPE[k]
-        The pages, k >= 0.
-    content : bytes or memoryview
-        The file's bytes from the first page's start to the last one's end.
-    seed : int
-        The file's checksum seed.
-    path, part_name : str
-        Where the bytes come from.
+    `content` has the file's bytes from the first page's start to the last one's end.
     """
 
     def __init__(

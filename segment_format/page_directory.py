@@ -99,16 +99,10 @@ class PageDirectory(msgspec.Struct, frozen=True, eq=False):
     def parse(
         cls, content: bytes, *, row_count: int, is_uniform: bool, pages_end: int, where: str
     ) -> PageDirectory:
-        """Read and prove a directory.
+        """Read and prove a directory, of which no page passes `pages_end` in the file.
 
-        Parameters
-        ----------
-        is_uniform : bool
-            Whether every page but the last must hold PAGE_ROWS_MAX rows.
-        pages_end : int
-            The file offset that no page passes.
-        where : str
-            "path: name of the part", for the error.
+        If `is_uniform`, every page but the last must hold PAGE_ROWS_MAX rows. `where` begins the
+        error: "path: name of the part".
         """
         path, part_name = where, "page directory"
         if len(content) % PAGE_DTYPE.itemsize:
@@ -156,21 +150,11 @@ def _problems(content: bytes, pages_end: int) -> Iterator[str]:
 
 
 class PageZones(msgspec.Struct, frozen=True, eq=False):
-    """Zone maps of the p pages of a column.
+    """Zone maps of the p pages of a column, the first row of each page, and the row count.
 
-    Parameters
-    ----------
-    row_starts : int64[p + 1]
-        First row of each page, and the row count.
-    minimum, maximum : int64[p] or float64[p]
-        Of the values that are neither null nor NaN: dictionary ids for an Ids column (there the
-        null's id counts), else values in their fixed-width form. 0 where `has_bounds` is False.
-    has_bounds : bool[p]
-        Whether the page has such a value, of at most 64 bits each.
-    null_count : int64[p]
-        Rows that are null.
-    has_nan : bool[p]
-        Whether a value is NaN.
+    Bounds, int64 or float64, are of values that are neither null nor NaN: dictionary ids for an Ids
+    column (there the null's id counts), else values in their fixed-width form; 0 where `has_bounds`
+    is false, since no such value is of at most 64 bits.
     """
 
     row_starts: NDArray[np.int64]

@@ -92,24 +92,10 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
     date as days and timestamps as microseconds since 1970-01-01; boolean as 0 or 1; float and
     double as they are, with base 0.
 
-    Parameters
-    ----------
-    values : uint8/16/32[n], int64[n], float32/64[n], WIDE[n] or object[n]
-        WIDE holds integers of 128 bits (`arrow_arrays.py`), for columns of which some value passes
-        64 bits; object holds Python integers, for sums and states that do. Rows that are null hold
-        0.
-    type : pa.DataType
-        The logical type.
-    base : int
-        Added to every value; base + values fits int64 unless the dtype is WIDE or object. 0 for
-        WIDE.
-    validity : bool[n] or None
-        True where there is a value; None means everywhere.
-    bounds : (int, int) or None
-        Bounds that enclose every item of integer `values`; None if not computed.
-    zeros : int
-        All values end with so many decimal zeros at least, as those of decimals of many digits do
-        that mean few; 0 if not computed.
+    Values are uint8/16/32, int64 or float32/64; or WIDE (integers of 128 bits, `arrow_arrays.py`),
+    with base 0, in columns of which some value passes 64 bits; or Python integers, of sums and
+    states that do. Else base + values fits int64. Null rows hold 0; `bounds` encloses every item of
+    integer `values`. All values end with at least `zeros` decimal zeros.
     """
 
     values: NDArray[Any]

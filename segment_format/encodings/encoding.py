@@ -26,23 +26,11 @@ Codec = TypeVar("Codec")
 
 
 class Encoding(NamedTuple, Generic[Codec]):
-    """One encoding: its number, name, codec and cost.
+    """One encoding: its number in pages, its section of SPEC.md, its codec and cost.
 
-    Parameters
-    ----------
-    number : int
-        As pages state it. An encoding of two kinds has a record for each.
-    name : str
-        For people.
-    kind : ValueKind
-        Of the values it holds.
-    section : str
-        The section of SPEC.md that specifies it.
-    codec : IntegerEncoding, FloatEncoding, ...
-        Estimates, encodes and decodes; the protocol of the kind.
-    weight : float
-        Cost of reading one of its bytes, relative to a byte that is only copied. Sizes are compared
-        weighted, so that a page is not made slow for a few bytes.
+    An encoding of two kinds of values has a record for each. `weight` is the cost of reading one of
+    its bytes, relative to a byte that is only copied: sizes are compared weighted, so that a page
+    is not made slow for a few bytes.
     """
 
     number: int
@@ -118,14 +106,8 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 class NumberEncodings:
     """Encodings of fixed-width values by their number.
 
-    Parameters
-    ----------
-    integers : IntegerEncodings
-        For integers that fit int64, and for the bits of floats.
-    wide : iterable of Encoding
-        For integers of which some do not fit int64.
-    floats : iterable of Encoding
-        For floats; one of them must hold any page.
+    `integers` also take the bits of floats, `wide` takes integers of which some do not fit int64;
+    one of `floats` must hold any page.
     """
 
     def __init__(

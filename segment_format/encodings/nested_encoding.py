@@ -96,17 +96,7 @@ _NO_VALUES: Final = 0, Offer(0, bytes)
 
 
 class Nested:
-    """Levels, depth first.
-
-    Parameters
-    ----------
-    lengths : IntegerEncodings
-        Encodings that the lengths of lists may use.
-    numbers : NumberEncodings
-        Encodings that leaves of fixed width may use.
-    text : TextEncoding
-        The encoding of all leaves of text.
-    """
+    """Levels of nested values, depth first, with encodings for lengths, numbers and texts."""
 
     def __init__(
         self, lengths: IntegerEncodings, numbers: NumberEncodings, text: TextEncoding

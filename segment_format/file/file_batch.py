@@ -53,17 +53,7 @@ _OF_PAGES: Final = ("file_offset", "stored_bytes", "raw_bytes", "compression", "
 
 
 class FooterShape:
-    """What footers of one shape have in common, and which of their numbers mean what.
-
-    Parameters
-    ----------
-    footer : Footer
-        One of them, proved.
-    features : int
-        The required features of their files.
-    places : sequence of tuple
-        Of each number, its names and positions in the footer.
-    """
+    """What footers of one shape have in common, and the names and positions of their numbers."""
 
     def __init__(self, footer: Footer, features: int, places: Sequence[_Place]) -> None:
         self.footer = footer
@@ -194,21 +184,7 @@ class _Split(NamedTuple):
 
 
 class SmallFile(NamedTuple):
-    """A file whose footer is proved.
-
-    Parameters
-    ----------
-    ending : Ending
-        Its bytes.
-    seed : int
-        Of its checksums.
-    pages_end : int
-        What no page passes.
-    shape : FooterShape
-        Its footer's.
-    numbers : int64[k]
-        The numbers of its footer.
-    """
+    """A file whose footer is proved; no page of it passes `pages_end`."""
 
     ending: Ending
     seed: int

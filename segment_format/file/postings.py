@@ -60,20 +60,10 @@ Page = tuple[NDArray[Any], NDArray[np.uint32]]
 
 
 class BuiltPostings(msgspec.Struct, frozen=True, eq=False):
-    """The postings of one definition, as a segment stores them.
+    """The postings of one definition, of kind `token` or `ngram`, as a segment stores them.
 
-    Parameters
-    ----------
-    definition : IndexDefinition
-        Of kind `token` or `ngram`.
-    count : int
-        Values of the column's dictionary, a null counted.
-    keys : Dictionary
-        All keys of these values.
-    key_ids : uint[n]
-        The key of each row, ascending.
-    places : uint32[n]
-        The value of each row, ascending for each key.
+    `key_ids` ascends, `places` (the values that hold the key) ascends for each key; `count` is the
+    size of the column's dictionary, a null counted.
     """
 
     definition: IndexDefinition

@@ -72,20 +72,10 @@ class SegmentEncoder:
     """A segment file under construction.
 
     Call `add_dictionary` before the columns that use it; `begin_table`, `add_column`...,
-    `end_table` for the base table and then for each projection; then `finish`.
-    Methods raise InvalidInputError for a call out of this order, or with a name, row count or
-    dictionary that does not fit, and LimitExceededError for what passes a limit of the format.
-
-    Parameters
-    ----------
-    write : callable
-        Takes the file's bytes, in order; nothing is ever written twice.
-    file_id : bytes[16]
-        Unique to this file; seeds all checksums.
-    schema : pa.Schema
-        The table's columns; the base table must hold each.
-    has_foreign_rows : bool
-        Whether the base rows are in a file of others; the schema is empty then.
+    `end_table` for the base table and then for each projection; then `finish`. `write` takes the
+    file's bytes in order. Methods raise InvalidInputError for a call out of this order, or with a
+    name, row count or dictionary that does not fit, and LimitExceededError for what passes a limit
+    of the format.
     """
 
     def __init__(
@@ -160,13 +150,7 @@ class SegmentEncoder:
         """Copy a table of another segment, pages and bitmap indexes as they are.
 
         Its dictionaries must have been copied, or added with the same values, under their names.
-
-        Parameters
-        ----------
-        source : SegmentFile
-            The other segment.
-        stored_as : (str, str) or None
-            The name and the definition under which a projection is stored here; None: as there.
+        `stored_as` is the (name, definition) of a projection here; None keeps those it has there.
         """
         table = source.table(name)
         new_name, definition = stored_as or (name, table.definition)

@@ -95,18 +95,9 @@ class SegmentFile:
         owner: Owner | None = None,
         ending: bytes = b"",
     ) -> SegmentFile:
-        """Read and prove the directory of a file.
+        """Read and prove the directory of a file of `size` bytes by `read_range(offset, size)`.
 
-        Parameters
-        ----------
-        read_range : callable
-            Takes (offset, size) and returns those bytes of the file.
-        size : int
-            Bytes of the whole file.
-        owner : Owner or None
-            The file's cache entry; None if it is not cached.
-        ending : bytes
-            The last bytes of the file, at least the tail, if they are read already.
+        `ending` has the last bytes of the file, at least the tail, if they are read already.
         """
         footer, tail = read_footer(read_range, size, path, ending)
         return cls(read_range, footer, tail, path, owner=owner)

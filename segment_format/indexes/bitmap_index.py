@@ -49,18 +49,8 @@ _SIZE_BYTES: Final = 4  # of a bitmap's size, at the start of its block
 class BitmapIndex:
     """Bitmaps of one column, read when asked for. Safe to use from several threads.
 
-    Parameters
-    ----------
-    directory : bytes
-        As `write_index` returned it.
-    cardinality, row_count : int
-        Of the column's dictionary and table.
-    parts_end : int
-        The file offset where parts end; no block passes it.
-    read_part : callable
-        Takes (entry, name); returns its bytes, checksum proved.
-    path, part_name : str
-        For error messages.
+    `read_part` takes (entry, name) and returns bytes with a proved checksum; no block passes
+    `parts_end` in the file.
     """
 
     def __init__(

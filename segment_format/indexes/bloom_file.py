@@ -133,17 +133,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class BloomWriter:
-    """Writes a Bloom file, bands ascending by blocks, footer last.
-
-    Parameters
-    ----------
-    write : callable
-        Takes bytes.
-    file_id : bytes
-        16 random bytes.
-    definition_hash, definition : str
-        What the filters are of.
-    """
+    """Writes a Bloom file, bands ascending by blocks, footer last; `file_id` is 16 random bytes."""
 
     def __init__(
         self,
@@ -167,16 +157,10 @@ class BloomWriter:
         segments: Sequence[tuple[str, int, int | str | None]],
         stripe: Callable[[int, int], Blocks],
     ) -> None:
-        """Write the filters of one size.
+        """Write the filters of one size, which is above that of the band before.
 
-        Parameters
-        ----------
-        block_count : int
-            Above that of the band before.
-        segments : sequence of (file, key count, postings)
-            In the order of slots.
-        stripe : callable
-            Returns the rows [first, end): uint32[end - first, segments, 8].
+        A segment is (file, key count, postings), in the order of slots; `stripe` returns the
+        filters of the rows [first, end) as uint32[end - first, segments, 8].
         """
         band = Band(block_count, len(segments), self._offset)
         at_once = max(1, _STRIPE_BYTES // (band.page_rows * band.row_bytes)) * band.page_rows
@@ -247,17 +231,7 @@ def write_filters(writer: BloomWriter, filters: Sequence[SegmentFilter]) -> Bloo
 
 
 class BloomFile:
-    """An open Bloom file: its directory, and how pages are read.
-
-    Parameters
-    ----------
-    footer : BloomFooter
-        Proved.
-    checksum : int
-        As the tail states it.
-    path : str
-        For error messages.
-    """
+    """An open Bloom file: its proved directory, its tail's checksum, and how pages are read."""
 
     def __init__(self, footer: BloomFooter, checksum: int, path: str) -> None:
         self.footer, self.checksum, self.path = footer, checksum, path

@@ -35,20 +35,10 @@ _BITS_MAX: Final = 64  # more than any rate that may be asked for needs
 class IndexDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an index stores of one column. SPEC.md "Table", indexes.
 
-    Parameters
-    ----------
-    kind : str
-        A key of `KINDS`.
-    column : str
-        Canonical text of the column, over stored names.
-    type : str
-        The column's Spark type when the index was declared.
-    bits : int
-        The least bits of a filter for each key.
-    postings : bool
-        Whether segments store which values hold a key.
-    unicode : str or None
-        The version of the table of characters; None for kinds that split no text.
+    `kind` is a key of `KINDS`, `column` canonical text over stored names, `type` the column's Spark
+    type when the index was declared, `bits` the least bits of a filter for each key. With
+    `postings`, segments store which values hold a key; `unicode` is the version of the table of
+    characters, None for kinds that split no text.
     """
 
     kind: str
@@ -99,28 +89,13 @@ def read_definition(text: str) -> IndexDefinition:
 
 
 class IndexKind(NamedTuple):
-    """One kind of index.
+    """One kind of index, with its section of SPEC.md.
 
-    Parameters
-    ----------
-    name : str
-        As statements and definitions call it.
-    section : str
-        Of SPEC.md.
-    finds : str
-        What it finds, for messages.
-    takes : callable
-        Whether a column of this type may be indexed.
-    wanted : str
-        Which types it takes, for messages.
-    keys : callable
-        Returns the value hashes of the keys of a column: uint64[k], each once, none of null.
-    are_values : bool
-        Whether the keys are the values themselves, so that their stored hashes suffice.
-    has_postings : bool
-        Whether segments may say which values hold a key; `file/postings.py` knows how.
-    unicode : str or None
-        The version of the table of characters that makes its keys.
+    `finds` and `wanted` say in messages what it finds and which types it takes; `keys` returns the
+    value hashes of a column's keys, uint64[k], each once, none of null. With `are_values` the keys
+    are the values themselves, so that stored hashes suffice; with `has_postings` segments may say
+    which values hold a key (`file/postings.py`). `unicode` is the version of the table of
+    characters that makes its keys.
     """
 
     name: str

@@ -83,19 +83,9 @@ def folds_to_nothing(character: str) -> bool:
 
 
 class Words:
-    """The words of an array's texts.
+    """The words of an array's texts, folded, in order, and the row of each.
 
-    Parameters
-    ----------
-    array : pa.Array[n]
-        Strings; what null rows hold is of no meaning.
-
-    Attributes
-    ----------
-    values : pa.Array[k]
-        The words, folded, in order.
-    texts : int32[k]
-        The row of each word.
+    Rows that are null may hold any text.
     """
 
     def __init__(self, array: pa.Array) -> None:
@@ -128,16 +118,9 @@ def slices(array: pa.Array) -> Iterator[pa.Array]:
 
 
 class PostedKeys(NamedTuple):
-    """The keys of some texts, and which texts hold each.
+    """The keys of some texts, each once, ascending: strings or int64s.
 
-    Parameters
-    ----------
-    keys : pa.Array[k]
-        Strings or int64s, each once, ascending.
-    starts : int64[k + 1]
-        Key i is in the texts `texts[starts[i] : starts[i + 1]]`.
-    texts : uint32[m]
-        Ascending for each key.
+    Key i is in the texts `texts[starts[i] : starts[i + 1]]`, ascending.
     """
 
     keys: pa.Array
