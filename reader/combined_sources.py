@@ -56,15 +56,10 @@ _ColumnName = tuple[str, bool]  # and whether it is a state's
 
 
 class Stack(msgspec.Struct, frozen=True, dict=True):
-    """Sources that are read together.
+    """One or more sources, (SegmentEntry, SourcePlan), that are read together.
 
-    Parameters
-    ----------
-    sources : tuple of (SegmentEntry, SourcePlan)
-        At least one. The plans of several do the same with the same columns: they differ in
-        their figures, in the constants among their keys, and in what metadata knows.
-    row_count : int
-        Rows of all sources.
+    Their plans do the same with the same columns: they differ in their figures, in the constants
+    among their keys, and in what is answered by metadata.
     """
 
     sources: tuple[Source, ...]
@@ -198,19 +193,7 @@ class _Identity(msgspec.Struct, frozen=True):
 
 
 class StackReader:
-    """Reads columns of a stack, or finds them in the cache.
-
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    schema : TableSchema
-        The snapshot's.
-    stack : Stack
-        Not of metadata.
-    names, states : iterable of str
-        The columns, and the state columns, that are wanted.
-    """
+    """Reads columns and state columns of a stack of files, or finds them in the cache."""
 
     def __init__(
         self,

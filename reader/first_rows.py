@@ -58,18 +58,9 @@ _TIME: Final = "\0"  # of each row, beside the outputs by their names
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """One source of the plan.
+    """One source of the plan, by its position there, and the keys that order its rows.
 
-    Parameters
-    ----------
-    number : int
-        Its position in the plan.
-    entry, plan : SegmentEntry, SourcePlan
-        The segment, and how it is read.
-    keys : tuple of Expression
-        What rows are ordered by, over the source's columns.
-    best : tuple or None
-        As of `best_of_segment`: no row's first key comes before it.
+    No row's first key comes before `best`, which is as of `best_of_segment`.
     """
 
     number: int
@@ -87,19 +78,7 @@ class _Step(msgspec.Struct, frozen=True):
 
 
 class FirstRows:
-    """The first `limit` matching rows in an order; of equal ones in the order of segments and rows.
-
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    plan : QueryPlan
-        Of a row scan with a limit.
-    segments : sequence of SegmentPlan
-        Those to read.
-    thread_count : int
-        How many threads may look.
-    """
+    """The first `limit` matching rows in an order; equal ones in that of segments and rows."""
 
     def __init__(
         self,

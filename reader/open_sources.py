@@ -194,17 +194,8 @@ def rows_at_a_time(
 
     A column of few bytes may hold very many rows: constants, runs, steps of one size. An ordinary
     source is decoded whole, which is fastest. A source whose columns would take far more memory
-    than its file is decoded in batches.
-
-    Parameters
-    ----------
-    source : SegmentSource
-        The base table or a projection of one segment.
-
-    Returns
-    -------
-    int or None
-        A whole number of pages, or a fraction of one where rows are very wide.
+    than its file is decoded in batches of whole pages, or of fractions of one where rows are very
+    wide.
     """
     row_bytes = _WORK_BYTES
     row_bytes += sum(source.value_bytes(name) for name in names)

@@ -48,13 +48,8 @@ def sorted_positions(
 ) -> NDArray[np.intp]:
     """Return the first `limit` row positions in sort order, intp[k]; ties by position.
 
-    Parameters
-    ----------
-    criteria : sequence of callable
-        The most significant first. With a limit, later ones are asked only for rows that the
-        earlier ones leave in question, and for the rows that are returned.
-    limit : int or None
-        How many positions to return at most.
+    The most significant criterion comes first. With a limit, later ones rank only rows on which the
+    earlier ones do not decide, and the rows that are returned.
     """
     if not criteria:
         return np.arange(row_count)[:limit]
@@ -298,19 +293,9 @@ class Bound:
 
 
 def best_of_segment(zone: ColumnZone | None, row_count: int, term: OrderTerm) -> tuple[Any] | None:
-    """Return a value that no value of a segment's column comes before, in stored form.
+    """Return (a stored value that no value of a segment's column precedes,), or None if unknown.
 
-    Parameters
-    ----------
-    zone : ColumnZone or None
-        What the manifest says of the column; None: the segment lacks it.
-    term : OrderTerm
-        The order.
-
-    Returns
-    -------
-    (bool, int, float, str or None,) or None
-        None alone: nothing is known; in the tuple, it is the null.
+    A None in the tuple is the null; without a zone, the segment lacks the column.
     """
     if zone is None or zone.null_count == row_count or (zone.null_count and term.nulls_first):
         return (None,)

@@ -46,17 +46,7 @@ _FIRST_ROWS_A_ROW: Final = 1 << 8
 
 
 class OrderedRanges:
-    """The rows of one source in ranges, by what its zone maps say of the keys of an order.
-
-    Parameters
-    ----------
-    opened : SegmentSource
-        The source.
-    keys : sequence of Expression
-        What rows are ordered by, over its columns.
-    terms : sequence of OrderTerm
-        The order.
-    """
+    """The rows of one source in ranges, by the zone maps of the keys of an order."""
 
     def __init__(
         self, opened: SegmentSource, keys: Sequence[Expression], terms: Sequence[OrderTerm]
@@ -169,16 +159,7 @@ def _with_neighbours(one: RowRange, parts: Sequence[RowRange], most: int) -> Row
 class FoundRows(msgspec.Struct, frozen=True):
     """Rows of several sources that may be among the first: their keys, sources and row ids.
 
-    Parameters
-    ----------
-    keys : list of pa.Array[n]
-        In the order's terms.
-    numbers : uint32[n]
-        Of the source.
-    row_ids : uint32[n]
-        Within it.
-    base_rows : integer[n]
-        Which base rows of the segment they are.
+    `base_rows` are their positions among the base rows of the segment.
     """
 
     keys: list[pa.Array]

@@ -44,27 +44,13 @@ FOREIGN_ROWS: Final = "foreign"
 
 
 class SourceRead(msgspec.Struct, frozen=True):
-    """One source of one segment.
+    """One source of one segment: what is read of it, and why each other source is not used.
 
-    Parameters
-    ----------
-    segment : str
-        The segment's file.
-    file : str or None
-        The file of others that base rows are read of.
-    interval : str or None
-        The time that this source answers for; None for the whole segment, or without a time column.
-    source : str or None
-        A projection's name, None for base rows, `foreign` for those in files of others, `metadata`.
-    row_count, byte_count : int
-        Rows scanned, and stored bytes of the columns touched in proportion to them; with the
-        deleted rows whose part is taken back from a projection's.
-    rejected : mapping of str to Reason
-        Why each other source is not used.
-    cost : int
-        The estimate by which planning chose, about a nanosecond of one processor each.
-    milliseconds : float or None
-        How long it took, if it was measured.
+    `source` is a projection's name, None for base rows, `foreign` for those in a file of others
+    (`file`), or `metadata`. `interval` is the time that it answers for, None for the whole segment.
+    Bytes are the stored bytes of the columns touched, in proportion to rows; rows and bytes count
+    deleted rows that are subtracted from a projection's. `cost`, by which planning chose, is about
+    a nanosecond of one processor each.
     """
 
     segment: str
@@ -115,22 +101,9 @@ def _kind(source: str | None) -> SourceKind:
 class PlanFigures(msgspec.Struct, frozen=True):
     """Figures of a plan, known before it runs: what it reads and returns.
 
-    Parameters
-    ----------
-    segments : int
-        Segments to read.
-    pruned_segments : int
-        Segments that metadata proves to hold no matching row.
-    rows : int
-        Rows to read, of projections and base tables.
-    bytes : int
-        Stored bytes of their columns that the query touches.
-    rows_returned_max : int
-        Rows that the answer has at most.
-    opened_segments : int
-        Segments of which a file is opened: those that metadata alone do not answer.
-    index_pruned_segments : int
-        Those of `pruned_segments` that indexes left out.
+    Metadata proves that pruned segments hold no matching row; indexes left out some of these.
+    Metadata alone answers for segments that are not opened. Bytes are stored bytes of the columns
+    that the query touches.
     """
 
     segments: int

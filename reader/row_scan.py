@@ -47,18 +47,10 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Rows of one source, which may be some of a batch.
+    """Rows of one source, in its order, and what is returned of them.
 
-    Parameters
-    ----------
-    rows : Rows
-        In the source's order.
-    outputs : tuple of Expression
-        What is returned of them, over the source's columns.
-    positions : int64[n] or None
-        The position of each in the batch; None: they are the batch, in their order.
-    is_copied : bool
-        Whether they are neighbouring rows of columns that are in memory, of fixed width.
+    `positions` are theirs in the batch, None if they are the whole batch in order. `is_copied` says
+    that they are neighbouring rows of fixed-width columns in memory.
     """
 
     rows: Rows

@@ -40,28 +40,12 @@ _PASSING_ROWS_MIN: Final = 8 * PAGE_ROWS_MAX
 
 
 class SegmentSource(msgspec.Struct, frozen=True):
-    """The base table or a projection of one segment.
+    """The base table (`__base`) or a projection of one segment.
 
-    Parameters
-    ----------
-    segment : SegmentFile, ColumnView or ForeignSegment
-        The open file, or its columns by the names that are asked for; or the rows of a file of
-        others.
-    table_name : str
-        `__base`, or the stored projection's name.
-    row_count : int
-        Rows of that table.
-    schema : TableSchema
-        The snapshot's schema: types of columns that this segment does not have.
-    deleted : uint32[k] or None
-        Base rows that no answer counts, ascending; None: there are none. Of a projection of groups
-        it is None, as its states are freed of them.
-    part : RowRange or None
-        The rows that will be read; pages of others are not decoded. None: any.
-    reads_few : bool
-        Whether columns are not decoded whole for a few rows.
-    passing : frozenset of str
-        Columns that are decoded by pages, and not kept for later queries.
+    `deleted` are the base rows that no answer counts, ascending; a projection of groups has none,
+    as its states are freed of them. `part` bounds the rows to read: pages of others are not
+    decoded. With `reads_few`, columns are not decoded whole for a few rows; columns in `passing`
+    are decoded by pages and not kept for later queries.
     """
 
     segment: SegmentFile | ColumnView | ForeignSegment

@@ -84,16 +84,9 @@ def bound_by_template(
 class _Slotted(NamedTuple):
     """A query whose filter's constants are parameters.
 
-    Parameters
-    ----------
-    key : tuple or None
-        Queries with equal keys differ in values alone; None: values of their kinds decide more.
-    arguments : Arguments or None
-        The values.
-    lifted : Lifted or None
-        The filter with more parameters; None: it has no such constants.
-    shape : tuple
-        What tells which constants stay written.
+    Queries with equal keys differ in values alone; without a key, the values decide more than that.
+    `lifted` is the filter with more parameters, if it has such constants; `shape` tells which
+    constants stay written.
     """
 
     key: tuple[Hashable, ...] | None

@@ -83,21 +83,10 @@ def segments_left(
     of_how_many: int | None = None,
     knows_values: bool = True,
 ) -> Left:
-    """Return what indexes would leave of segments that a query would read.
+    """Return which segments indexes would leave of those that bounds do not exclude.
 
-    Parameters
-    ----------
-    query : QuerySpec
-        The query.
-    entries : sequence of SegmentEntry
-        The segments that bounds do not exclude.
-    indexes : sequence of ImaginedIndex
-        The indexes.
-    of_how_many : int or None
-        How many segments these stand for; None: for themselves.
-    knows_values : bool
-        Whether the query has values that somebody asked for, so that segments whose keys are known
-        are decided by these.
+    The entries may be a sample of `of_how_many` segments. `knows_values` says that the query has
+    real values, so that segments whose keys are known are decided by these.
     """
     by_key = {(one.column.key, one.definition.kind): one for one in indexes}
     kinds: dict[str, frozenset[str]] = {}
@@ -171,20 +160,10 @@ def pruned_by_imagined(plan: QueryPlan, indexes: Sequence[ImaginedIndex]) -> Que
 
 
 class _Leaf(NamedTuple):
-    """What an index says for one condition.
+    """The answer of an index for one condition on the keys `needed`.
 
-    Parameters
-    ----------
-    source : ImaginedIndex
-        The index.
-    needed : Needed
-        The keys that it is asked about.
-    reason : str or None
-        Why it is not asked; None: it is.
-    known : dict of str to bool
-        By segment file, whether a segment holds them, of those whose keys are known.
-    elsewhere : float
-        How likely another segment holds them.
+    `reason` says why the index is not used; `known` has whether a segment holds the keys, by its
+    file; `elsewhere` is how likely another segment holds them.
     """
 
     source: ImaginedIndex

@@ -76,16 +76,9 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The filters of one definition for a version's segments.
+    """The filters of one definition for a version's segments, and those whose files do not open.
 
-    Parameters
-    ----------
-    filters : list of BandFilters
-        In any order.
-    is_covered : bool[segments]
-        Which segments have a filter.
-    damaged : list of BloomReference
-        Files that could not be opened.
+    `is_covered`, bool[segments], has which segments have a filter.
     """
 
     filters: list[BandFilters]

@@ -50,19 +50,11 @@ class _Choice(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """What is known of a segment whatever the values.
+    """The facts about a segment that hold for any values.
 
-    Parameters
-    ----------
-    facts, zones
-        As of the planner.
-    data : Interval or None
-        `data_interval` of the segment.
-    keeps_time : bool
-        Whether a projection can answer for some of the times.
-    choices : dict of tuple of bool to _Choice, or None
-        By whether each slot's condition is left to check, and what the interval leaves out; None:
-        a choice may depend on values.
+    `choices` has one by whether each slot's condition is left to check, and by what the interval
+    leaves out; None if a choice may depend on values. `keeps_time` says that a projection can
+    answer for some of the times.
     """
 
     facts: SegmentFacts
@@ -126,24 +118,13 @@ def _range(facts: SegmentFacts, column: Expression) -> _Range | None:
 
 
 class PlanTemplate:
-    """What planning found for queries that differ in the values of slots.
+    """A plan for queries that differ in the values of slots, which are by position of conditions.
 
-    A slot's condition depends on a column that nothing else in the query or in a projection
-    depends on (`match_facts`). So a value decides only whether its condition is true of
-    all rows of a segment, of none or of some: for each outcome, one choice of a source serves all
-    values. Of an interval the same is true where no projection keeps time. Several threads may use
-    a template at once.
-
-    Parameters
-    ----------
-    query : QuerySpec
-        The first of the queries.
-    slots : dict of int to ValueSlot
-        By the position of their conditions.
-    times : TimeSlots or None
-        The bounds whose values are parameters; None: the table has no time column.
-    matching : SharedMatching
-        The matching of all of them.
+    A slot's condition depends on a column that nothing else in the query or in a projection depends
+    on (`match_facts`). So a value decides only whether its condition is true of all rows of a
+    segment, of none or of some: for each outcome, one choice of a source serves all values. Of an
+    interval the same is true where no projection keeps time. Several threads may use a template at
+    once.
     """
 
     def __init__(

@@ -42,16 +42,9 @@ from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):
-    """One segment that a query must read, and how.
+    """One segment, or part of a wider source, that a query must read, and how.
 
-    Parameters
-    ----------
-    entry : SegmentEntry
-        The segment, or a part of a wider source.
-    choice : SourceChoice
-        What is read of it.
-    covered : CoveredRows or None
-        What a part stands for, where the plan's maker was asked for it.
+    `covered` is what a part stands for, where the planner was asked to say it.
     """
 
     entry: SegmentEntry
@@ -60,16 +53,10 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class WiderVerdict(msgspec.Struct, frozen=True, gc=False):
-    """A candidate of the step above single segments, such as a view.
+    """A candidate that covers many segments, such as a view, and why it is not used.
 
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    parts, segments, row_count : int
-        Its parts that are read, the segments that these stand for, and their rows.
-    reason : Reason or None
-        Why it is not used; None: it is.
+    `parts`, `segments` and `row_count` are its parts that are read, the segments that these stand
+    for, and their rows.
     """
 
     name: str
@@ -93,23 +80,8 @@ class WiderSources(Protocol):
 class QueryPlan(msgspec.Struct, frozen=True, dict=True):
     """Everything that running a query needs; it can be pickled and divided among processes.
 
-    Parameters
-    ----------
-    query : QuerySpec
-        What was asked.
-    schema : TableSchema
-        The snapshot's.
-    segments : tuple of SegmentPlan
-        Segments to read.
-    pruned_count : int
-        Segments whose metadata proves that no row matches.
-    wider : tuple of WiderVerdict
-        Sources that stand for many segments, as they were considered. A part of one that is read is
-        among the segments.
-    indexes : tuple of IndexUse
-        What indexes did for each condition on their columns.
-    index_pruned_count : int
-        Those of `pruned_count` that indexes left out.
+    `pruned_count` segments hold no matching row by their metadata, of which indexes left out
+    `index_pruned_count`. Parts of wider sources that are read are among the segments.
     """
 
     query: QuerySpec
@@ -194,14 +166,7 @@ def plan_asked(
     """Bind a query to a snapshot's columns, and choose a source for each segment.
 
     Dashboards ask the same queries again, so plans are cached by the queries' texts: a version's
-    columns and segments never change. What calls `now()` is bound anew each time.
-
-    Parameters
-    ----------
-    declared : DeclaredColumns or None
-        The columns that its texts name; None: the table's.
-    wider : WiderSources or None
-        Sources that stand for many segments; None: there are none.
+    columns and segments never change. A query that calls `now()` is bound anew each time.
     """
     meaning = meaning_of(query)
     key = plan_key("plan", snapshot, meaning if declared is None else (meaning, declared))

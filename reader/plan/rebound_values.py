@@ -52,16 +52,9 @@ class ValueSlot(NamedTuple):
 
 
 class ValueSlots(NamedTuple):
-    """What is known of a query's parameters.
+    """The parameters of a query: of conditions by their position, of times, and all others.
 
-    Parameters
-    ----------
-    conditions : dict of int to ValueSlot
-        By the position of their conditions.
-    times : TimeSlots or None
-        The bounds whose values are parameters; None: there are others, or no time column.
-    without_slot : frozenset of str
-        The parameters that are neither.
+    `times` is None if other parameters bound the time, or if there is no time column.
     """
 
     conditions: dict[int, ValueSlot]
@@ -175,18 +168,9 @@ def literals_of(value: ArgumentValue) -> tuple[Literal, ...]:
 
 
 class _TimeSlot(NamedTuple):
-    """A bound on the time column.
+    """A bound on the time column: how it is compared with which parameter.
 
-    Parameters
-    ----------
-    function : str
-        How the column is compared.
-    parameter : str
-        With which value.
-    is_cast : bool
-        Whether the value is cast to the column's type.
-    micros : int
-        What is added to it.
+    The value may be cast to the column's type; `micros` is added to it.
     """
 
     function: str
@@ -198,16 +182,8 @@ class _TimeSlot(NamedTuple):
 class TimeSlots(NamedTuple):
     """The bounds of a filter on the time column whose values are parameters.
 
-    Parameters
-    ----------
-    type : pa.DataType
-        Of the time column.
-    zone : str
-        Of times that are written without one.
-    slots : tuple of _TimeSlot
-        The bounds.
-    has_others : bool
-        Whether the filter mentions the time column elsewhere, without a parameter.
+    `zone` is that of times without one; `has_others` says that the filter mentions the time column
+    elsewhere too.
     """
 
     type: pa.DataType

@@ -51,18 +51,10 @@ _Term = tuple[int | None, Primitive]
 
 
 class ReducedFold(msgspec.Struct, frozen=True):
-    """What is folded for a query, and how its keys and primitives are made of that.
+    """What is folded for a query, each primitive once, and how its own primitives are made of that.
 
-    Parameters
-    ----------
-    query : QuerySpec
-        What was asked.
-    key_positions : tuple of int
-        Which of its keys rows are grouped by.
-    primitives : tuple of Primitive
-        What is folded, each once.
-    terms : tuple of tuple of _Term
-        Of each of the query's primitives.
+    Rows are grouped by the query's keys at `key_positions`; `terms` has those of each of its
+    primitives.
     """
 
     query: QuerySpec

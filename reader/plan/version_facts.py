@@ -26,16 +26,9 @@ from projseg.table_layer.renamed_columns import declared_spec, named_spec, store
 
 
 class CoveredRows(msgspec.Struct, frozen=True):
-    """The rows that a part of a wider source stands for.
+    """The rows, of a version's segments by name, that a part of a wider source stands for.
 
-    Parameters
-    ----------
-    version : int
-        Of the table.
-    names : frozenset of str
-        Its segments, as they are listed.
-    interval : Interval or None
-        The times that the part answers for; None: all.
+    It answers for the times of `interval`, None for all.
     """
 
     version: int
@@ -46,17 +39,10 @@ class CoveredRows(msgspec.Struct, frozen=True):
 class VersionFacts:
     """The planner's facts about the segments of one table version.
 
-    Facts are not cached: making them costs no more than finding them would, and the plans made from
-    them are cached.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    as_stored : bool
-        Whether columns are called what segments call them, and not what the table does.
-    known : mapping of (str, str) to ProjectionSpec, or None
-        By name and definition hash, projections that are not the version's, such as views.
+    With `as_stored`, columns have the names of segments and not of the table; `known` has
+    projections that are not the version's, such as views, by name and definition hash. Facts are
+    not cached: making them costs no more than looking them up, and the plans made from them are
+    cached.
     """
 
     def __init__(

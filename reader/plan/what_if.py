@@ -28,18 +28,9 @@ class CandidateSizes(Protocol):
 
 
 class HypotheticalSnapshot(Snapshot):
-    """A version whose segments are planned as if projections were built in them, and others not.
+    """A version planned as if its segments held projections `added` and none in `without`.
 
     Its identity is another than the version's, so no plan of one is found for the other.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    added : sequence of CandidateSizes
-        Projections that every segment which may is to hold.
-    without : collection of str
-        Names of declared projections that none is to hold.
     """
 
     def __init__(

@@ -35,28 +35,10 @@ _COARSEST_FIRST: Final = (
 class QueryEvent(msgspec.Struct):
     """One question and its answer, as far as the thread that asks knows it.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version that was asked.
-    plan : QueryPlan or None
-        None: the question did not bind.
-    door : Door
-        By which it came.
-    answered : str
-        `done`, `failed`; of Spark `planted`, `shared`, `scanned` or `not`.
-    planned_ms, answered_ms : float or None
-        Milliseconds of planning and of the answer.
-    returned : int or None
-        Rows of the answer.
-    is_cached : bool or None
-        Whether all that the answer needed was in memory.
-    texts : mapping or None
-        Of a question that Spark asked and that is not planned here, its texts as Spark wrote them.
-    code : str or None
-        Of the error that it ended with.
-    at : float
-        Seconds since 1970 at its end.
+    Without a plan the question did not bind. `answered` is `done` or `failed`; of Spark `planted`,
+    `shared`, `scanned` or `not`, and `texts` has the texts that Spark wrote where it is not planned
+    here. `is_cached` says that all data for the answer was in memory; `at` is in seconds since 1970
+    at its end.
     """
 
     snapshot: Snapshot

@@ -28,16 +28,10 @@ _BATCH_ROWS: Final = 65_536
 
 
 class LoggedInterval(msgspec.Struct, frozen=True):
-    """The interval of a logged query.
+    """The interval of a logged query, in its zone.
 
-    Parameters
-    ----------
-    aligned : str
-        The coarsest granularity of Druid's that both ends lie on in the query's zone, or `none`.
-    length : float or None
-        Seconds; None: it has no end, or no start.
-    zone : str
-        The query's zone.
+    `aligned` is the coarsest granularity of Druid's on which both ends lie, or `none`; `length` is
+    in seconds, None without a start or an end.
     """
 
     aligned: str
@@ -46,42 +40,13 @@ class LoggedInterval(msgspec.Struct, frozen=True):
 
 
 class LoggedQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of a query log.
+    """A record of a query log, in the form of version `projseg_log`.
 
-    Parameters
-    ----------
-    projseg_log : int
-        The version of its form.
-    time : datetime
-        When the answer was there.
-    location, table_id : str
-        Of the table; it keeps its id where it is moved.
-    version : int
-        Of the table.
-    door : str
-        By which the question came.
-    answered : str
-        `done` or `failed`; of Spark `planted`, `shared`, `scanned` or `not`.
-    code : str or None
-        Of the error of one that failed.
-    query : mapping or None
-        The question, without values, as `Query.to_json` writes it; None: it did not bind.
-    interval : LoggedInterval or None
-        Of the question.
-    sources : mapping of str to int
-        Segments by the source that answered for them.
-    reasons : mapping of str to str
-        Codes of reasons by the sources that were not used.
-    indexes : tuple of str
-        That left out segments.
-    pruned, rows, bytes : int
-        Segments left out; rows and bytes of the others that were to be read.
-    returned : int or None
-        Rows of the answer.
-    planned_ms, answered_ms : float or None
-        Milliseconds.
-    cached : bool or None
-        Whether no file was read for the answer.
+    `time` is when the answer was there, and `answered` as of `QueryEvent`. A table keeps its id
+    where it is moved. `query` is the question without values, as `Query.to_json` writes it, or None
+    if it did not bind. `sources` counts segments by the source that answered for them; `reasons`
+    has a code for each source that was not used; `indexes` left out segments. `cached` says that no
+    file was read.
     """
 
     projseg_log: _Small
@@ -137,20 +102,10 @@ _SCHEMA: Final = pa.schema(
 
 
 class LogReader:
-    """The records of a log, one after the other; lines that are none are counted.
+    """The records of a log, a folder or one file, in order; lines that are no records are counted.
 
-    Parameters
-    ----------
-    place : str or path
-        A folder of log files, or one file.
-    since : str, timedelta, datetime or None
-        The length of time before now, `30 days`, or the moment, of the oldest record.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOG if there is no such place; PROJSEG_BAD_ARGUMENT or PROJSEG_BAD_EXPRESSION
-        if `since` is neither a length nor a moment.
+    Raises InvalidInputError: PROJSEG_BAD_LOG without such a place; PROJSEG_BAD_ARGUMENT or
+    PROJSEG_BAD_EXPRESSION unless `since`, the oldest record's, is a length of time or a moment.
     """
 
     def __init__(self, place: str | os.PathLike[str], since: Since = None) -> None:
