@@ -56,26 +56,10 @@ def bounded_groups(
 ) -> Iterator[Partial]:
     """Yield the groups of tasks: one partial, or several that share no group; none of no task.
 
-    Parameters
-    ----------
-    found : iterable of Partial
-        Of each task, with the same grouping columns and primitives.
-    primitives : sequence of Primitive
-        The primitives of their states, in order.
-    may_part : bool
-        Whether there may be several.
-    side_by_side : callable or None
-        Maps as `map` does, in threads; None: there is one.
-
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_QUERY_TOO_LARGE, if the groups of a partial take more than PROJSEG_GROUP_BYTES, or
-        the temporary folder has no room.
-    EvaluationError
-        PROJSEG_OVERFLOW, if a sum that goes to a file passes 38 digits.
-    InvalidInputError
-        PROJSEG_BAD_OPTION, if that setting is no size.
+    `side_by_side` maps as `map` does, in threads. Raises LimitExceededError
+    (PROJSEG_QUERY_TOO_LARGE) if the groups of a partial take more than PROJSEG_GROUP_BYTES or the
+    temporary folder has no room, and EvaluationError (PROJSEG_OVERFLOW) if a sum that goes to a
+    file passes 38 digits.
     """
     limit = _group_bytes_max()
     is_counted = not all(primitive.kind.is_quick for primitive in primitives)
@@ -119,14 +103,8 @@ def bounded_groups(
 class _Parts:
     """Groups by a hash of their keys, in memory or in a temporary file.
 
-    The file has no name: the system removes it with the process, however that ends.
-
-    Parameters
-    ----------
-    primitives : sequence of Primitive
-        The primitives of their states, in order.
-    limit : int
-        The most bytes that one part may take when it is merged.
+    The file has no name: the system removes it with the process, however that ends. A part takes at
+    most `limit` bytes when it is merged.
     """
 
     def __init__(self, primitives: Sequence[Primitive], limit: int) -> None:

@@ -36,25 +36,10 @@ def exact_to_arrow(
     *,
     or_null: bool = False,
 ) -> pa.Array:
-    """Return values as their final type.
+    """Return values, unscaled integers for decimals, as their final type.
 
-    Parameters
-    ----------
-    values : float64[n], int64[n] or object[n]
-        Unscaled integers for decimals; 0 where null.
-    final : pa.DataType
-        double, bigint or a decimal.
-    validity : bool[n] or None
-        True where there is a value.
-    text : str
-        What was computed, for the message.
-    or_null : bool
-        Whether a value that does not fit becomes null.
-
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_OVERFLOW, if a value does not fit.
+    Values that do not fit become null if `or_null`; otherwise EvaluationError (PROJSEG_OVERFLOW)
+    says by `text` what was computed. Null values hold 0.
     """
     if or_null and final != pa.float64():
         low, high = number_limits(final)
@@ -97,23 +82,8 @@ def average_to_arrow(
 ) -> pa.Array:
     """Return `sums / counts`: null of no value, decimals rounded half away from zero.
 
-    Parameters
-    ----------
-    sums : float64[n], int64[n] or object[n]
-        Exact unscaled sums for integers and decimals.
-    counts : int64[n]
-        How many values each sum is of.
-    input_type : pa.DataType
-        The type of what was averaged.
-    text : str
-        What was computed, for the message.
-    or_null : bool
-        Whether an average that does not fit becomes null.
-
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_OVERFLOW, if a decimal average does not fit its type.
+    Sums of integers and decimals are exact and unscaled. Averages that do not fit become null if
+    `or_null`; otherwise EvaluationError (PROJSEG_OVERFLOW) says by `text` what was computed.
     """
     final = average_type(input_type)
     has_value = counts > 0
@@ -165,21 +135,10 @@ def _lists_of_length(values: pa.Array, length: int) -> pa.Array:
 def finish_call(
     call: AggregateCall, states: Sequence[State], selection: NDArray[Any] | None = None
 ) -> pa.Array:
-    """Return a call's final values.
+    """Return a call's final values from a state for each of `decompose(call)`.
 
-    Parameters
-    ----------
-    call : AggregateCall
-        What was asked.
-    states : sequence of State
-        One for each of `decompose(call)`, over the same groups.
-    selection : int[m] or None
-        The groups to finish, in that order; None: all.
-
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_OVERFLOW, if a value does not fit the result type.
+    `selection` has the groups to finish, in order. Raises EvaluationError (PROJSEG_OVERFLOW) if a
+    value does not fit the result type.
     """
     finish = _FINISHES.get(call.function)
     return states[0].finish(selection) if finish is None else finish(call, states, selection)

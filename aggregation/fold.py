@@ -56,25 +56,8 @@ def fold(
 ) -> Partial:
     """Group rows by `keys` and fold them into a state of each primitive for each group.
 
-    Parameters
-    ----------
-    rows : Rows
-        Selected rows of a base table or of a projection.
-    keys : sequence of Expression
-        Over the source's columns.
-    primitives : sequence of Primitive
-        What to compute.
-    feeds : sequence of Feed
-        For each primitive, whether rows are added or stored states merged, and from which columns.
-    mask : bool[len(rows)] or None
-        Only rows where it is true count; None: all.
-    in_order : bool
-        Whether the groups must ascend in the order of the keys.
-
-    Raises
-    ------
-    EvaluationError
-        Where an expression meets a value that Spark's ANSI mode refuses.
+    A feed adds rows or merges stored states. Only rows where `mask` is true count; groups ascend by
+    their keys if `in_order`. Raises EvaluationError for a value that Spark's ANSI mode refuses.
     """
     try:
         return _fold_together(rows, keys, primitives, feeds, mask, in_order=in_order)
@@ -206,25 +189,11 @@ def constants(literals: Sequence[Expression]) -> Vector:
 def groups_of_sets(
     finest: Partial, sets: Sequence[Sequence[int]], primitives: Sequence[Primitive]
 ) -> Partial:
-    """Return the groups of all sets, with the grouping id as a further key.
+    """Return the groups of all sets of key positions, with the grouping id as a further key.
 
-    As in Spark, no rows make no groups, not even one of the empty set; and a set that is asked for
-    twice is answered twice.
-
-    Parameters
-    ----------
-    finest : Partial
-        The groups by all keys.
-    sets : sequence of sequence of int
-        Positions of the keys of each set.
-    primitives : sequence of Primitive
-        The primitives of the states, in order.
-
-    Returns
-    -------
-    Partial
-        Keys that are not in a group's set are null. The last key has a bit for each, 1 where it is
-        not in the set; the first is the highest.
+    As in Spark, no rows make no groups, not even one of the empty set, and a set that is given
+    twice is answered twice. Keys outside a group's set are null; the id has a bit for each key, the
+    first the highest, which is 1 where the key is not in the set.
     """
     key_count = len(finest.keys)
     known = _folded(finest, sets, primitives)

@@ -37,23 +37,14 @@ _DENSE_GROUPS_MAX: Final = 1 << 24
 
 
 class GroupedRows(msgspec.Struct, frozen=True):
-    """Rows with their groups.
+    """Rows with their groups, of which a dense numbering may leave some without a row.
 
-    Parameters
-    ----------
-    groups : Groups
-        Group of each row. A dense numbering may hold groups that have no row.
-    keys : sequence of Key
-        The keys whose ids are the digits of a group id, most significant first.
-    packed : uint64[groups.count] or None
-        Mixed-radix number of each group; None: the group id is that number.
-    prefix : GroupedRows or None
-        Where the product of the cardinalities exceeds 64 bits: the grouping by the keys before
-        `keys`. Its group id is then the most significant digit.
-    has_rest : bool
-        Whether the last group holds the masked-out rows, and is no group of the answer.
-    vectors : sequence of Vector or None
-        The value of each key in each group, where that is known, and `keys` are none.
+    The ids of `keys` are the digits of a group id, most significant first; where that is not the id
+    itself, `packed`, uint64, has the number of each group. Where the product of cardinalities
+    exceeds 64 bits, the group id of `prefix`, the grouping by the keys before, is the most
+    significant digit. With `has_rest`, the last group holds the masked-out rows and is no group of
+    the answer. `vectors` has the value of each key in each group instead of `keys`, where it is
+    there.
     """
 
     groups: Groups
@@ -123,14 +114,8 @@ def group_rows(
 ) -> GroupedRows:
     """Return rows with the numbers of their groups: rows that agree in all keys are one.
 
-    Parameters
-    ----------
-    keys : sequence of Key or WideKey
-        Each with `row_count` ids, most significant first; none: all rows are one group.
-    row_count : int
-        Number of rows.
-    in_order : bool
-        Whether groups must ascend in the order of the keys, which costs a sort where they are many.
+    Keys come most significant first; without one, all rows are one group. Groups ascend in the
+    order of the keys if `in_order`, which costs a sort where they are many.
     """
     if not keys:
         return GroupedRows(Groups(None, 1, row_count), ())

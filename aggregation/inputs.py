@@ -254,14 +254,7 @@ def _add_multiple(
 class SharedTerm(msgspec.Struct, frozen=True):
     """The sums or counts of groups, of which multiples are added to other sums.
 
-    Parameters
-    ----------
-    values : int64[g] or object[g]
-        0 where there is none.
-    validity : bool[g] or None
-        Where there is one; None: everywhere.
-    most : int
-        None is farther from 0.
+    Groups without a value hold 0; no value is farther from 0 than `most`.
     """
 
     values: NDArray[Any]

@@ -44,18 +44,10 @@ _HASHED_TEXTS_MIN: Final = 1 << 16
 
 
 class Key(msgspec.Struct, frozen=True):
-    """Ids of one grouping column.
+    """Ids of one grouping column, below `cardinality` and null lowest.
 
-    Parameters
-    ----------
-    ids : uint8[n], uint16[n] or uint32[n]
-        Below `cardinality`; null lowest.
-    cardinality : int
-        Number of ids that may occur.
-    values_of : callable
-        From ids[m] to the `Vector` of their values.
-    distinct : Vector or None
-        The value of each id, where each is some row's; None: there may be ids without a row.
+    `distinct` has the value of each id, where each is some row's; None if there may be ids without
+    a row.
     """
 
     ids: UnsignedIds
@@ -75,14 +67,7 @@ WordValues: TypeAlias = Callable[[NDArray[np.uint64], NDArray[np.bool_] | None],
 class WideKey(msgspec.Struct, frozen=True):
     """Values of one grouping column that nearly all differ: they are not numbered by themselves.
 
-    Parameters
-    ----------
-    words : uint64[n]
-        Equal for equal values, of other vectors of the type too; 0 for null.
-    values_of : WordValues
-        What words mean.
-    validity : bool[n] or None
-        Where there is a value; None: everywhere.
+    Words are equal for equal values, of other vectors of the type too, and 0 for null.
     """
 
     words: NDArray[np.uint64]
@@ -129,14 +114,8 @@ def make_wide_key(vector: Vector, *, in_order: bool) -> Key | WideKey:
 def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = False) -> Key:
     """Return the key that groups rows by `vector`.
 
-    Parameters
-    ----------
-    vector : Vector
-        A value for each row.
-    in_order : bool
-        Whether ids must ascend with the values, which costs a sort where many values differ.
-    may_be_sparse : bool
-        Whether only some of the ids need to occur, though there are several for each row.
+    Ids ascend with the values if `in_order`, which costs a sort where many differ; `may_be_sparse`
+    says that only some of the ids need to occur, though there are several for each row.
     """
     if isinstance(vector, Opaque):
         key = None if in_order else _text_key(vector.array)

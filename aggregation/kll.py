@@ -193,19 +193,8 @@ def sketches_apart(
 ) -> Iterator[tuple[int, int, int]]:
     """Yield (group, ranks, allowed) where two states tell ranks further apart than they may.
 
-    Parameters
-    ----------
-    primitive : Primitive
-        What both are states of.
-    group_count : int
-        Number of groups, one a row.
-    first, other : mapping of str to Vector
-        The columns of a stored state, and of one folded from rows.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If a sketch is malformed.
+    `first` has the columns of a stored state, `other` those of one folded from rows. Raises
+    CorruptSegmentError if a sketch is malformed.
     """
     groups = Groups(np.arange(group_count, dtype=np.uint32), group_count, group_count)
     states = [KllState(primitive, group_count) for _ in range(2)]

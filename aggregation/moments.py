@@ -100,16 +100,9 @@ class MomentsState:
 
 
 class _Moments(msgspec.Struct, frozen=True):
-    """Moments of groups.
+    """Moments of groups: counts, means and sums of squared deviations from them.
 
-    Parameters
-    ----------
-    counts : float64[g]
-        Numbers of values.
-    means, rests : float64[g]
-        The exact mean is their sum: the rest is what rounding took from `means`.
-    squares : float64[g]
-        Sums of squared deviations from the means.
+    The exact mean is `means + rests`: the rest is what rounding took from `means`.
     """
 
     counts: _Floats

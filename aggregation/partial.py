@@ -50,18 +50,9 @@ class Partial(Protocol):
 
 
 class FoldedPartial(msgspec.Struct, frozen=True):
-    """Groups that were folded.
+    """Groups that were folded: a key for each grouping column and a state for each primitive.
 
-    Parameters
-    ----------
-    keys : sequence of Vector
-        One for each grouping column.
-    states : sequence of State
-        One for each primitive.
-    group_ids : intp[group_count] or None
-        Where each group stands in the states; None: in order, from 0.
-    group_count : int
-        Number of groups.
+    `group_ids` has where each group stands in the states; None: in order, from 0.
     """
 
     keys: Sequence[Vector]
@@ -89,16 +80,7 @@ class FoldedPartial(msgspec.Struct, frozen=True):
 class StoredPartial(msgspec.Struct, frozen=True, dict=True):
     """Groups as a projection stores them: nothing to fold, since its rows are the groups.
 
-    Parameters
-    ----------
-    keys : sequence of Vector
-        One for each grouping column.
-    primitives : sequence of Primitive
-        What the columns are states of.
-    columns : sequence of mapping of str to Vector
-        For each primitive, its state's columns by part.
-    group_count : int
-        Number of groups.
+    `columns` has the columns of each primitive's state by part.
     """
 
     keys: Sequence[Vector]
@@ -142,16 +124,9 @@ def key_arrow(partial: Partial, index: int, selection: NDArray[Any] | None = Non
 def merge_partials(
     partials: Sequence[Partial], primitives: Sequence[Primitive], *, in_order: bool = False
 ) -> Partial:
-    """Return one partial whose groups are those of all `partials`.
+    """Return one partial whose groups are those of all `partials`, of the same keys and primitives.
 
-    Parameters
-    ----------
-    partials : sequence of Partial
-        At least one; all with the same grouping columns, by type, and the same primitives.
-    primitives : sequence of Primitive
-        The primitives of their states, in order.
-    in_order : bool
-        Whether the groups must ascend in the order of the keys; a single partial is not sorted.
+    Groups ascend in the order of the keys if `in_order`, but a single partial is not sorted.
     """
     if len(partials) == 1:
         return partials[0]
@@ -164,17 +139,7 @@ def in_key_order(partial: Partial, primitives: Sequence[Primitive]) -> Partial:
 
 
 def regrouped(partial: Partial, keys: Sequence[Vector], primitives: Sequence[Primitive]) -> Partial:
-    """Return the groups of a partial by other keys, which its groups may have in common.
-
-    Parameters
-    ----------
-    partial : Partial
-        The groups.
-    keys : sequence of Vector
-        One row for each of them.
-    primitives : sequence of Primitive
-        The primitives of their states, in order.
-    """
+    """Return the groups of a partial by other keys, which several of its groups may share."""
     return _merged([with_keys(partial, keys)], primitives, in_order=False)
 
 

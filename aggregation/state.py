@@ -98,17 +98,7 @@ def rows_at(vector: Vector, selection: NDArray[Any] | None) -> Vector:
 
 
 class Groups(msgspec.Struct, frozen=True, dict=True):
-    """Which group each row belongs to.
-
-    Parameters
-    ----------
-    ids : uint8[n], uint16[n], uint32[n] or None
-        Group of each row, below `count`; None: all rows are of group 0.
-    count : int
-        Number of groups.
-    row_count : int
-        n, the number of rows, also where there are no ids.
-    """
+    """The group of each row, below `count`; without ids, all rows are of group 0."""
 
     ids: NDArray[np.unsignedinteger[Any]] | None
     count: int

@@ -28,28 +28,14 @@ def without(
     value_counts: Sequence[int | None],
     path: str,
 ) -> StoredPartial:
-    """Return the groups of all rows without some of them.
+    """Return the groups of all rows without some of them, both by the same keys.
+
+    `primitives` has those wanted, then others that count; each is a count, an exact sum or a
+    bit_xor. `row_count` is the one that counts a group's rows, None without keys; `value_counts`
+    has the one that counts each wanted one's values, None for a count. Raises CorruptSegmentError
+    if more rows are deleted than there are.
 
     Twin: tests/oracle/subtracted_rows.py.
-
-    Parameters
-    ----------
-    stored, deleted : Partial
-        Of all rows, and of those that are taken out; both by the same keys.
-    primitives : sequence of Primitive
-        Of their states: those wanted, then others that count. Each is a count, an exact sum or a
-        bit_xor.
-    row_count : int or None
-        Which of the primitives counts the rows of a group; None where there are no keys.
-    value_counts : sequence of int or None
-        For each wanted primitive, which one counts its values; None: it is a count.
-    path : str
-        The segment, for error messages.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If more is taken out than there is.
     """
     negative = StoredPartial(
         deleted.keys,

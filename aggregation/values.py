@@ -33,17 +33,10 @@ Keys = NDArray[np.int64]
 
 
 class _CountedValues:
-    """Values of one type by group, as keys with weights.
+    """Values of one type, not nested, by group, as keys with weights.
 
     The key of a number is a number of the same order; that of any other value is its id in a sorted
     dictionary.
-
-    Parameters
-    ----------
-    value_type : pa.DataType
-        The type of the values, not nested.
-    group_count : int
-        Number of groups.
     """
 
     def __init__(self, value_type: pa.DataType, group_count: int) -> None:
