@@ -140,18 +140,9 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
 def truth_by_id(
     condition: Expression, name: str, dictionary: Dictionary, search: Search | None
 ) -> NDArray[np.bool_]:
-    """Return where `condition` is true (not false, not null), bool[ids]; computed once.
+    """Return where a condition over one column is true, not false or null, as bool[ids]; cached.
 
-    Parameters
-    ----------
-    condition : Expression
-        Over one column.
-    name : str
-        The column.
-    dictionary : Dictionary
-        Its values.
-    search : callable or None
-        What may know the answer without evaluating the condition on all values.
+    `search` may find the answer without evaluating the condition on all values.
     """
 
     def compute() -> NDArray[np.bool_]:
@@ -182,16 +173,10 @@ def _equal_texts(condition: Expression) -> list[TextValue] | None:
 
 
 def concat_vectors(vectors: Sequence[Vector], owner: Owner | None = None) -> Vector:
-    """Return the rows of all vectors, one after the other, as one vector.
+    """Return the rows of all vectors, one after the other, as one vector of their type.
 
-    Texts get no dictionary where some have none.
-
-    Parameters
-    ----------
-    vectors : sequence of Vector
-        At least one, all of one type.
-    owner : Owner or None
-        The cache entry that keeps the result and its dictionary; None: the cache keeps the latter.
+    Texts get no dictionary where some have none. `owner` is the cache entry that keeps the result
+    and its dictionary; without one, the cache keeps the latter.
     """
     if len(vectors) == 1:
         return vectors[0]

@@ -54,19 +54,7 @@ class Found(NamedTuple):
 def truth_by_postings(
     condition: Expression, name: str, dictionary: Dictionary, postings: Sequence[StoredPostings]
 ) -> Mask | None:
-    """Return where a condition is true, bool[ids]; None if postings do not help, or are damaged.
-
-    Parameters
-    ----------
-    condition : Expression
-        Over one column.
-    name : str
-        The column.
-    dictionary : Dictionary
-        The values.
-    postings : sequence of StoredPostings
-        Those of the dictionary.
-    """
+    """Return where a condition is true, bool[ids]; None if postings do not help, or are damaged."""
     useful = {one.definition.kind: one for one in postings if _is_worth(one, dictionary)}
     if not useful:
         return None

@@ -39,19 +39,10 @@ _BUCKET: Final = "\0bucket"  # the column of a floor that expressions are evalua
 
 
 def bucket_vector(times: Numbers, granularity: Granularity, result_type: pa.DataType) -> Vector:
-    """Return the start of each row's time bucket.
+    """Return the start of each row's time bucket as a timestamp, timestamp_ntz or date.
 
     The result is dictionary-encoded: the buckets between the first and the last row are few, and
     ids into them group without hashing.
-
-    Parameters
-    ----------
-    times : Numbers
-        Timestamps in microseconds.
-    granularity : Granularity
-        The floor.
-    result_type : pa.DataType
-        timestamp, timestamp_ntz or date.
     """
     values = times.wide()
     known = values if times.validity is None else values[times.validity]
@@ -71,19 +62,11 @@ def bucket_vector(times: Numbers, granularity: Granularity, result_type: pa.Data
 
 
 class _Buckets(msgspec.Struct, frozen=True):
-    """Pieces of time that lie in one bucket each, and the buckets.
+    """Pieces of time that lie in one bucket each, and the buckets, both by ascending start.
 
-    Parameters
-    ----------
-    begins : int64[n]
-        The first instant of each piece, ascending.
-    bucket_of : intp[n] or None
-        Position of each piece's bucket in `starts`; None: each piece has its own, in order.
-    starts : int64[m]
-        Start of each bucket, ascending.
-    width : int
-        Length in microseconds of every piece, except that the first and the last may be shorter; 0
-        if lengths differ, as those of months do.
+    `bucket_of` has the position of each piece's bucket, None if each piece has its own. `width` is
+    the length in microseconds of every piece but the first and the last, which may be shorter; or 0
+    if lengths differ, as those of months do.
     """
 
     begins: NDArray[np.int64]

@@ -37,16 +37,9 @@ _DENSE_FREE: Final = 1 << 16
 
 
 class DimensionRows:
-    """All rows of a table at one version.
+    """All rows of a table at one version, of which columns are read once.
 
-    Parameters
-    ----------
-    row_count : int
-        How many there are.
-    read : Read
-        Reads columns.
-    grown : function of the bytes held, or None
-        Called when more is kept.
+    `grown` is called with the bytes held when more is kept.
     """
 
     def __init__(
@@ -107,17 +100,10 @@ class DimensionRows:
         return self.by_key(path).positions(keys)
 
     def values(self, expression: Expression) -> Vector:
-        """Return an expression's value in each row, and then where there is no row.
+        """Return the value in each row, and then where there is no row, of an expression.
 
-        Parameters
-        ----------
-        expression : Expression
-            Over stored columns, FOUND and POSITION.
-
-        Raises
-        ------
-        EvaluationError
-            If it raises for some row, which perhaps nothing matches.
+        It is over stored columns, FOUND and POSITION. Raises EvaluationError if it does for some
+        row, which perhaps nothing matches.
         """
         found = self._values.get(expression)
         if found is None:
@@ -142,17 +128,7 @@ class DimensionRows:
 
 
 class RowsByKey:
-    """The rows of a table by the values of their keys; a null matches nothing.
-
-    Parameters
-    ----------
-    keys : sequence of pa.Array
-        Of all rows, at least one.
-    row_count : int
-        How many rows there are.
-    rows : intp[m] or None
-        The rows that may match; None: all.
-    """
+    """The rows of a table, or some of them, by the values of their keys; a null matches nothing."""
 
     def __init__(
         self, keys: Sequence[pa.Array], row_count: int, rows: NDArray[np.intp] | None = None
@@ -260,20 +236,9 @@ def _coder_of(key: pa.Array, *, alone: bool) -> _Numbers | _Values:
 
 
 class _Table(msgspec.Struct, frozen=True):
-    """Rows by one number: by the number itself from `low` on, or in order of the numbers.
+    """Rows by one number: by the number itself from `low` on, or in order of the `numbers`.
 
-    Parameters
-    ----------
-    rows : int32[n]
-        The row of each number.
-    low : int
-        The number of the first, where there is a slot for each.
-    numbers : int64[n] or None
-        Ascending; None: there is a slot for each.
-    row_count : int
-        Stands for no row.
-    repeated : (int, int) or None
-        Two rows with one number.
+    A row of `row_count` stands for no row; `repeated` has two rows with one number.
     """
 
     rows: NDArray[np.int32]

@@ -46,22 +46,9 @@ _NO_LONGS: Final = (np.dtype(np.float32), np.dtype(object))
 class BlockValues(msgspec.Struct, frozen=True):
     """A program that computes an expression over some rows, and the form of its values.
 
-    Parameters
-    ----------
-    program : BlockProgram
-        Stores values to output 0, and 1 or 0 to output 1 where `is_nullable`.
-    type : pa.DataType
-        Of the expression.
-    dtype : dtype
-        Of output 0: uint8, uint32, int64, float64, or WIDE where bounds pass 64 bits.
-    base : int
-        Added to what is stored.
-    bounds : (int, int) or None
-        Of what is stored; None of doubles.
-    is_nullable : bool
-        Whether some value may be null.
-    may_fail : bool
-        Whether the program may find that a value raises an error.
+    It stores values to output 0, of `dtype` (uint8, uint32, int64, float64, or WIDE where `bounds`,
+    those of the stored values, pass 64 bits), to which `base` is added; and 1 or 0 to output 1
+    where `is_nullable`. With `may_fail`, a value may raise an error.
     """
 
     program: BlockProgram

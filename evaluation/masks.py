@@ -175,18 +175,10 @@ def _mask_of_one(condition: Expression, rows: Rows) -> _Mask:
 
 
 class NumberRange(msgspec.Struct, frozen=True):
-    """Values of `name` between `low` and `high`; None is unbounded.
+    """Values of `name` between `low` and `high`, in physical numbers; None is unbounded.
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    low, high : int, float or None
-        Bounds in physical numbers, part of the range unless it is open there.
-    is_low_open, is_high_open : bool
-        Whether a bound itself is outside.
-    is_exact : bool
-        Whether exactly the values inside match. If not, those outside do not and those inside may.
+    A bound is part of the range unless it is open there. If the range is not exact, values outside
+    do not match and those inside may.
     """
 
     name: str

@@ -219,14 +219,7 @@ class Hop(NamedTuple):
 class JoinedPart(NamedTuple):
     """A part of an expression that depends on the row at the end of one hop.
 
-    Parameters
-    ----------
-    whole : Expression
-        The part.
-    hop : Hop
-        How its row is found.
-    over_rows : Expression
-        The part over the stored columns of the dimension.
+    `over_rows` is the part over the stored columns of the dimension.
     """
 
     whole: Expression

@@ -61,25 +61,13 @@ class Converted(NamedTuple):
 
 @dataclass(frozen=True)
 class ValueForm:
-    """How values are written.
+    """How values are written as texts and numbers.
 
-    Parameters
-    ----------
-    timezone : str
-        Of times without a zone.
-    time_unit : str or None
-        A key of `UNITS`: of numbers that are times; None: seconds, as SQL's CAST has them.
-    time_format : str or None
-        Of times and dates, as of `strptime`.
-    decimal_point : str
-        Between a number's whole and its fraction.
-    cuts_times : bool
-        Whether a time finer than a microsecond is cut, and no bad value.
-    is_sparks : bool
-        Whether values that lose a part are taken as Spark's CAST takes them: a zone without a place
-        in `timestamp_ntz`, parts of microseconds.
-    list_delimiter : str
-        Between the items of a list in a text.
+    `timezone` is that of times without a zone. `time_unit` is a key of `UNITS`, for numbers that
+    are times, None for seconds as in SQL's CAST; `time_format` is as of `strptime`. With
+    `cuts_times`, a time finer than a microsecond is cut and no bad value; with `is_sparks`, values
+    that lose a part are taken as Spark's CAST takes them: a zone without a place in
+    `timestamp_ntz`, parts of microseconds.
     """
 
     timezone: str = "UTC"
