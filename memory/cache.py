@@ -144,18 +144,11 @@ class Cache:
         stands_for: Owner | None = None,
         parts_bytes_max: int | None = None,
     ) -> Any:
-        """Keep a value, unless the key has one or there is no room; return the one to be used.
+        """Keep a value unless its key has one or there is no room; return the one to be used.
 
-        Parameters
-        ----------
-        value : object
-            Not None.
-        byte_count : int
-            The value's bytes; ENTRY_BYTES are added.
-        owners : tuple of Owner
-            Values that this one keeps in memory. It is cached only if they are.
-        parts_bytes_max : int or None
-            The limit on the bytes of all those parts.
+        The value is not None, and ENTRY_BYTES are added to its bytes. `owners` are values that it
+        keeps in memory: it is cached only if they are; `parts_bytes_max` limits the bytes of all
+        their parts.
         """
         with self._lock:
             if (known := self._entry_of(key)) is not None:

@@ -19,18 +19,9 @@ _of_thread = threading.local()
 
 
 class Deadline:
-    """A moment, and what is raised once it has passed.
+    """A moment, some seconds from now, and the error that is raised once it has passed.
 
-    Parameters
-    ----------
-    seconds : float
-        From now.
-    error : callable or None
-        Makes the error; None: the one of a question that has no answer.
-    clock : callable
-        What seconds are counted by.
-    outer : Deadline or None
-        Another that holds as well.
+    Without `error`, that of a question that has no answer is raised; `outer` holds as well.
     """
 
     def __init__(

@@ -79,22 +79,9 @@ def count_question(
     read: ReadFigures | None = None,
     error: BaseException | None = None,
 ) -> None:
-    """Count a question, and trace it.
+    """Count a question and trace it; one without returned rows failed by `error`.
 
-    Parameters
-    ----------
-    door : Door
-        By which it came.
-    location : str
-        The table's, for the trace.
-    seconds : float
-        From its beginning to its end.
-    returned : int or None
-        Rows of the answer; None: it failed.
-    read : ReadFigures or None
-        None: another process read, or nothing was.
-    error : exception or None
-        Why it failed.
+    There are no figures of reading where another process read, or nothing was.
     """
     if is_traced():
         trace_operation("query", location, seconds, error)

@@ -25,19 +25,7 @@ def is_traced() -> bool:
 def trace_operation(
     operation: str, location: str, seconds: float, error: BaseException | None = None
 ) -> None:
-    """Report an operation that has just ended; call it only if `is_traced`.
-
-    Parameters
-    ----------
-    operation : str
-        `query`, or what a commit does.
-    location : str
-        The table's; its last part is the table's name.
-    seconds : float
-        How long it took.
-    error : exception or None
-        Why it failed.
-    """
+    """Report an operation that just ended, `query` or a commit's; call it only if `is_traced`."""
     from opentelemetry import metrics, trace
 
     global _histogram
