@@ -49,18 +49,10 @@ _STANDARD_STREAMS: Final = 3
 
 
 class ForkServer:
-    """Starts and ends workers.
+    """Starts and ends workers, which share the cache's budget.
 
-    Parameters
-    ----------
-    tables : mapping of str to Snapshot
-        A version of each table, by its name in the pool.
-    workers : int
-        How many share the cache's budget.
-    threads : int
-        For a question that does not name a number.
-    is_copy : bool
-        Whether the server is a copy of this process, or a new one.
+    Each holds a version of every table, by its name in the pool. The server is a copy of this
+    process if `is_copy`, else a new one.
     """
 
     def __init__(

@@ -50,11 +50,6 @@ class Channel:
 
     A process that ends, in whatever way, closes its end, and the other end meets EOFError: nobody
     waits for a process that is gone. A forked child closes the ends that its parent has open.
-
-    Parameters
-    ----------
-    connection : Connection
-        Of `multiprocessing.Pipe`; the channel closes it.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -181,21 +176,7 @@ class VersionsOf:
 
 
 class TableQuestion(NamedTuple):
-    """A question as it travels.
-
-    Parameters
-    ----------
-    version : VersionName
-        What it is asked of.
-    method : str
-        Of `TableVersion`: `query` or `sql`.
-    first : object
-        The first argument of the method.
-    others : mapping
-        The other arguments by name.
-    door : Door
-        By which it came to the pool.
-    """
+    """A call of `query` or `sql` of `TableVersion`, as it travels, and the door it came by."""
 
     version: VersionName
     method: str
