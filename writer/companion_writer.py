@@ -34,16 +34,9 @@ from projseg.writer.segment_writer import (
 
 
 class ForeignRows(NamedTuple):
-    """Rows that a companion stands for.
+    """Rows that a companion stands for, and how an entry lists their file.
 
-    Parameters
-    ----------
-    rows : ParquetRows
-        The rows.
-    foreign : ForeignFile
-        How an entry names them.
-    names : mapping of str to str
-        The source's names of the columns that the file has, by stored name.
+    `names` has the source's names of the columns that the file has, by stored name.
     """
 
     rows: ParquetRows
@@ -64,14 +57,7 @@ def write_companion(
 ) -> ForeignEntry:
     """Write the projections of some row groups, durably, and return how a manifest lists them.
 
-    Parameters
-    ----------
-    layout : SegmentLayout
-        Projections and indexes, under stored names.
-    file : str
-        The name of the companion.
-    makes_all : bool
-        Whether projections whose building is deferred are built, too.
+    Projections whose building is deferred are built only if `makes_all`.
     """
     rows, foreign, names = wanted
     found = pool.map(lambda name: _column(wanted, layout, name), names)

@@ -44,18 +44,10 @@ _Column = tuple[Role, str, Vector]
 
 @dataclass(frozen=True, slots=True)
 class BuiltProjection:
-    """A projection's rows, in its order.
+    """A projection's rows, in its order, by stored name.
 
-    Parameters
-    ----------
-    spec : ProjectionSpec
-        What was built.
-    row_count : int
-        Number of groups, or of rows.
-    grouping : dict of str to Vector
-        Grouping columns, or columns of rows, by stored name, in order.
-    states : dict of str to Vector
-        State columns by stored name; of rows their numbers in the base table.
+    `grouping` has grouping columns, or columns of rows; `states` has state columns, or the numbers
+    of rows in the base table.
     """
 
     spec: ProjectionSpec
@@ -245,15 +237,9 @@ class SegmentContents:
     ) -> None:
         """Copy tables of another segment, the base table first, and the dictionaries they use.
 
-        Nothing is decoded or encoded, and each part's checksum is proved.
-
-        Parameters
-        ----------
-        source : SegmentFile
-            The other segment; it must live as long as this object.
-        tables : sequence of (str, (str, str) or None)
-            For each table its name there, and the name and the definition it is stored under here;
-            None: as there.
+        Nothing is decoded or encoded, and each part's checksum is proved. A table is its name
+        there, and the (name, definition) it is stored under here, None to keep them. The other
+        segment must live as long as this object.
         """
         used = {column.dictionary for name, _ in tables for column in source.table(name).columns}
         for position, entry in enumerate(source.footer.dictionaries):

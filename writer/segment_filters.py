@@ -45,16 +45,9 @@ _HELD_BYTES_MAX: Final = 64 << 20
 
 
 class SegmentKeys(NamedTuple):
-    """What one index makes of a segment's column.
+    """What one index makes of a segment's column, or why the segment has none of it.
 
-    Parameters
-    ----------
-    wanted : WantedFilter
-        For which index.
-    keys : uint64[k] or str
-        The value hash of each key, each once; or why the segment has no filter.
-    postings : BuiltPostings or str or None
-        Those that the segment is to hold, or why it holds none; None if none are wanted.
+    `keys` has the value hash of each key, each once; `postings` is None if none are declared.
     """
 
     wanted: WantedFilter
@@ -116,16 +109,7 @@ def segment_filter(
 class FilterWriter:
     """Gathers the filters of a task's segments and writes them. Safe to use from several threads.
 
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    write_id : str
-        Of the commit.
-    wanted : sequence of WantedFilter
-        The filters of each segment.
-    files : list of str
-        The names of the files that were begun.
+    `files` has the names of the files that were begun.
     """
 
     storage: Storage

@@ -42,20 +42,8 @@ from projseg.writer.sort_order import sort_columns, sorted_row_ids
 class SegmentLayout:
     """The layout of every new segment of a table, under stored names.
 
-    Parameters
-    ----------
-    schema : pa.Schema
-        Base columns.
-    time_column : str or None
-        The table's time column.
-    cluster_by : sequence of str
-        Sort order, time last unless it is named.
-    specs : sequence of ProjectionSpec
-        The declared projections.
-    scopes : mapping of str to ProjectionScope
-        What each is to be built for, by name.
-    filters : tuple of WantedFilter
-        What its indexes want.
+    Segments are sorted by `cluster_by`, time last unless it is named; `scopes` has what each
+    projection is to be built for, by name.
     """
 
     schema: pa.Schema
@@ -118,21 +106,11 @@ def write_segment(
     filters: FilterWriter,
     on_rows: OnRows | None,
 ) -> SegmentEntry:
-    """Write one segment file, durably, and return how a manifest lists it.
+    """Write one new segment file, durably, and return how a manifest lists it.
 
-    Projections whose building is deferred are left out.
-
-    Parameters
-    ----------
-    columns : dict of str to pa.ChunkedArray
-        At least one row, in the layout's schema, all of one time chunk. Each column is taken out
-        of it, so that its memory is free once it is encoded.
-    layout : SegmentLayout
-        Sort order and projections.
-    storage : Storage
-        Where to; the file must not exist.
-    interval : (int, int) or None
-        The time chunk, microseconds, half-open.
+    `columns` has at least one row, all of one time chunk (`interval`, microseconds, half-open);
+    each column is taken out of it, so that its memory is free once it is encoded. Projections whose
+    building is deferred are left out.
     """
     source = _sorted_source(columns, layout, pool)
     entry = write_sorted(

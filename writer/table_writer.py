@@ -49,21 +49,11 @@ def write_segments(
     on_segment: Callable[[SegmentEntry], object] | None = None,
     on_rows: OnRows | None = None,
 ) -> list[SegmentEntry]:
-    """Write all rows as segment files and return how manifests would list them.
+    """Write all rows, in any order, as segment files and return how manifests would list them.
 
-    Memory is bounded by a few segments, not by the input (`_BUFFERED_BYTES_MAX`). If it
-    fails, the files that were written are removed, because no commit can use them.
-
-    Parameters
-    ----------
-    batches : iterable of pa.RecordBatch
-        Rows in any order; columns are matched by name.
-    properties : TableProperties
-        Schema, time column, granularity, sort order, size and projections of the segments.
-    write_id, partition, attempt : str, int, int
-        Name the files, so that no two attempts of a task share one.
-    threads : int or None
-        Threads for encoding; None: one a processor.
+    The write id, partition and attempt name the files, so that no two attempts of a task share one.
+    Memory is bounded by a few segments, not by the input (`_BUFFERED_BYTES_MAX`). If it fails, the
+    files that were written are removed, because no commit can use them.
     """
     require_callable("on_segment", on_segment)
     names = partial(segment_name, write_id, partition, attempt)
