@@ -37,16 +37,8 @@ _ANEW: Final = "start a new stream, with a checkpoint of its own"
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A place in the order of a table's rows; all before it has been read.
 
-    Parameters
-    ----------
-    table : str
-        The table's id.
-    version : int
-        The version that is read next.
-    index : int
-        Segments of this version that have been read.
-    whole : bool
-        Whether all rows of this version are read, and not only those that it added.
+    `version` is read next, of which `index` segments have been read; with `whole`, all its rows are
+    read and not only those that it added.
     """
 
     table: str
@@ -62,15 +54,9 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RowStream:
     """The rows of a table in the order in which they were committed.
 
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    passes_deletes : bool
-        Whether versions that only took rows away are passed over instead of refused.
-    rereads_changes : bool
-        Whether of versions that replaced rows all segments that they added are read, with rows that
-        were read before; such versions are refused otherwise. Deletes are passed over as well.
+    With `passes_deletes`, versions that only deleted rows are passed over, and refused otherwise.
+    With `rereads_changes`, deletes are passed over as well, and all segments that a version added
+    to replace rows are read, with rows that were read before; such versions are refused otherwise.
     """
 
     def __init__(
@@ -119,19 +105,10 @@ class RowStream:
     def advance(
         self, start: Position, segments_max: int | None = None, end: Position | None = None
     ) -> Position:
-        """Return how far a reader may go from a position.
+        """Return how far a reader may go from a position, at most to `end` or `segments_max`.
 
         Versions that add no rows are passed. A version that is refused ends the way before it, and
         is an error only where it comes first.
-
-        Parameters
-        ----------
-        start : Position
-            From where.
-        segments_max : int or None
-            How many segments may lie between the two; None: all that are there.
-        end : Position or None
-            Where to stop at the latest; None: behind all that is committed.
         """
         behind = self._behind(start)
         if end is not None:
@@ -236,17 +213,12 @@ class RowStream:
 
 
 class VersionEffect(msgspec.Struct, frozen=True):
-    """What a version did.
+    """The effect of a version on its table's rows, and the segments that it added, in order.
 
-    Parameters
-    ----------
-    effect : str
-        `none`: the rows stayed as they were; `append`: rows were added and none taken away;
-        `delete`: rows were only taken away; `rewrite`: rows were replaced, or taken away and added.
-    entries : tuple of SegmentEntry
-        The segments that it added, in an order that never changes. With `append` all their rows are
-        new, with `rewrite` some may be rows of the version before. None with `delete`, whose new
-        segments hold only rows that stayed.
+    `none`: the rows stayed as they were; `append`: rows were added and none deleted, so all rows of
+    the segments are new; `delete`: rows were only deleted, and no segment is listed here;
+    `rewrite`: rows were replaced, or some deleted and others added, so some rows of the segments
+    may be old.
     """
 
     effect: Effect

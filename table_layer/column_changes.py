@@ -40,16 +40,8 @@ WIDENINGS: Final = (
 class ColumnChanges(msgspec.Struct, frozen=True):
     """Changes of columns, made in this order.
 
-    Parameters
-    ----------
-    rename : tuple of (str, str)
-        Present and new names.
-    drop : tuple of str
-        Columns that leave the table.
-    widen : tuple of ColumnDeclaration
-        Columns with the types that they are to have.
-    add : tuple of ColumnDeclaration
-        New columns; one that the table has in the same type stays.
+    Names are renamed from present to new ones, columns are dropped, then have wider types; a new
+    column that the table has in the same type stays.
     """
 
     rename: tuple[tuple[str, str], ...] = ()

@@ -73,18 +73,10 @@ PROJECTION_SCHEMA: Final = pa.schema(
 
 @dataclass(slots=True)
 class IndexCoverage:
-    """What the listed files say of a version's segments, for one definition.
+    """What the listed files of one definition say about a version's segments, by segment file.
 
-    Parameters
-    ----------
-    statuses : dict of str to str
-        By segment file, of listed segments that a file speaks of.
-    postings : dict of str to (int or str)
-        By segment file, the bytes of its postings, or why it has none.
-    keys, byte_count, file_count : int
-        Of these.
-    problems : list of (str, str)
-        Files that could not be read, and why.
+    `postings` has the bytes of a segment's postings, or why it has none; `problems` has the files
+    that could not be read, and why.
     """
 
     statuses: dict[str, str] = field(default_factory=dict)

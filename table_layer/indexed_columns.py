@@ -30,20 +30,10 @@ from projseg.table_layer.metadata.table_properties import TableProperties
 
 
 class IndexedColumn(NamedTuple):
-    """A column of an index as the table has it now.
+    """A column of an index as the table has it now, or the only column of an indexed expression.
 
-    Parameters
-    ----------
-    name : str
-        In the table; of an expression, that of its only column.
-    stored : str
-        The name under which new segments store it.
-    type : pa.DataType
-        Its present type.
-    is_served : bool
-        Whether filters of the definition may be asked about it, and are to be written.
-    expression : Expression or None
-        What is indexed, over the column's stored name; None: the column itself.
+    New segments store it as `stored`; filters of the definition are read and written only if
+    `is_served`. `expression` is over the stored name, None for the column itself.
     """
 
     name: str
@@ -138,18 +128,9 @@ def scope_properties(scope: ProjectionScope) -> dict[str, str]:
 
 
 class WantedFilter(NamedTuple):
-    """A filter that new segments are to have.
+    """A filter that new segments are to have, in the scopes of each index that declares it.
 
-    Parameters
-    ----------
-    definition : IndexDefinition
-        What it holds.
-    column : str
-        The stored name of the column in new segments.
-    scopes : tuple of ProjectionScope
-        Of each index that declares it.
-    expression : Expression or None
-        What is indexed, over that column; None: the column itself.
+    `expression` is over the stored name in `column`, None for the column itself.
     """
 
     definition: IndexDefinition

@@ -268,21 +268,10 @@ def _columns(snapshot: Snapshot) -> pa.Table:
 class MetadataTable(msgspec.Struct, frozen=True):
     """A metadata table, and the doors that offer it.
 
-    Parameters
-    ----------
-    rows : function of a version
-        Its rows.
-    schema : pa.Schema
-        Their columns.
-    meaning : str
-        What they are, as a verb of the shell says it after "List".
-    doors : tuple of str
-        Where it is read besides the method of `Table` and the option `metadataTable`: `t.name` of a
-        catalog in Spark, `SHOW` of projseg's SQL, and a verb of the `shell`.
-    shown : tuple of str
-        The columns that Spark's statement about it shows; empty: there is no such statement.
-    is_of_versions : bool
-        Whether it is the same at every version, so that none can be chosen.
+    `meaning` goes on after "List" in a verb of the shell. Besides the method of `Table` and the
+    option `metadataTable`, the doors are `t.name` of a catalog in Spark, `SHOW` of projseg's SQL,
+    and a verb of the `shell`. Spark's statement shows the columns in `shown`; without any there is
+    no such statement. A table of versions is the same at every version, so that none can be chosen.
     """
 
     rows: Callable[[Snapshot], pa.Table]

@@ -40,17 +40,10 @@ _SCHEMA: Final = pa.schema(
 class DeadParts(msgspec.Struct, frozen=True):
     """What a segment stores that the table no longer has.
 
-    Parameters
-    ----------
-    columns : mapping of str to int
-        Stored bytes of dropped columns, without their dictionaries, by stored name.
-    projections : mapping of str to int
-        Stored bytes of dropped projections, by stored name; 0 for one that could not be built and
-        of which only the reason is stored.
-    deleted_rows : int
-        Rows that are deleted.
-    row_bytes : int
-        Their share of the base table's live columns, and the bytes of the file that names them.
+    Bytes of dropped columns, without their dictionaries, and of dropped projections are by stored
+    name; 0 stands for a projection of which only the reason why it could not be built is stored.
+    `row_bytes` are the deleted rows' share of the base table's live columns, and the bytes of the
+    file that names them.
     """
 
     columns: Mapping[str, int]
@@ -69,17 +62,7 @@ class DeadParts(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LiveParts:
-    """What a table version has; whatever else its segments store is dead.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    columns : frozenset of str
-        The stored names of its columns.
-    projections : frozenset of (str, str)
-        Its projections, by name and definition hash.
-    """
+    """A version's stored columns, and projections as (name, hash); all else is dead."""
 
     snapshot: Snapshot
     columns: frozenset[str]
@@ -132,21 +115,12 @@ class LiveParts:
 
 
 class StillStored(msgspec.Struct, frozen=True):
-    """Removed values that a version, several versions or a tag keep.
+    """Removed values that versions, `7` or `3 to 6`, or a tag keep, by stored names.
 
-    Parameters
-    ----------
-    versions : str
-        `7`, or `3 to 6`; empty for files that no version lists.
-    tag : str or None
-        The tag that keeps the version.
-    segments, rows, bytes : int
-        Of a version's own segments: those with removed values, their deleted rows, and the dead
-        bytes. Of earlier versions: the segments that are no longer listed, whole.
-    dropped_columns, dropped_projections : sequence of str
-        Stored names.
-    why : str
-        Why they are stored, and what removes them.
+    `versions` is empty for files that no version lists. Of a version's own segments, the figures
+    are those with removed values, their deleted rows, and the dead bytes; of earlier versions, the
+    segments that are no longer listed, whole. `why` says why they are stored, and what removes
+    them.
     """
 
     versions: str

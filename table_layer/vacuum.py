@@ -107,16 +107,8 @@ def vacuum(
 ) -> tuple[Snapshot, Vacuumed]:
     """Stop keeping versions that were replaced long ago, and remove what no other version needs.
 
-    Parameters
-    ----------
-    current : Snapshot
-        The newest version.
-    retention_hours : float
-        A version that was current since then is kept, and so is a younger file, listed or not.
-    dry_run : bool
-        Only say what would be removed.
-    force : bool
-        Whether less than `SAFE_RETENTION_HOURS` is meant.
+    A version that was current within the retention is kept, and so is a younger file, listed or
+    not. With `dry_run`, nothing is removed; `force` allows less than `SAFE_RETENTION_HOURS`.
     """
     stored = current.stored
     retention = retention_us(retention_hours, force=force)
@@ -192,15 +184,10 @@ def _earlier_now_us(storage: Storage) -> int:
 
 
 def cutoff_us(storage: Storage, retention: int, is_alone: bool) -> int:
-    """Return the time before which a file is old, microseconds UTC.
+    """Return the time before which a file is old, microseconds UTC; `retention` is in microseconds.
 
-    Parameters
-    ----------
-    retention : int
-        For how long what was replaced is kept, microseconds.
-    is_alone : bool
-        Whether nothing else reads or writes: without retention, files that a clock dated ahead of
-        its time go as well.
+    If nothing else reads or writes (`is_alone`) and without retention, files that a clock dated
+    ahead of its time go as well.
     """
     return _NEVER_US if is_alone and not retention else _earlier_now_us(storage) - retention
 

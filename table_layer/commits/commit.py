@@ -79,21 +79,10 @@ def create_table(
 ) -> Snapshot:
     """Publish version 0 of a new table: empty, or with its first segments.
 
-    Parameters
-    ----------
-    write_id, operation, metrics, txn, note
-        As `commit` takes them; a write id is made if there are no entries.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_TABLE_EXISTS, or if the properties or entries cannot be a table's.
-    CorruptTableError
-        If the location holds remains of a table.
-    CommitError
-        If the storage refuses, or cannot create a file atomically.
-    CommitStateUnknownError
-        If the table may or may not have been created.
+    A write id is made if there are no entries. Raises InvalidInputError (PROJSEG_TABLE_EXISTS, or
+    for properties or entries that cannot be a table's), CorruptTableError if the location holds
+    remains of a table, CommitError if the storage refuses or cannot create a file atomically, and
+    CommitStateUnknownError if the table may have been created.
     """
     check_properties(properties)
     label = CommitLabel(write_id or new_write_id(), operation, metrics or {}, txn, note)
@@ -155,22 +144,11 @@ def commit(
 ) -> Snapshot:
     """Publish `change` as the version after the newest, and return that version.
 
-    Parameters
-    ----------
-    txn : (str, int), optional
-        Application id and its version. If the table has that version already, nothing is done and
-        the version that it made is returned.
-
-    Raises
-    ------
-    CommitConflictError
-        If another commit changed what this one depends on, or others won every try.
-    CommitStateUnknownError
-        If the commit may or may not have happened.
-    CommitError
-        If it did not happen, for any other reason.
-    InvalidInputError
-        If the change contradicts the table.
+    If the table has the version of the application in `txn` already, nothing is done and the
+    version that it made is returned. Raises CommitConflictError if another commit changed what this
+    one depends on or others won every try, CommitStateUnknownError if the commit may have happened,
+    CommitError if it did not for any other reason, and InvalidInputError if the change contradicts
+    the table.
     """
     label = CommitLabel(write_id, operation, metrics or {}, txn, note)
     with (
@@ -198,14 +176,7 @@ def append(
 class PendingCommit(Generic[Version]):
     """A commit to a log that is being tried; a kind of log says how a version is read and made.
 
-    Parameters
-    ----------
-    storage : Storage
-        Where the log is.
-    base : Version
-        The version that the commit was made for.
-    since : list of Version
-        Every version after the base, as far as they are known.
+    `since` has the versions after the base that were read so far.
     """
 
     storage: Storage

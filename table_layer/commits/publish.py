@@ -59,18 +59,8 @@ _PROBE_BYTES: Final = 16
 class CommitLabel:
     """The facts that a commit states about itself, the same in every try.
 
-    Parameters
-    ----------
-    write_id : str
-        Names the commit; found again in the log when an answer was lost.
-    operation : str
-        The user's operation, such as `append`.
-    metrics : mapping of str to int
-        Its counts, such as rows.
-    txn : (str, int) or None
-        Application id and its version, by which a repeated commit is recognised.
-    note : CommitNote
-        What the history is to say of it.
+    The write id is looked up in the log when an answer was lost; `txn`, application id and its
+    version, tells a repeated commit.
     """
 
     write_id: str
@@ -320,15 +310,9 @@ def removed_on_failure(
 ) -> Iterator[list[str]]:
     """Yield a list for the names of files written; they are removed if the commit is refused.
 
-    They stay if the error does not tell whether the commit happened (`CommitStateUnknownError`, an
-    interruption), if the log cannot be read, and if it holds this write id.
-
-    Parameters
-    ----------
-    base_version : int or None
-        No version up to this one can list them; None if there was no table.
-    read : callable
-        Returns a version of the log, None if it has none of that number.
+    They stay if the error leaves open whether the commit happened (`CommitStateUnknownError`, an
+    interruption), if the log cannot be read, and if it holds this write id. No version up to
+    `base_version` can list them; `read` returns a version of the log or None.
     """
     files: list[str] = []
     try:

@@ -60,26 +60,10 @@ from projseg.table_layer.metadata.versions_and_tags import changed_tags
 class Draft:
     """The next version, before its manifests are written.
 
-    Parameters
-    ----------
-    kind : ChangeKind
-        As the snapshot is to state it.
-    properties : TableProperties
-        The table's declaration after the change.
-    kept : sequence of ManifestReference
-        Manifests of the current version that stay as they are.
-    entries : sequence of SegmentEntry
-        Segments to list in new manifests.
-    interval : (int, int) or None
-        The interval that an overwrite replaced.
-    definitions : mapping of str to str
-        Definitions that neither the base nor the current version need have, by hash.
-    tags : mapping of str to int, or None
-        All tags after the change; None: as they are.
-    kept_from : int or None
-        The oldest version that stays in the log; None: as it is.
-    bloom_files : sequence of BloomReference or None
-        The listed Bloom files, without those of `entries`; None: as they are.
+    Manifests in `kept` stay as they are, entries go to new ones; an overwrite replaced `interval`.
+    `definitions`, by hash, need not be in the base or the current version. Tags, the oldest version
+    in the log (`kept_from`) and listed Bloom files without those of `entries` stay as they are if
+    None.
     """
 
     kind: ChangeKind

@@ -30,21 +30,11 @@ class Restored(NamedTuple):
 
 
 def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
-    """Publish a version that declares and lists what `old` does.
+    """Publish a version that declares and lists what `old` does; raise the errors of `commit`.
 
-    Parameters
-    ----------
-    current : Snapshot
-        The newest version known.
-
-    Raises
-    ------
-    CommitError
-        PROJSEG_SEGMENT_MISSING, naming files of the old version that are gone.
-    CorruptTableError
-        PROJSEG_SEGMENT_DIFFERS, naming files whose footers or deleted rows are damaged.
-    CommitConflictError, CommitStateUnknownError
-        As of `commit`.
+    Also raises CommitError (PROJSEG_SEGMENT_MISSING), naming files of the old version that are
+    gone, and CorruptTableError (PROJSEG_SEGMENT_DIFFERS), naming files whose footers or deleted
+    rows are damaged.
     """
     shared = set(current.file.manifests).intersection(old.file.manifests)
     listed = _listed(current, shared)

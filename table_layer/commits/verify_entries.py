@@ -151,16 +151,9 @@ def ending_bytes(entry: SegmentEntry) -> int:
 
 
 class FetchedRanges:
-    """Reads a listed segment: (offset, size) -> those bytes. What was fetched is handed out once.
+    """Reads a listed segment: (offset, size) -> those bytes. A fetched range is handed out once.
 
-    Any number of threads may use one: what another thread has taken or dropped is read again.
-
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    entry : SegmentEntry
-        The segment as listed.
+    Any number of threads may use one: a range that another thread took or dropped is read again.
     """
 
     def __init__(self, storage: Storage, entry: SegmentEntry) -> None:

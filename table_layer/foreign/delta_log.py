@@ -34,14 +34,8 @@ _FEATURES: Final = frozenset(
 def open_log(location: str, options: StorageOptions) -> DeltaTable:
     """Return a Delta table at its newest version.
 
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE.
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if there is none, or one of a kind that is not read.
-    UnsupportedFeatureError
-        PROJSEG_SOURCE_DELETES, if it hides rows by deletion vectors.
+    Raises InvalidInputError (PROJSEG_BAD_SOURCE) if there is none or one of a kind that is not
+    read, and UnsupportedFeatureError (PROJSEG_SOURCE_DELETES) if it hides rows by deletion vectors.
     """
     require("deltalake", "a source in Delta")
     # Imported here: tables over other sources do without it.

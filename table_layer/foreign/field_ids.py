@@ -25,19 +25,11 @@ def with_names(
     properties: TableProperties,
     mapping: Mapping[str, int] | None,
 ) -> ListedFile:
-    """Return a file with what it calls the columns of a table; as it is if it is not asked by ids.
+    """Return a file with its names of a table's columns, or as it is if columns have no ids.
 
-    A partition's value stands for a column that the file lacks.
-
-    Parameters
-    ----------
-    mapping : mapping of str to int, or None
-        Ids by names, for files that state none.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if the file has no ids and nothing maps its names, or an id twice.
+    `mapping` has ids by names, for files that state none. A partition's value stands for a column
+    that the file lacks. Raises InvalidInputError (PROJSEG_BAD_SOURCE) if the file has no ids and
+    nothing maps its names, or has an id twice.
     """
     source = properties.source
     if source is UNSET or source.field_ids is UNSET:

@@ -19,17 +19,7 @@ from projseg.table_layer.storage.store_location import StorageOptions
 
 
 class FileColumns(msgspec.Struct, frozen=True):
-    """The columns of one file.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    types : dict of str to pa.DataType
-        In the types of tables, in the file's order.
-    left_out : dict of str to str
-        Columns that no table can have, and why.
-    """
+    """The columns of one file in the types of tables, and why others are left out."""
 
     path: str
     types: dict[str, pa.DataType]
@@ -37,16 +27,9 @@ class FileColumns(msgspec.Struct, frozen=True):
 
 
 class MergedSchema(msgspec.Struct, frozen=True):
-    """The columns of several files.
+    """The columns of several files, and why others are left out.
 
-    Parameters
-    ----------
-    types : dict of str to pa.DataType
-        By name.
-    left_out : dict of str to str
-        Columns that the table has not, and why.
-    example : dict of str to str
-        A file of each column that has it in its type.
+    `example` has a file for each column in which it has its type.
     """
 
     types: dict[str, pa.DataType]

@@ -56,22 +56,10 @@ class RowGroups(msgspec.Struct, frozen=True):
 
 
 class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
-    """What a source of rows asks of a segment.
+    """Row groups in a file of others as a segment, by the names and types of a schema.
 
-    Parameters
-    ----------
-    rows : ParquetRows
-        The row groups.
-    schema : TableSchema
-        The names and types that columns are wanted by.
-    present : frozenset of str, or None
-        The stored names of the columns that the file has; None: it is asked by the source's names.
-    path : str
-        What tells the rows from all others.
-    byte_count : int
-        Stored bytes of the row groups.
-    owner : Owner
-        The cache entry that decoded columns belong to.
+    `present` has the stored names of the columns in the file, None if columns have the source's
+    names there; `path` identifies the rows, and `owner` is the cache entry of decoded columns.
     """
 
     rows: ParquetRows
@@ -141,15 +129,10 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
 
 
 def open_foreign(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> ForeignSegment:
-    """Return the base rows of a foreign entry.
+    """Return the base rows of a foreign entry; raise StorageError if its file is gone or changed.
 
     The footer is read each time, so that no decoded column in memory is of a file that was
     overwritten since.
-
-    Raises
-    ------
-    StorageError
-        PROJSEG_SOURCE_GONE, PROJSEG_SOURCE_CHANGED.
     """
     foreign = entry.foreign
     assert foreign is not None, "the caller has looked"

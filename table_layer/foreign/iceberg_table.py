@@ -40,17 +40,7 @@ NO_ID: Final = -1
 
 
 class IcebergFields(NamedTuple):
-    """The columns of a schema that a table here can have.
-
-    Parameters
-    ----------
-    types : dict of str to pa.DataType
-        By name.
-    ids : dict of str to int
-        By name.
-    left_out : dict of str to str
-        The other columns, and why.
-    """
+    """The types and ids of a schema's columns that a table can have, and why it lacks others."""
 
     types: dict[str, pa.DataType]
     ids: dict[str, int]
@@ -172,14 +162,9 @@ def mapping_of(table: IcebergTable) -> dict[str, int] | None:
 def files_of(table: IcebergTable, location: str, options: StorageOptions) -> list[ListedFile]:
     """Return the files of a table's current snapshot, with values of identity partitions by id.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if one is of another format, encrypted, or at no place that is read.
-    UnsupportedFeatureError
-        PROJSEG_SOURCE_DELETES, if rows of one may be deleted.
-    StorageError
-        PROJSEG_SOURCE_CHANGED, if a list is not whole.
+    Raises InvalidInputError (PROJSEG_BAD_SOURCE) if one is of another format, encrypted, or at no
+    place that is read; UnsupportedFeatureError (PROJSEG_SOURCE_DELETES) if rows of one may be
+    deleted; StorageError (PROJSEG_SOURCE_CHANGED) if a list is not whole.
     """
     snapshot = table.current_snapshot()
     if snapshot is None:

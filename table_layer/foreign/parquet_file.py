@@ -62,20 +62,10 @@ _MICROS: Final = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 
 
 
 class ParquetFooter(msgspec.Struct, frozen=True, eq=False):
-    """What a file says of itself.
+    """A parsed footer of a Parquet file and the digest of its bytes.
 
-    Parameters
-    ----------
-    digest : int
-        Of the footer's bytes.
-    metadata : pq.FileMetaData
-        Parsed.
-    fields : dict of str to pa.Field
-        The columns as Arrow has them, by `name_key`.
-    leaves : dict of str to tuple of int
-        The positions of each column's parts in a row group, by `name_key`.
-    row_counts : tuple of int
-        Of each row group.
+    By `name_key`, `fields` has the columns as Arrow has them, and `leaves` the positions of each
+    column's parts in a row group; `row_counts` has the rows of each row group.
     """
 
     digest: int
@@ -262,21 +252,10 @@ def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 class ParquetRows:
-    """The rows of some row groups of a file, by columns.
+    """The rows of some row groups [first, end) of a file, by columns.
 
-    Columns are asked for as the table calls them in the source, or by stored names where the file
-    has `names`.
-
-    Parameters
-    ----------
-    file : ListedFile
-        The file.
-    footer : ParquetFooter
-        As it was read when the file was listed.
-    groups : (int, int)
-        The row groups, half-open.
-    options : StorageOptions
-        Of its store.
+    Columns have the table's names for them in the source, or stored names where the file has
+    `names`.
     """
 
     def __init__(
@@ -412,18 +391,7 @@ class ParquetRows:
             yield reads
 
     def prove_bounds(self, name: str, vector: Vector) -> None:
-        """Refuse rows of which some are beyond the bounds that their footer states.
-
-        Parameters
-        ----------
-        vector : Vector
-            The whole column.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_SOURCE.
-        """
+        """Raise InvalidInputError if a value of a whole column passes the bounds in its footer."""
         column = self._file.column_of(name)
         stated = self._footer.bounds(column, self.groups)
         if not stated or name in dict(self._file.partition):
@@ -548,17 +516,9 @@ def _number(bound: pa.Scalar) -> int | None:
 def constant(
     text: str | None, wanted: pa.DataType, row_count: int, where: str, encoding: str = "utf-8"
 ) -> Vector:
-    """Return a partition's value for each of its rows.
+    """Return a partition's value for each of its rows; `encoding` makes bytes of its text.
 
-    Parameters
-    ----------
-    encoding : str
-        Of bytes as a text.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if the text is no value of the type.
+    Raises InvalidInputError (PROJSEG_BAD_SOURCE) if the text is no value of the type.
     """
     try:
         value = pa.array([text], pa.string())

@@ -35,22 +35,10 @@ _PRECONDITION_FAILED: Final = 412
 
 
 class ListedFile(NamedTuple):
-    """A file as its source lists it now.
+    """A file, at a path or a location in a store, as its source lists it now.
 
-    Parameters
-    ----------
-    path : str
-        An absolute path, or a location in a store.
-    byte_count : int
-        Its size.
-    tag : str
-        As of `ForeignFile`.
-    partition : tuple of (str, str or None)
-        The texts of its partition columns.
-    row_count : int or None
-        Its rows, where the source states them.
-    names : tuple of (str, str), or None
-        As of `ForeignFile`; partition columns are by stored names, too, then.
+    `tag` and `names` are as of `ForeignFile`; `partition` has the texts of its partition columns,
+    by stored names if there are `names`.
     """
 
     path: str

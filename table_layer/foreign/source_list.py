@@ -27,26 +27,11 @@ KINDS: Final = ("parquet", "delta", "iceberg")
 
 
 class SourceList(msgspec.Struct, frozen=True):
-    """One list of a source's files.
+    """One list of a source's files, by path, with the version and types that the source states.
 
-    Parameters
-    ----------
-    files : tuple of ListedFile
-        By path, each once.
-    version : str or None
-        The source's version, where it has versions.
-    table_id : str or None
-        What the source calls itself.
-    types : mapping of str to pa.DataType, or None
-        Its columns, where it states them; None: those of its files.
-    field_ids : mapping of str to int, or None
-        The ids of these columns, by name, if files are asked by ids.
-    name_mapping : mapping of str to int, or None
-        As of `StoredSource`.
-    left_out : mapping of str to str
-        Columns that it states and no table can have, and why.
-    root : str or None
-        Its folder, where the location is no place.
+    Without types, those of the files hold. `field_ids` has the columns' ids if files are read by
+    ids, `name_mapping` is as of `StoredSource`; `left_out` says why no table can have a column;
+    `root` is the folder of a source whose location is no place.
     """
 
     files: tuple[ListedFile, ...]
@@ -84,17 +69,9 @@ def _identifier(text: str) -> str:
 
 
 def require_apart(source: StoredSource, location: str, root: str | None = None) -> None:
-    """Refuse a table's place among the files of its source, or that a log's table may clean.
+    """Raise InvalidInputError if a table lies among its source's files, or where a log may clean.
 
-    Parameters
-    ----------
-    root : str or None
-        The folder of a source whose location is no place.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE.
+    `root` is the folder of a source whose location is no place.
     """
     is_pattern = source.kind == "parquet"
     folder = root_of(source.location) if is_pattern else root or source.location

@@ -49,16 +49,7 @@ _EVER: Final = (MIN_MICROS, MAX_MICROS - 1)
 class SourceState(Snapshot):
     """A version of a table, with the files that its source lists in place of those it listed.
 
-    Parameters
-    ----------
-    stored : Snapshot
-        The version.
-    file : SnapshotFile
-        The same, with other manifests.
-    held : dict of str to Manifest
-        Those of them that are in memory alone, by name.
-    listed : SourceList
-        What the source lists.
+    `file` is the version with other manifests, of which `held` has those that are in memory alone.
     """
 
     def __init__(

@@ -32,22 +32,9 @@ class AdoptLayout(msgspec.Struct, frozen=True):
     """Declare the layout of new segments as a definition says; segments stay as they are.
 
     Applies unless the table has adopted a later version of the definition, or has adopted another
-    definition: then the table stays as it is, and what was written for this layout is right too.
-
-    Parameters
-    ----------
-    definition : str
-        The id of the definition in its catalog.
-    definition_version : int
-        The version of the definition.
-    segment_granularity, cluster_by, target_segment_rows
-        As of the table properties; None: as the table has it.
-    projections : tuple of ProjectionDeclaration
-        In place of those of equal names, or beside those of others.
-    properties : mapping of str to str
-        In place of those of equal keys.
-    takes_over : bool
-        Whether the definition becomes the table's, whichever was adopted before.
+    definition and `takes_over` is false: then the table stays as it is, and what was written for
+    this layout is right too. What is None stays as the table has it; projections and properties
+    replace those of equal names.
     """
 
     definition: str
@@ -74,23 +61,11 @@ class Append(msgspec.Struct, frozen=True):
 class Replace(msgspec.Struct, frozen=True):
     """Replace segments by others that hold the same rows, or fewer if rows are deleted.
 
-    Conflicts unless every removed segment is still listed, with the same deleted rows. For
-    compaction, materialisation, deletes.
-
-    Parameters
-    ----------
-    removed : frozenset of str
-        How the segments that leave the table are listed: `SegmentEntry.listed_as`.
-    entries : tuple of SegmentEntry
-        The new segments.
-    depends_on_all : bool
-        Whether what was added depends on every row of the base, so that segments which others
-        listed since then are a conflict too.
-    masked : tuple of SegmentEntry
-        Segments whose files stay, listed anew with a deletion vector of this commit; as they were
-        listed before, they are among `removed`.
-    columns : ColumnChanges
-        The changes of columns that the new segments were written for.
+    Conflicts unless every removed segment is still listed, with the same deleted rows; with
+    `depends_on_all`, any segment that others listed since conflicts too. For compaction,
+    materialisation, deletes. `removed` has `SegmentEntry.listed_as`, also of the `masked` segments,
+    whose files stay and are listed anew with a deletion vector of this commit. New segments were
+    written for `columns`.
     """
 
     removed: frozenset[str]
@@ -106,25 +81,10 @@ class Overwrite(msgspec.Struct, frozen=True):
     Rows that others appended after the base stay, as if the overwrite came before them. It
     conflicts if a segment it replaces was replaced by others, or if others overwrote the same time.
 
-    Parameters
-    ----------
-    entries : tuple of SegmentEntry
-        The new segments.
-    interval : (int, int) or None
-        `[start, end)` in microseconds UTC, and no entry has rows outside it; None for the whole
-        table.
-    columns : ColumnChanges or NewColumns
-        The changes of columns that the new segments were written for. With new columns the whole
-        table is replaced, and whatever others committed since the base is a conflict.
-    cut : Replace or None
-        What becomes of the base's segments that hold rows in the interval and others; None: there
-        are none.
-    layout : AdoptLayout or None
-        The layout that is declared with them.
-    declared : TableProperties or None
-        What the table declares from then on, in place of all that it declared for its base. The
-        whole table is replaced, and whatever others committed since is a conflict, but for changes
-        of properties.
+    The interval is `[start, end)` in microseconds UTC, which holds the rows of all entries; `cut`
+    replaces segments with rows on both sides of it. New columns, or properties `declared` in place
+    of all others, replace the whole table: then every commit since the base conflicts, but for
+    changes of properties where these are declared.
     """
 
     entries: tuple[SegmentEntry, ...]
@@ -203,18 +163,9 @@ class Restore(msgspec.Struct, frozen=True):
 class Sync(msgspec.Struct, frozen=True):
     """List what a source lists: segments of its new files, without those of files that are gone.
 
-    Conflicts with every other change of segments or columns since the base.
-
-    Parameters
-    ----------
-    removed : frozenset of str
-        How the segments that leave the table are listed: `SegmentEntry.listed_as`.
-    entries : tuple of SegmentEntry
-        The new segments.
-    declared : TableProperties
-        What the table declares from then on.
-    retaken : tuple of SegmentEntry
-        Segments of kept versions that are listed again; conflicts with a vacuum since the base.
+    Conflicts with every other change of segments or columns since the base. `removed` has
+    `SegmentEntry.listed_as`; `retaken` are segments of older versions that are listed again, which
+    conflicts with a vacuum since the base.
     """
 
     removed: frozenset[str]
@@ -282,16 +233,7 @@ def kind_of(change: Change) -> ChangeKind:
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a snapshot states of its commit, for the table's history.
 
-    Parameters
-    ----------
-    read_version : int or None
-        The version that the change was made for; None for a new table.
-    parameters : dict of str to str
-        What the operation was asked to do.
-    user_name, user_metadata : str or None
-        As the caller gave them.
-    engine : str
-        The software that committed.
+    The change was made for `read_version`, None for a new table; `parameters` are the operation's.
     """
 
     read_version: Count | None

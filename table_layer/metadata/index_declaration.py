@@ -31,18 +31,10 @@ INDEXES: Final = "indexes"
 
 
 class DeclaredIndex(msgspec.Struct, frozen=True):
-    """An index of a table.
+    """An index of a table, by a name that is unique without regard to case.
 
-    Parameters
-    ----------
-    name : str
-        Its name in the table, unique without regard to case.
-    kind : str
-        A key of `KINDS`.
-    columns : tuple of IndexDefinition
-        What is stored of each of its columns.
-    properties : dict of str to str
-        `build`, `interval`, `retain` and `maxBytesRatio` as of projections, and `fpp`.
+    `kind` is a key of `KINDS`; the properties are `build`, `interval`, `retain` and `maxBytesRatio`
+    as of projections, and `fpp`.
     """
 
     name: str
@@ -59,16 +51,9 @@ class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredIndexes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The indexes as a snapshot states them.
+    """The indexes as a snapshot states them, definitions by hash, and the listed Bloom files.
 
-    Parameters
-    ----------
-    declared : tuple
-        Of each index its name, kind, [canonical text, definition hash] of columns, properties.
-    definitions : dict of str to str
-        By hash.
-    files : tuple of BloomReference
-        The listed Bloom files.
+    An index is its name, kind, [canonical text, definition hash] of columns, properties.
     """
 
     declared: tuple[_Stored, ...]

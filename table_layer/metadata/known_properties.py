@@ -42,16 +42,9 @@ _SCOPE: Final = re.compile(rf"projection\.(.+)\.({'|'.join(KEYS)})", re.DOTALL)
 class ProjectionScope(msgspec.Struct, frozen=True):
     """The segments that a projection is built in; by default all, as they are written.
 
-    Parameters
-    ----------
-    is_deferred : bool
-        Whether writes leave it to materialising and compaction.
-    interval : Interval or None
-        Segments with no row in it go without.
-    retain : str or None
-        A length of time, `90 days` or `P90D`; segments with older rows only go without.
-    max_row_ratio, max_bytes_ratio : float or None
-        The most rows, and stored bytes of columns, as a share of the base table's.
+    If it is deferred, materialising and compaction build it. Segments with no row in `interval`, or
+    with older rows only than the length of time `retain` (`90 days` or `P90D`), go without; the
+    ratios are the most rows, and stored bytes of columns, as a share of the base table's.
     """
 
     is_deferred: bool = False

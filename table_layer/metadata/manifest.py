@@ -127,23 +127,10 @@ _FOREIGN_IDENTITY_DECODER: Final = msgspec.json.Decoder(_ForeignIdentity)
 
 
 class Manifest:
-    """A loaded manifest.
+    """A loaded manifest: the segments' time ranges, int64[n], and their encoded entries.
 
-    Parameters
-    ----------
-    name : str
-        Its file.
-    min_times, max_times : int64[n]
-        The segments' time ranges, largest value included; `NO_TIME_MIN`, `NO_TIME_MAX` for none.
-    raw_entries : sequence of n msgspec.Raw
-        The encoded entries.
-    features : sequence of str
-        Those that a reader has to know.
-
-    Attributes
-    ----------
-    decoded_count : int
-        Entries that are held decoded as well.
+    A range includes its largest value; `NO_TIME_MIN`, `NO_TIME_MAX` stand for none. Features are
+    those a reader has to know; `decoded_count` entries are held decoded as well.
     """
 
     def __init__(
@@ -297,12 +284,8 @@ def write_manifests(
     """Publish manifests that list these entries, ordered by time, and return how to list them.
 
     Each name is added to `files` before its manifest is written, so that a caller whose commit
-    fails knows what to remove.
-
-    Raises
-    ------
-    OSError
-        If the storage refuses a manifest, or does not say whether it holds one.
+    fails knows what to remove. Raises OSError if the storage refuses a manifest, or does not say
+    whether it holds one.
     """
     ordered = _in_order(entries)
     references: list[ManifestReference] = []

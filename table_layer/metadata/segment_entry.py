@@ -38,19 +38,9 @@ class ColumnZone(
 ):
     """Facts about one column of a segment's base rows.
 
-    Parameters
-    ----------
-    min, max : int, float, str or None
-        Bounds of the values that are neither null nor NaN, in the stored form of
-        `column_bounds`; None if there are none, or no bound is known.
-    null_count : int
-        Rows that are null.
-    has_nan : bool
-        Whether a row is NaN.
-    exact : bool
-        Whether both bounds are values of the column; otherwise they only enclose them.
-    bytes : int
-        Stored size of the column in the base table.
+    Bounds are of values that are neither null nor NaN, in the stored form of `column_bounds`, and
+    None if there are none or unknown; if not exact, they only enclose these values. `bytes` is the
+    stored size of the column in the base table.
     """
 
     min: Bound
@@ -76,18 +66,9 @@ class StoredProjection(
 class DeletionVector(
     msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
 ):
-    """The file that names the deleted rows of a segment.
+    """The file that names the deleted rows of a segment, and their number.
 
-    Parameters
-    ----------
-    file : str
-        Name in the table, as `paths.new_vector_name` makes it.
-    byte_count : int
-        Of the file.
-    file_checksum : int
-        As the file's end states it (unsigned 64 bits).
-    row_count : int
-        How many rows are deleted.
+    `paths.new_vector_name` makes its name; its end states the checksum.
     """
 
     file: str
@@ -101,25 +82,12 @@ class ForeignFile(
 ):
     """The file of a source that holds the base rows of an entry. SPEC.md "Table", foreign tables.
 
-    Parameters
-    ----------
-    path : str
-        Where it is, as its source lists it.
-    byte_count : int
-        Of the file.
-    tag : str
-        What tells its content from others of that path and size: of a store the ETag, of a disk
-        the time of its last change in nanoseconds and its inode; empty where a log names files
-        that are never rewritten.
-    footer_digest : int
-        Of the bytes of its footer (unsigned 64 bits).
-    row_groups : (int, int)
-        Which of its row groups the entry stands for, half-open.
-    partition : dict of str to str or None
-        The texts of its partition columns, by the table's name; None for null.
-    names : dict of str to str, or None
-        The file's names of its columns by stored name, where these are found by their ids, and
-        partition columns by stored name, too; None: columns are called as the table calls them.
+    `tag` tells its content from others of that path and size: of a store the ETag, of a disk the
+    time of its last change in nanoseconds and its inode; empty where a log names files that are
+    never rewritten. The entry stands for the row groups [first, end). `partition` has the texts of
+    its partition columns by the table's name, None for null. `names` has the file's names of its
+    columns by stored name, where these are matched by ids, and partition columns are by stored name
+    then, too; without it, columns have the table's names.
     """
 
     path: str
@@ -150,20 +118,8 @@ class BloomReference(
 ):
     """A Bloom file as a snapshot lists it. SPEC.md "Table", indexes.
 
-    Parameters
-    ----------
-    definition_hash : str
-        What its filters are of.
-    name : str
-        Name in the table, as `paths.new_bloom_name` makes it.
-    byte_count, footer_offset : int
-        Of the file.
-    checksum : int
-        As the file's tail states it (unsigned 64 bits).
-    segment_count : int
-        Segments that it speaks of.
-    min_time_us, max_time_us : int
-        Smallest and largest time of these; the empty range if they have none.
+    `paths.new_bloom_name` makes its name, and its tail states the checksum. Times are the smallest
+    and largest of its segments, or the empty range if they have none.
     """
 
     definition_hash: str
@@ -186,31 +142,13 @@ class SegmentEntry(
 ):
     """One listed segment: all that planning needs to know without opening the file.
 
-    Parameters
-    ----------
-    file : str
-        Name in the table, as `paths.segment_name` makes it.
-    write_id : str
-        The commit that added it.
-    row_count, byte_count : int
-        Of the base table; of the whole file.
-    footer_checksum : int
-        As the file's tail states it (unsigned 64 bits).
-    interval : (int, int) or None
-        `[start, end)` of its time chunk in microseconds UTC; None for the chunk of all time.
-    min_time_us, max_time_us : int or None
-        Smallest and largest value of the time column; None if it has none.
-    columns : dict of str to ColumnZone
-        By column name; a column added to the table later is missing.
-    projections : tuple of StoredProjection
-        The projections that the segment embeds.
-    not_built : tuple of (name, definition_hash, reason)
-        The declared projections that could not be built.
-    deletion_vector : DeletionVector or None
-        Which rows are deleted; None: none. Every other fact is of all rows of the file.
-    bloom_files : tuple of BloomReference
-        The Bloom files that its writer made for it and for others; the commit that lists the
-        segment lists them. No manifest holds this.
+    `paths.segment_name` makes the name of the file, and its tail states the checksum; `row_count`
+    is of the base table, `byte_count` of the file. `interval` is `[start, end)` of its time chunk
+    in microseconds UTC, None for the chunk of all time. `columns` lacks those added to the table
+    later; `not_built` has (name, definition_hash, reason) of declared projections. With a deletion
+    vector, every other fact is still of all rows of the file. `bloom_files` are those that its
+    writer made for it and others: the commit that lists the segment lists them, and no manifest
+    holds them.
     """
 
     file: str
@@ -276,13 +214,8 @@ class ForeignEntry(
 ):
     """A segment whose base rows are those of a file of others.
 
-    Its own file has projections of these rows. Without a file, of no bytes, it is a file that no
-    projections were made for yet: nothing is known of its columns but which there are.
-
-    Parameters
-    ----------
-    foreign : ForeignFile
-        The file of the source.
+    Its own file has projections of these rows. Without a name and bytes, no projections were made
+    yet, and of its columns only the names are known.
     """
 
     foreign: ForeignFile

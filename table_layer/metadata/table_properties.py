@@ -38,17 +38,7 @@ _Given = TypeVar("_Given")
 
 
 class ProjectionDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A projection that new segments are to embed.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the table.
-    definition_hash : str
-        The hash that segments state for what they embed.
-    definition : str
-        The canonical JSON that was hashed.
-    """
+    """A projection that new segments are to embed: canonical JSON, and its hash in segments."""
 
     name: str
     definition_hash: str
@@ -58,26 +48,11 @@ class ProjectionDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 class StoredSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The files of others that a table stands over. SPEC.md "Table", foreign tables.
 
-    Parameters
-    ----------
-    kind : str
-        `parquet`: files of a folder, by a pattern; `delta`: those that a log lists; `iceberg`:
-        those of a table's current snapshot.
-    location : str
-        The pattern, the folder of the log, or the table's name in its catalog.
-    table_id : str or None
-        What the source calls itself, whatever lies at its place; None if it has no name of its own.
-    version : str or None
-        The version of the source that was last synchronised, where it has versions.
-    columns : tuple of ColumnDeclaration or None
-        The columns to take, as they were asked for; None: all.
-    left_out : dict of str to str
-        Columns of the source that the table has not, and why.
-    field_ids : dict of str to int
-        What the source knows columns by, whatever it calls them, by the stored name that new
-        segments have; of Iceberg alone.
-    name_mapping : dict of str to int
-        The ids of columns by name, for files that state no ids; of Iceberg alone.
+    `location` is a pattern of `parquet` files, the folder of a `delta` log, or an `iceberg` table's
+    name in its catalog. `table_id` is the source's name for itself, if it has one, and `version`
+    the last one synchronised, where it has versions. `columns` are those to take, None for all;
+    `left_out` says why the table lacks others. Of Iceberg alone, `field_ids` has the columns' ids
+    by stored name in new segments, and `name_mapping` ids by name, for files that state none.
     """
 
     kind: Literal["parquet", "delta", "iceberg"]

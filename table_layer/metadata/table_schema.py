@@ -20,17 +20,10 @@ from projseg.table_layer.metadata.table_properties import TableProperties, schem
 class TableSchema(msgspec.Struct, frozen=True, dict=True):
     """Columns, and the names under which segments hold their values.
 
-    Parameters
-    ----------
-    columns : pa.Schema
-        Names and types in the table's order.
-    forms : mapping of str to tuple of ColumnDeclaration
-        The stored names of columns, the oldest first. Where there are none at all, each column is
-        stored under its own name; else a column that is missing here is.
-    every : tuple of ColumnDeclaration
-        All stored names that were ever given; empty if they are those of `columns`.
-    source_names : mapping of str to str
-        The names in the source of the rows, if there is one, of columns that are called otherwise.
+    `forms` has the stored names of each column, the oldest first, but for columns that are missing;
+    if it is empty, each column is stored under its own name. `every` has all stored names that were
+    ever given, and is empty if they are those of `columns`. `source_names` has differing names in
+    the source of the rows.
     """
 
     columns: pa.Schema

@@ -42,14 +42,9 @@ _TAG: Final = re.compile(rf"(?=.*[^0-9])[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{TAG_BYTES
 def latest_version(storage: Storage) -> int:
     """Return the newest table version.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_NOT_A_TABLE if the location certainly holds no table.
-    CorruptTableError
-        If the versions have a gap, or manifests exist and no snapshot does.
-    OSError
-        If the storage cannot be listed.
+    Raises InvalidInputError (PROJSEG_NOT_A_TABLE) if the location certainly holds no table,
+    CorruptTableError if the versions have a gap, or manifests exist and no snapshot does, and
+    OSError if the storage cannot be listed.
     """
     # The newest version this process has seen is a hint, which is always checked.
     key = ("newest version", storage)

@@ -242,19 +242,10 @@ class _LocalSink:
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def commit(self) -> None:
-        """Make the bytes durable, then the name.
+        """Make the bytes durable, then the name; PutNotDurableError says that one may be lost.
 
-        A failed fsync is never repeated on the same file: the kernel may have dropped the pages
-        and would report success.
-
-        Raises
-        ------
-        FileExistsError
-            If the name is taken.
-        PutNotDurableError
-            If the file is there and may not survive a power cut.
-        StorageError
-            If the file was certainly not published.
+        The file is there then, and may not survive a power cut. A failed fsync is never repeated on
+        the same file: the kernel may have dropped the pages and would report success.
         """
         with explained("write", self._path, FileExistsError):
             if self._is_durable:

@@ -223,17 +223,7 @@ class _ObjectSink:
         requested("write", self._where, lambda: upload.write(held))
 
     def commit(self) -> None:
-        """Give the object its name.
-
-        Raises
-        ------
-        FileExistsError
-            If the name is taken.
-        PutOutcomeUnknownError
-            If the object may be there.
-        StorageError
-            If it certainly is not.
-        """
+        """Give the object its name, and raise what the contract says."""
         try:
             if self._upload is None:
                 self._put(bytes(self._held))

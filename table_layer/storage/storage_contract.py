@@ -50,7 +50,7 @@ class SegmentSink(Protocol):
         """Append bytes; after a StorageError the sink is only good to abort."""
 
     def commit(self) -> None:
-        """Make the file durable and give it its name; FileExistsError if the name is taken."""
+        """Make the file durable and give it its name; raise as `Storage.put_if_absent` does."""
 
     def abort(self) -> None:
         """Remove what was written, unless committed; never touches a file under its own name."""
@@ -99,14 +99,9 @@ class Storage(Protocol):
     def put_if_absent(self, name: str, payload: bytes) -> None:
         """Create a durable file whole, or leave none.
 
-        Raises
-        ------
-        FileExistsError
-            If the name is taken (by anyone, an earlier try of the caller included).
-        PutOutcomeUnknownError
-            If the file may or may not be there.
-        StorageError
-            If the file was certainly not created.
+        Raises FileExistsError if the name is taken (by anyone, an earlier try of the caller
+        included), PutOutcomeUnknownError if the file may be there, StorageError if it was certainly
+        not created.
         """
 
     def create(self, name: str) -> AbstractContextManager[SegmentSink]:

@@ -24,16 +24,10 @@ _DIRECTORY_BUCKET: Final = "--x-s3"
 
 
 class StoreLocation(NamedTuple):
-    """A prefix in a bucket or container.
+    """A prefix, without slashes at its ends and perhaps empty, in a bucket or container.
 
-    Parameters
-    ----------
-    scheme : str
-        A value of `STORE_SCHEMES`.
-    bucket : str
-        The bucket or container; `container@account.host` for `abfs` and `abfss`.
-    prefix : str
-        The path within it, without slashes at its ends; may be empty.
+    The scheme is a value of `STORE_SCHEMES`; the bucket is `container@account.host` for `abfs` and
+    `abfss`.
     """
 
     scheme: str
