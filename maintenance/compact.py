@@ -62,18 +62,11 @@ _MIN_SEGMENTS_BY_POLICY: Final = 8
 
 
 class Compaction(msgspec.Struct, frozen=True, tag="compact"):
-    """Which segments are merged.
+    """Which segments are merged, into new ones of at most `target_rows`, None for the table's.
 
-    Parameters
-    ----------
-    interval : (int, int) or None
-        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
-    target_rows : int or None
-        Most rows of a new segment; None: the table's target.
-    is_policy : bool
-        Whether any commit may compact, so that a row must not be written again by each.
-    purge : bool
-        Only segments that store removed values are written anew, each by itself.
+    Only segments with times in `interval`, [start, end) in microseconds UTC, are. With `is_policy`,
+    any commit may compact, so that a row must not be written again by each. With `purge`, only
+    segments that store removed values are written anew, each by itself.
     """
 
     interval: tuple[int, int] | None = None
@@ -122,18 +115,7 @@ def compact(
     watchers: Watchers = NOBODY,
     note: CommitNote = NO_NOTE,
 ) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
-    """Merge small segments.
-
-    Parameters
-    ----------
-    runner : TaskRunner or None
-        Who merges; None: threads of this process.
-
-    Returns
-    -------
-    (Snapshot, tuple of SegmentEntry)
-        The version written, or the newest if there was nothing to do; the new segments.
-    """
+    """Merge small segments, in threads without a runner; return the newest version and new ones."""
     interval, target_rows = compaction.interval, compaction.target_rows
     snapshot, entries = Replacement(
         base,
@@ -218,20 +200,11 @@ def plan_groups(
     is_dirty: Callable[[SegmentEntry], bool] = lambda entry: entry.deletion_vector is not None,
     granularity: Granularity | None,
 ) -> list[Group]:
-    """Return the groups, the oldest chunk first.
+    """Return the groups, the oldest chunk first, of at least two `min_segments`.
 
-    Parameters
-    ----------
-    target_rows : int
-        Most rows of a group; segments with as many stay as they are.
-    min_segments : int
-        Fewest segments of a group, at least 2; but by hand one that is dirty is a group too.
-    is_policy : bool
-        Whether every commit may compact, so that groups must be `growing_fast`.
-    is_dirty : callable
-        Whether a segment stores removed values.
-    granularity : Granularity or None
-        The table's time chunks; None: one for all time.
+    A group has at most `target_rows`, and segments with as many stay as they are; but by hand one
+    that is dirty, since it stores removed values, is a group too. With `is_policy`, groups must be
+    `growing_fast`.
     """
     chunks: dict[tuple[int, int] | None, list[SegmentEntry]] = defaultdict(list)
     coarse: dict[tuple[int, int] | None, list[SegmentEntry]] = defaultdict(list)

@@ -21,17 +21,7 @@ from projseg.writer.segment_filters import FilterWriter
 
 @dataclass(frozen=True, slots=True)
 class CompanionTask:
-    """One companion to be made.
-
-    Parameters
-    ----------
-    target : Target
-        The version, and what the table is to declare.
-    entry : ForeignEntry
-        The rows, of which there is no file yet.
-    makes_all : bool
-        Whether what is deferred is made, too.
-    """
+    """One companion to be made of rows that have no file yet; of deferred parts if `makes_all`."""
 
     target: Target
     entry: ForeignEntry

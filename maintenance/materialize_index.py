@@ -53,25 +53,9 @@ def materialize_index(
     """Build indexes in the segments that lack them: a commit for postings, one for filters alone.
 
     Segments that lack postings are written anew, their other parts copied. Filters of all other
-    segments are made from what is stored.
-
-    Parameters
-    ----------
-    base : Snapshot
-        The newest version.
-    name : str or None
-        The index; None: all that are declared.
-    interval : (int, int) or None
-        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
-    on_progress : callable or None
-        Called with how many segments are done and how many there are, first with 0.
-    runner : TaskRunner or None
-        Who writes segments anew; None: threads.
-
-    Returns
-    -------
-    (Snapshot, int)
-        The version written, or the newest if there was nothing to do; how many filters were made.
+    segments are made from what is stored. Return the newest version and the number of filters.
+    Without a name, all indexes are built; `interval` is [start, end) in microseconds UTC;
+    `on_progress` gets the number of segments done and of all, first with 0.
     """
     watched = Watchers(on_progress=on_progress)
     base, written = _with_postings(base, name, interval, note, runner or IN_THREADS, watched)

@@ -55,18 +55,11 @@ IN_THREADS: Final = ThreadRunner(min(2, os.cpu_count() or 1))
 
 
 class Materialization(msgspec.Struct, frozen=True, tag="materialize"):
-    """Which projections are built in which segments.
+    """Which projections, None for all, are built in which segments.
 
-    Parameters
-    ----------
-    name : str or None
-        The projection; None: all that are declared.
-    interval : (int, int) or None
-        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
-    now_us : int
-        The time that retentions are counted from.
-    postings : tuple of str
-        Hashes of definitions of indexes whose postings are built, and then no projection.
+    Segments have times in `interval`, [start, end) in microseconds UTC; retentions are counted from
+    `now_us`. With `postings`, hashes of definitions, postings of indexes are built and no
+    projection.
     """
 
     name: str | None = None
@@ -182,22 +175,10 @@ def _embedding(target: Target, entry: SegmentEntry, wanted: Materialization) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Embedding:
-    """Write a segment again, with projections more.
+    """Write a segment again, with more projections: those kept are copied, those missing are built.
 
-    Parameters
-    ----------
-    target : Target
-        The version that lists it, and what the table declares.
-    entry : SegmentEntry
-        The segment.
-    kept : tuple of (StoredProjection, ProjectionSpec)
-        Projections to be copied, and how the table declares them.
-    missing : tuple of ProjectionSpec
-        Those to be built.
-    recorded : tuple of NotBuilt
-        Those that stay away for a reason that is recorded.
-    postings : tuple of str
-        Hashes of definitions of indexes: without their postings the file is worth no writing.
+    Those `recorded` stay away for the reason in their record. Without the `postings` of these
+    definitions, by hash, the file is not worth writing.
     """
 
     target: Target

@@ -56,23 +56,7 @@ NOBODY: Final = Watchers()
 
 @dataclass(slots=True)
 class Replacement:
-    """One commit that replaces segments.
-
-    Parameters
-    ----------
-    base : Snapshot
-        The version to begin with.
-    rewrite : Rewrite
-        What is done to the segments.
-    operation : str
-        For the table's history.
-    runner : TaskRunner
-        Who writes.
-    watchers : Watchers
-        Receives the progress of the work.
-    note : CommitNote
-        What the table's history is to say besides.
-    """
+    """One commit that replaces segments: its rewrite, and what the history says of it."""
 
     base: Snapshot
     rewrite: Rewrite

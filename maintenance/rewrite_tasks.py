@@ -90,26 +90,11 @@ class Rewrite(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """Tasks for a runner.
+    """Tasks, at least one, for a runner.
 
-    Parameters
-    ----------
-    rewrite : Rewrite
-        What planned the tasks.
-    operation : str
-        What the table's history calls it.
-    target : Target
-        The version that they were planned for.
-    tasks : sequence of Task
-        At least one.
-    write_id : str
-        Of the commit.
-    first_number : int
-        This commit has used the numbers below for other tasks.
-    files : list of str
-        Takes the names of files, those of a process that may be killed before they are written.
-    on_done : callable
-        Called with the number of tasks done.
+    The commit has used the numbers below `first_number` for other tasks. `files` takes the names of
+    files, those of a process that may be killed before they are written; `on_done` gets the number
+    of tasks done.
     """
 
     rewrite: Rewrite

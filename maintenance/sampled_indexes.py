@@ -47,19 +47,8 @@ _FILTER, _POSTINGS = "filter", "postings"
 class IndexSizes(SampledSizes, frozen=True, kw_only=True):
     """What an index of one column takes in each segment, and what it says of them.
 
-    Parameters
-    ----------
-    name : str
-        Of the index.
-    definition : IndexDefinition
-        What it stores.
-    column : IndexedColumn
-        The column as the table has it.
-    keys : dict of str to uint64[k]
-        By segment file, ascending.
-    share : float
-        How often a drawn value is in another segment whose bounds enclose it, 0 to 1; 1 if there
-        is no other.
+    `keys` has uint64[k] by segment file, ascending. `share`, in [0, 1], is how often a drawn value
+    is in another segment whose bounds enclose it; 1 if there is no other.
     """
 
     name: str
@@ -83,18 +72,9 @@ def index_sizes(
     declared: DeclaredIndex,
     check: Callable[[], object] = lambda: None,
 ) -> list[IndexSizes]:
-    """Return what each column of an index would take and exclude.
+    """Return what each column of an index would take and exclude in the four smallest segments.
 
-    Parameters
-    ----------
-    sample : SampledSegments
-        The segments that are looked at; the smallest four.
-    properties : TableProperties
-        The table's.
-    declared : DeclaredIndex
-        The index.
-    check : callable
-        Called before each segment; what it raises ends the work.
+    `check` is called before each segment; its error ends the work.
     """
     with_it = replace(properties, indexes=(declared,))
     entries = sorted(sample.entries, key=lambda one: (one.row_count, one.file))[:_SEGMENTS_MAX]

@@ -37,17 +37,7 @@ _TABLES_MAX: Final = 48  # of one encoder
 
 
 class MeasuredSize(msgspec.Struct, frozen=True):
-    """What a projection takes in one segment.
-
-    Parameters
-    ----------
-    base_rows, row_count, byte_count : int
-        Rows of the segment, and rows and stored bytes of the projection.
-    column_bytes : dict of str to int
-        Stored bytes of its columns.
-    seconds : float
-        Of building it.
-    """
+    """What a projection takes in one segment: rows, bytes of columns, and seconds to build it."""
 
     base_rows: int
     row_count: int
@@ -181,16 +171,9 @@ class SampledSegments:
         entries: Iterable[SegmentEntry] | None = None,
         check: Callable[[], object] = lambda: None,
     ) -> ProjectionSizes:
-        """Build a projection in the sampled segments, or some of them, and measure it.
+        """Build a projection, over stored names, in some or all sampled segments, and measure it.
 
-        Parameters
-        ----------
-        declaration : ProjectionDeclaration
-            The projection, over stored names.
-        entries : iterable of SegmentEntry or None
-            Of the sample; None: all.
-        check : callable
-            Called before each segment; what it raises ends the work.
+        `check` is called before each segment; its error ends the work.
         """
         spec = from_definition(declaration.definition, self._columns)
         measured: dict[str, MeasuredSize] = {}

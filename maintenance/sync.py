@@ -88,16 +88,8 @@ class Synced:
 class _Work:
     """What one list asks of one version.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version as it is stored.
-    listed : SourceList
-        The list.
-    verify : bool or str
-        Whether footers of files that seem the same are read; `rows`: all files are taken anew.
-    is_lacking : callable or None
-        Of which companions others are to be made; None: of none.
+    With `verify`, footers of files that seem the same are read, or all files are taken anew
+    (`rows`). Other companions are made for entries of which `is_lacking` is true.
     """
 
     def __init__(

@@ -61,17 +61,8 @@ BATCH_ROWS: Final = 16 * PAGE_ROWS_MAX
 class UncachedColumns:
     """One table of a segment as a source of whole columns, each decoded once and then held.
 
-    Parameters
-    ----------
-    segment : SegmentFile
-        The open file.
-    table : str
-        `__base`, or the name of a stored projection.
-    schema : TableSchema
-        The table's under stored names: a base column may have an earlier one in the segment, and
-        one that the segment lacks is null.
-    foreign : ForeignSegment or None
-        The base rows, where they are in a file of others.
+    The table is `__base`, whose rows may be in a file of others, or a stored projection. A base
+    column may have an earlier type in the segment, and one that the segment lacks is null.
     """
 
     segment: SegmentFile
@@ -121,14 +112,7 @@ class UncachedColumns:
 class PagedSource:
     """The base table of a segment; every page is read and decoded each time it is asked for.
 
-    Parameters
-    ----------
-    segment : SegmentFile
-        The open file.
-    schema : TableSchema
-        The table's, with the types of columns that the segment lacks: those are null.
-    foreign : ForeignSegment or None
-        The base rows, where they are in a file of others.
+    Columns that the segment lacks are null; the base rows may be in a file of others.
     """
 
     segment: SegmentFile
@@ -239,16 +223,9 @@ def column_keys(segment: SegmentFile, schema: TableSchema, wanted: WantedFilter)
 def stored_filter(
     entry: SegmentEntry, segment: SegmentFile, schema: TableSchema, wanted: WantedFilter
 ) -> SegmentFilter:
-    """Return the filter of a segment that is stored already.
+    """Return the filter of a segment, as it is listed or is to be, that is stored already.
 
     Where values are keys, only the value hashes of a column of ids are read.
-
-    Parameters
-    ----------
-    entry : SegmentEntry
-        How the segment is listed, or is to be.
-    schema : TableSchema
-        What segments may hold, under stored names.
     """
     postings = _stored_postings_bytes(segment, wanted)
     try:

@@ -207,15 +207,8 @@ def bloom_mismatches(
 ) -> Iterator[Mismatch]:
     """Yield where a Bloom file is not what the snapshot lists, or its filters what they should be.
 
-    Parameters
-    ----------
-    entries : mapping of str to SegmentEntry, or None
-        The version's segments by file, to make their filters anew; None: that is not wanted.
-
-    Raises
-    ------
-    ProjsegError, OSError
-        If it cannot be read.
+    Filters are made anew from `entries`, segments by file, and not compared without. Raises
+    ProjsegError or OSError if the file cannot be read.
     """
     file = read_bloom(snapshot.storage, listed)
     file.verify(partial(snapshot.storage.read_range, listed.name))

@@ -35,18 +35,10 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 @dataclass(frozen=True, slots=True)
 class AffectedSegment:
-    """A segment with rows that a change means.
+    """A segment, of a plan that scans all columns, with rows that a change affects.
 
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    plan : QueryPlan
-        Of a scan of all columns.
-    segment : SegmentPlan
-        The segment, as the plan has it.
-    matching : uint32[k] or None
-        The rows that are matching, ascending, none of them deleted; None: all that are not deleted.
+    `matching` has the ids of these rows, ascending, none of them deleted; None stands for all that
+    are not deleted.
     """
 
     storage: Storage
@@ -92,22 +84,10 @@ def affected_segments(snapshot: Snapshot, condition: Condition) -> Iterator[Affe
 
 @dataclass(slots=True)
 class Rewriting:
-    """What is found out while rows are read, for the commit that follows.
+    """The counts, files and segments of a commit, gathered while rows are read.
 
-    Parameters
-    ----------
-    write_id : str
-        The commit's.
-    files : list of str
-        Gets the files that are written for it.
-    removed : list of SegmentEntry
-        Segments that leave the table.
-    masked : list of (SegmentEntry, SegmentEntry)
-        Segments that stay, as they were listed and with their new deletion vector.
-    deleted, updated, inserted : int
-        Rows.
-    is_preview : bool
-        Whether nothing is to be written.
+    Removed segments leave the table; masked ones stay, as they were listed and with their new
+    deletion vector. Nothing is written for a preview.
     """
 
     write_id: str

@@ -159,16 +159,8 @@ def rewrite(
 ) -> tuple[Snapshot, Corrected]:
     """Replace segments by others, in one commit; again, if others replaced them meanwhile.
 
-    Parameters
-    ----------
-    base : Snapshot
-        The newest version.
-    depends_on_all : bool
-        Whether rows that others add meanwhile are a conflict.
-    tries : int
-        How often `rows_of` may be asked.
-    dry_run : bool
-        Whether to find out what would be done, and what is wrong with it, and to write nothing.
+    `rows_of` is called at most `tries` times. With `depends_on_all`, rows that others add meanwhile
+    are a conflict; with `dry_run`, errors are raised and nothing is written.
     """
     if dry_run:
         return base, _preview(base, rows_of)

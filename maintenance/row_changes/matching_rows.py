@@ -46,20 +46,11 @@ _BATCH_ROWS: Final = 2 * PAGE_ROWS_MAX
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """Which rows match: those in an interval for which a filter is true.
+    """Which rows match: those in a half-open interval of the time column where a filter is true.
 
-    Parameters
-    ----------
-    filter : str or None
-        Spark SQL; not empty, since a text that is empty by mistake would mean all rows.
-    interval : str, pair of datetimes, or None
-        Of the time column, half-open.
-    timezone : str
-        Of time functions, and of times without a zone.
-    args : Arguments or None
-        The values of parameters of the filter, and of expressions beside it.
-    declared : DeclaredColumns or None
-        The columns that the texts name; None: the table's.
+    The filter is Spark SQL and not empty, since a text that is empty by mistake would match all
+    rows. `args` also has the parameters of expressions beside it; `declared` has the columns that
+    the texts name, None for the table's.
     """
 
     filter: str | None = None

@@ -46,17 +46,7 @@ _KEY_ROWS: Final = 8 * PAGE_ROWS_MAX
 
 
 class _Merge(msgspec.Struct, frozen=True):
-    """What is merged, and how.
-
-    Parameters
-    ----------
-    rows : pa.Table
-        The rows, with the table's names and types of the columns that were given.
-    on : tuple of str
-        The key columns.
-    when_matched, when_not_matched
-        As of `merge_rows`.
-    """
+    """The rows to merge, under the table's names and types, their key columns, and how to merge."""
 
     rows: pa.Table
     on: tuple[str, ...]
@@ -74,20 +64,10 @@ def merge_rows(
     *,
     dry_run: bool = False,
 ) -> tuple[Snapshot, Corrected]:
-    """Merge rows by key, in one commit.
+    """Merge rows, whose columns are matched by name, by key, in one commit.
 
-    Parameters
-    ----------
-    base : Snapshot
-        The newest version.
-    batches : iterable of pa.RecordBatch
-        Rows; columns are matched by name.
-    on : sequence of str
-        Columns that are equal where rows match; a null equals nothing.
-    when_not_matched : {"insert", "ignore"}
-        What happens to rows of `batches` that match none.
-    dry_run : bool
-        Whether to count the rows, and to write nothing.
+    Rows match where the columns `on` are equal; a null equals nothing. With `dry_run`, rows are
+    counted and none is written.
     """
     _check_choice("when_matched", when_matched, _MATCHED)
     _check_choice("when_not_matched", when_not_matched, _NOT_MATCHED)

@@ -51,16 +51,9 @@ def numbered_batches(
 
 
 class NumberedChange(msgspec.Struct, frozen=True):
-    """What becomes of rows.
+    """Rows that leave the table, int64[k], each once, and segments, written, of those that come.
 
-    Parameters
-    ----------
-    gone : int64[k]
-        Numbers of the rows that leave the table, each once.
-    entries : sequence of SegmentEntry
-        Segments of the rows that come, written already.
-    updated, inserted : int
-        How many of those take the place of rows that leave, and how many are new.
+    `updated` of the new rows take the place of rows that leave; `inserted` do not.
     """
 
     gone: Numbers
