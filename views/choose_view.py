@@ -132,24 +132,11 @@ def reasons_of_views(tables: Iterable[Snapshot], error: ProjsegError) -> dict[st
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """How a view answers.
+    """How a view answers: by its parts, of which some are read, and by segments.
 
-    Parameters
-    ----------
-    view : ViewEntry
-        The view.
-    parts : tuple of SegmentPlan
-        Its parts that are read.
-    used : tuple of ViewPart
-        Parts that answer, those without a matching row among them.
-    left_out : tuple of ViewPart
-        Valid parts that cannot answer.
-    saving : float
-        What is saved by not reading the segments that the parts stand for.
-    edges : tuple of Interval
-        Times that are left to segments.
-    uncovered : tuple of SegmentEntry
-        Segments that no valid part stands for.
+    `used` includes parts without a matching row; parts in `left_out` are valid and cannot answer.
+    Segments answer for the times of `edges` and those that no valid part stands for (`uncovered`).
+    `saving` is the cost of the segments that are not read.
     """
 
     view: ViewEntry

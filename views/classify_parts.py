@@ -68,22 +68,11 @@ class RewrittenParts:
 
 @dataclass(slots=True)
 class PartFates:
-    """What becomes of a view's parts.
+    """What becomes of a view's parts: they are kept as files, rewritten, or stale.
 
-    Parameters
-    ----------
-    kept : list of ViewPart
-        Parts that stay as files, as they are listed now.
-    relabelled : mapping of str to ViewPart
-        By file, those of the kept parts that are to be listed in another way.
-    covers : mapping of str to tuple of str
-        By file, the segments of those that stand for others than before.
-    rewritten : list of RewrittenParts
-        Parts whose groups are known without their segments.
-    stale : list of ViewPart
-        The others.
-    uncovered : tuple of SegmentEntry
-        Segments that no kept part stands for; those of rewritten parts are among them.
+    By file, `relabelled` has the kept parts that are listed in another way, `covers` the segments
+    of those that stand for others than before. The groups of rewritten parts are made without their
+    segments, which are among those `uncovered` by kept parts.
     """
 
     kept: list[ViewPart] = field(default_factory=list)

@@ -24,16 +24,9 @@ _ENTRY_BYTES = 2048
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """What a view has of a version of its table.
+    """The parts of a view all of whose segments its table lists at a version, and the others.
 
-    Parameters
-    ----------
-    valid : tuple of ViewPart
-        Parts all of whose segments are listed.
-    stale : tuple of ViewPart
-        The others.
-    uncovered : tuple of SegmentEntry
-        The segments that no valid part stands for.
+    No valid part stands for the segments in `uncovered`.
     """
 
     valid: tuple[ViewPart, ...]

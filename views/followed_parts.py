@@ -59,16 +59,9 @@ class DeletedRows(msgspec.Struct, frozen=True):
 
 
 class FollowedParts(msgspec.Struct, frozen=True):
-    """Parts whose rows are known to be in some listed segments.
+    """Parts whose rows are in some listed segments; several, if one segment has rows of several.
 
-    Parameters
-    ----------
-    parts : tuple of ViewPart
-        Several, if one segment has rows of several.
-    names : frozenset of str
-        The segments that hold their rows now, as they are listed.
-    deleted : tuple of DeletedRows
-        What has to be subtracted from the parts' groups.
+    `deleted` has what is to be subtracted from the parts' groups.
     """
 
     parts: tuple[ViewPart, ...]

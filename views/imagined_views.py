@@ -28,14 +28,7 @@ _FILE_BYTES: Final = 1_500
 class ImaginedView(msgspec.Struct, frozen=True):
     """A view of the groups that a projection has in each segment.
 
-    Parameters
-    ----------
-    name : str
-        What it would be called.
-    groups : ProjectionSizes
-        The same groups, as segments would hold them.
-    parts : tuple of SegmentEntry
-        What it would be made of, one for each chunk of time.
+    Its parts, one for each chunk of time, are what it would be made of.
     """
 
     name: str

@@ -41,17 +41,11 @@ _SECOND: Final = 1_000_000
 
 
 class ListedViews(msgspec.Struct, frozen=True):
-    """The views of one version of a store, smallest first, and what columns they mention.
+    """The views of one version of a store, by their number of groups and name, and their columns.
 
-    Parameters
-    ----------
-    views : tuple of ViewEntry
-        By their groups, then by name.
-    groups, states : dict of str to bool[views]
-        By stored column, which views' groups mention it, and which views' groups or aggregates.
-    is_empty, is_disabled, is_result : bool[views]
-        Which views have nothing to answer from, which are not to be used, and which answer only
-        their own SELECT, in Spark.
+    By stored column, bool[views] says whose groups mention it (`groups`), and whose groups or
+    aggregates (`states`). A view may have nothing to answer from, be disabled, or answer its own
+    SELECT in Spark alone (`is_result`).
     """
 
     views: tuple[ViewEntry, ...]
@@ -296,15 +290,8 @@ def earlier_states(
 ) -> Iterator[tuple[ViewEntry, dict[str, Snapshot]]]:
     """Yield views of a fact, smallest first, with the state at which each was refreshed.
 
-    Parameters
-    ----------
-    seconds : float
-        How long ago the last instant of the state may be.
-
-    Yields
-    ------
-    (ViewEntry, dict of str to Snapshot)
-        By table id; views of the present state are left out.
+    A state has a Snapshot by table id, and lasted until at most `seconds` ago; views of the present
+    state are left out.
     """
     oldest = now_us() - round(seconds * _SECOND)
     table_id = fact.properties.table_id

@@ -56,18 +56,9 @@ PART_GROUPS_MAX: Final = 8_000_000
 
 
 class NewPart(msgspec.Struct, frozen=True):
-    """Groups that a part is to store, or one stores already.
+    """Groups that a part is to store, of segments that were folded and of parts that were merged.
 
-    Parameters
-    ----------
-    entries : tuple of SegmentEntry
-        The segments that were folded for it.
-    merged : tuple of ViewPart
-        The parts whose groups are among them.
-    groups : Partial or None
-        The groups; None: they are those of the only part in `merged`.
-    is_in_order : bool
-        Whether the groups ascend by their keys.
+    Without groups, they are those of the only part in `merged`.
     """
 
     entries: tuple[SegmentEntry, ...]
@@ -90,23 +81,9 @@ class NewPart(msgspec.Struct, frozen=True):
 class Folder:
     """Makes the parts of one view from the segments of one version of its table.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    spec : ProjectionSpec
-        What the view stores, over stored names, with its dimensions at one version each.
-    written : WrittenRows or None
-        Rows of the segments that may be in memory.
-
-    Attributes
-    ----------
-    schema : TableSchema
-        Of the fact, over stored names.
-    query : QuerySpec
-        The groups that are folded.
-    rows_read : int
-        Rows of segments and groups of parts that were folded.
+    The spec is over stored names, with its dimensions at one version each; `written` has rows of
+    the segments that may be in memory. `rows_read` counts rows of segments and groups of parts that
+    were folded into the groups of `query`.
     """
 
     def __init__(

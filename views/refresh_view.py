@@ -82,18 +82,9 @@ def refresher_of(
 
 
 class Refresher:
-    """One try at a refresh of one view that is kept as parts.
+    """One try at a refresh of one view, of the store or new, that is kept as parts.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The table at the version that is pinned.
-    store : StoreVersion
-        The store as it is.
-    view : ViewEntry
-        The view, of the store or new.
-    work : Work
-        What is asked for.
+    The table is pinned at a version.
     """
 
     def __init__(

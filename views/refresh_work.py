@@ -41,20 +41,11 @@ _OF_USERS: Final = ("name", "is_enabled", "options", "comment")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a refresh is to do.
+    """What a refresh is to do: build all parts anew, or fold segments with rows in an interval.
 
-    Parameters
-    ----------
-    is_full : bool
-        Whether all parts are built anew.
-    interval : Interval or None
-        Only segments with rows in it are folded; None: all.
-    on_progress : callable or None
-        Called with how many chunks are done and how many there are.
-    run_select : callable or None
-        Has Spark run the SELECT of a stored result; None: there is no Spark.
-    written : WrittenRows or None
-        Rows of new segments that are still in memory.
+    `on_progress` gets the number of chunks done and of all; `run_select` has Spark run the SELECT
+    of a stored result, if there is Spark; `written` has rows of new segments that are still in
+    memory.
     """
 
     is_full: bool = False

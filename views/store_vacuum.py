@@ -42,15 +42,8 @@ def vacuum_views(
 ) -> tuple[StoreVersion | None, Sequence[StoredFile]]:
     """Remove versions of a table's store that were replaced long ago, and what only they need.
 
-    Parameters
-    ----------
-    dry_run : bool
-        Only say what would be removed.
-
-    Returns
-    -------
-    tuple
-        The store, and the files by their names in the table's folder; of a damaged store none.
+    Return the store, and the files by their names in the table's folder, which stay after a dry
+    run; of a damaged store none.
     """
     try:
         store = open_store(snapshot)

@@ -170,18 +170,10 @@ def files_of_result(store: Storage, cover: str) -> Iterator[str]:
 
 
 class AskedSelect(msgspec.Struct, frozen=True):
-    """A SELECT of which stored results are asked.
+    """A SELECT that stored results may answer, with its tables by id at the versions it reads.
 
-    Parameters
-    ----------
-    nomination : str
-        Hash of its tables and operators.
-    tables : dict of str to Snapshot
-        Its tables by id, at the versions that it reads.
-    session : dict of str to str
-        As of `ResultDefinition`.
-    context : QueryContext
-        What its query says of views.
+    `nomination` is the hash of its tables and operators, `session` is as of `ResultDefinition`, and
+    the context has what its query says about views.
     """
 
     nomination: str

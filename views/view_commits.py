@@ -47,17 +47,7 @@ _SHORT_LISTS_MAX: Final = 8
 
 @dataclass(slots=True)
 class StoreWrite:
-    """What one commit to a store is made of.
-
-    Parameters
-    ----------
-    store : StoreVersion
-        The version that it is made for.
-    write_id : str
-        Names it, and every part that it adds.
-    files : list of str
-        The files that were written for it.
-    """
+    """A commit to a store version under way: its write id, which each part has, and its files."""
 
     store: StoreVersion
     write_id: str
@@ -71,21 +61,10 @@ class StoreWrite:
     def commit(
         self, edit: Edit, operation: str, note: CommitNote, *, kept_from: int | None = None
     ) -> StoreVersion:
-        """Publish the version that follows the newest, and return it.
+        """Publish the version after the newest, and return it; raise as a table's commits do.
 
-        Parameters
-        ----------
-        edit : callable
-            Returns the views after the commit, given those of the newest version, or refuses.
-        kept_from : int or None
-            The oldest version that stays; None: as it is.
-
-        Raises
-        ------
-        CommitConflictError
-            If another commit changed what this one depends on.
-        CommitStateUnknownError, CommitError
-            As of a table's commits.
+        `edit` returns the views after the commit, given those of the newest version, or refuses;
+        `kept_from` is the oldest version that stays.
         """
         storage = self.store.storage
         return _StoreCommit(storage, self.store, edit, self, operation, note, kept_from).run()

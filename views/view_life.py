@@ -35,22 +35,10 @@ from projseg.views.view_store import StoreVersion, newest_store, no_store, unkno
 
 @dataclass(frozen=True, slots=True)
 class NewView:
-    """What is asked for in a new view.
+    """A request for a view, with options as `read_options` takes them.
 
-    Parameters
-    ----------
-    name : str
-        What it is to be called.
-    definition : Definition
-        What it stores.
-    options : mapping of str to object
-        As `read_options` takes them.
-    comment : str
-        Of the user.
-    is_built : bool
-        Whether it is built before it appears.
-    replaces : bool
-        Whether a view of that name is dropped in the same commit.
+    It is built before it appears if `is_built`; with `replaces`, a view of its name is dropped in
+    the same commit.
     """
 
     name: str
@@ -123,18 +111,8 @@ def create_view(
 ) -> tuple[Snapshot, StoreVersion, ViewEntry | None, Refresh]:
     """Build a view and publish it with its parts, in one commit of the store.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The newest version of the table.
-    dry_run : bool
-        Only say what would be built.
-
-    Returns
-    -------
-    tuple
-        The table, whose property may have been set; the store; the view, None after a dry run; and
-        what was built.
+    Return the table, whose property may have been set, the store, the view (None after a dry run,
+    which writes nothing), and what was built.
     """
     view = new.entry(snapshot)
     _name_tables(snapshot, view)

@@ -62,16 +62,10 @@ class TableReference(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
 
 
 class ViewDimension(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A table that a view joins.
+    """A table that a view joins, by its alias in FROM, with stored names and types of columns read.
 
-    Parameters
-    ----------
-    alias : str
-        Its name in the view's FROM.
-    location, table_id : str
-        As of a `TableReference`; below `..` where the fact and it lie below one folder.
-    columns : tuple of (str, str)
-        Stored names and types of the columns that are read of it.
+    Location and id are as of a `TableReference`; the location is below `..` where it and the fact
+    lie below one folder.
     """
 
     alias: str
@@ -123,14 +117,9 @@ class RefreshFigures(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
 class StoredResult(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The rows of a view of grade `result`, which are a table of their own in the store.
 
-    Parameters
-    ----------
-    cover : str
-        The file that says which versions of tables it stands for; the table's folder has its id.
-    nomination : str
-        Hash of the tables and operators of its SELECT, by which Spark finds it.
-    is_ordered : bool
-        Whether its last column is the number of each row in the order of its SELECT.
+    The file `cover` says which versions of tables it stands for; the table's folder has its id.
+    Spark looks it up by `nomination`, the hash of its SELECT's tables and operators. If it is
+    ordered, its last column is the number of each row in the order of its SELECT.
     """
 
     cover: str
@@ -139,56 +128,22 @@ class StoredResult(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
 
 
 class ViewEntry(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """A view as a list has it.
+    """A view as a list has it, by a name that may change and an id that never does.
 
-    Parameters
-    ----------
-    name, view_id : str
-        What users call it, and what never changes.
-    grade : "grouped" or "result"
-        Whether it is kept as parts, or as the rows of its SELECT.
-    is_enabled : bool
-        Whether it is used and refreshed.
-    sql : str
-        As written.
-    definition, definition_hash : str
-        As of a projection, over stored names; of a result, JSON of a `ResultDefinition`.
-    fact : TableReference
-        The table whose rows it groups, or in whose folder a result is.
-    dimensions : tuple of ViewDimension
-        Tables that are joined; of a result, all that it reads.
-    zone : str
-        The zone that it was bound under.
-    is_ansi : bool
-        Whether it was bound under ANSI rules.
-    group_columns, state_columns : tuple of str
-        Stored names that groups and filter, and aggregates, mention.
-    options : mapping of str to str
-        refresh, chunk, retain and such.
-    scope : (int, int) or None
-        Only segments that lie wholly in it are covered, microseconds UTC, half-open; None: all.
-    comment : str
-        Of the user.
-    refreshed : mapping of str to Refreshed
-        By table id, the versions that the last refresh pinned.
-    fact_manifests : tuple of str
-        The fact's manifests at that version.
-    uncovered : (int, int)
-        Segments, and rows, of that version that no part stands for.
-    not_built : tuple of (str, str)
-        Chunks that could not be built, and why.
-    last_error : Failure or None
-        None: the last refresh was well.
-    last_refresh : RefreshFigures
-        What it did.
-    manifests : tuple of FileReference
-        Lists of its parts.
-    row_count, byte_count : int
-        Groups, and bytes of files, of all parts.
-    covered : (int, int)
-        Segments, and live rows, that parts stand for.
-    result : StoredResult or UNSET
-        Of a built result.
+    It is kept as parts (`grouped`), or as the rows of its SELECT (`result`); a view that is not
+    enabled is neither used nor refreshed. `sql` is as written, `definition` as of a projection,
+    over stored names, or JSON of a `ResultDefinition`. `fact` is the table whose rows it groups, or
+    in whose folder a result is; `dimensions` are tables that it joins, or all that a result reads.
+
+    `zone` and `is_ansi` are those it was bound under. Groups and filter mention the stored names in
+    `group_columns`, aggregates those in `state_columns`. Only segments wholly in `scope`,
+    microseconds UTC, half-open, are covered.
+
+    `refreshed` has, by table id, the versions that the last refresh pinned, `fact_manifests` the
+    fact's manifests then, `uncovered` the segments and rows of that version that no part stands
+    for, `not_built` chunks and why they could not be built, and `last_error` is None if all went
+    well. `manifests` list its parts, of which `row_count` counts groups; `covered` has the segments
+    and live rows that parts stand for.
     """
 
     name: str
@@ -241,16 +196,9 @@ class ViewEntry(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unkn
 
 
 class PartCover(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """The segments that a part stands for.
+    """The segments that a part stands for: their number, live rows and bytes of files.
 
-    Parameters
-    ----------
-    segment_count, live_row_count, byte_count : int
-        How many, their rows without deleted ones, and the bytes of their files.
-    digest : str
-        `digest_of` their list.
-    file : str
-        The file that lists them.
+    `digest` is `digest_of` their list, which is in `file`.
     """
 
     segment_count: Count
@@ -272,19 +220,10 @@ class PathState(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_u
 class ViewPart(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """One part: all that planning needs to know without opening its file or its cover's.
 
-    Parameters
-    ----------
-    segment : SegmentEntry
-        The file; rows, times and zones are those of the covered segments, and the projection is
-        the table of groups.
-    chunk : int or None
-        Start of the chunk of time; None: all time.
-    cover : PartCover
-        The segments it stands for.
-    paths : tuple of PathState
-        For each path of the view's definition, in order, the content of its dimension.
-    embedded : tuple of StoredProjection
-        Sums over the projections that every covered segment embeds.
+    The segment is its file: rows, times and zones are those of the covered segments, and the
+    projection is the table of groups. `chunk` is the start of its chunk of time, None for all time.
+    `paths` has the content of the dimension of each path of the definition, in order; `embedded`
+    has sums over the projections that every covered segment embeds.
     """
 
     segment: SegmentEntry

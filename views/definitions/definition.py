@@ -38,20 +38,10 @@ from projseg.views.view_records import GROUPS, PATHS_MAX, ViewDimension, ViewEnt
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """What a view stores.
+    """What a view stores: its SELECT as written, and canonical over stored names with a hash.
 
-    Parameters
-    ----------
-    sql : str
-        As written, or as dimensions and metrics mean.
-    text, digest : str
-        The canonical definition over stored names, and its hash.
-    scope : Interval or None
-        Only segments that lie wholly in it are covered; None: all.
-    dimensions : tuple of ViewDimension
-        The tables that it joins; of a result, all that it reads.
-    grade : "grouped" or "result"
-        As of `ViewEntry`.
+    Only segments that lie wholly in `scope` are covered. `dimensions` are the tables that it joins;
+    of a result, all that it reads. `grade` is as of `ViewEntry`.
     """
 
     sql: str
@@ -108,15 +98,10 @@ def text_problem(view: ViewEntry, define: Callable[[str], Definition]) -> str | 
 def define_star(
     sql: str, query: QuerySpec, tables: Mapping[str, TableDimension], fact: Snapshot
 ) -> Definition:
-    """Return what a SELECT over a fact and dimensions means as a view.
+    """Return what a SELECT over a fact and dimensions, by their names in FROM, means as a view.
 
     Rows that an inner join would lose are kept, with the flags of its paths as further groups: so
     the view serves questions with fewer joins, and with left ones.
-
-    Parameters
-    ----------
-    tables : mapping of str to TableDimension
-        The dimensions by their names in FROM.
     """
     if query.is_row_scan:
         raise _rows_of_a_view()

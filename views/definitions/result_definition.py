@@ -48,20 +48,10 @@ class ResultDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SelectJob(msgspec.Struct, frozen=True):
-    """What Spark is asked.
+    """A SELECT for Spark, with the location, version and table_id of each table by its name in it.
 
-    Parameters
-    ----------
-    select : str
-        A SELECT.
-    tables : dict of str to dict
-        By their names in it: location, version and table_id.
-    session : dict of str to str, or None
-        The settings under which it is read; None: those of the session.
-    target : str or None
-        Where its rows are to be a table; None: it is only read.
-    description : str
-        For Spark's UI.
+    It is read under the settings `session`, None for the session's own; its rows become a table at
+    `target`, or are only read. The description is for Spark's UI.
     """
 
     select: str
@@ -86,18 +76,10 @@ class SelectJob(msgspec.Struct, frozen=True):
 
 
 class Selected(msgspec.Struct, frozen=True):
-    """What Spark tells of a SELECT.
+    """Spark's answer about a SELECT: the settings it was read under, and the columns of each table.
 
-    Parameters
-    ----------
-    nomination : str
-        Hash of its tables and operators.
-    is_ordered : bool
-        Whether its rows have an order.
-    session : dict of str to str
-        The settings under which it was read.
-    columns : dict of str to tuple of str
-        By tables' names in it, the columns that it reads.
+    `nomination` is the hash of its tables and operators; `is_ordered` says that its rows have an
+    order.
     """
 
     nomination: str

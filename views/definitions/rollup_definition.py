@@ -29,15 +29,9 @@ def define_rollup(
 ) -> Definition:
     """Return the view of some dimensions, all metrics and a granularity, as Druid derives tables.
 
-    Parameters
-    ----------
-    dimensions : sequence of str
-        Columns, or expressions with aliases.
-    metrics : sequence
-        Aggregates as SQL, or Druid's objects of aggregators.
-    granularity : str or None
-        Druid's name or an ISO period, by which the time column is truncated; None: time is left
-        out.
+    Dimensions are columns, or expressions with aliases; metrics are aggregates as SQL, or Druid's
+    objects of aggregators; the granularity, Druid's name or an ISO period, truncates the time
+    column, which is left out without it.
     """
     time = properties.time_column
     if granularity is not None and time is None:

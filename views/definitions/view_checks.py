@@ -194,16 +194,8 @@ def scope_of(*intervals: Interval | None) -> tuple[int, int] | None:
 class CoveredSegments(msgspec.Struct, frozen=True):
     """The segments that a view is kept for, and the chunks of time that its parts lie in.
 
-    Parameters
-    ----------
-    scope : Interval or None
-        Segments that do not lie wholly in it are left out.
-    retain : ProjectionScope
-        Its age; segments whose rows are all older are left out.
-    chunk : Granularity
-        A segment belongs to the chunk of its smallest time.
-    now_us : int
-        The clock, microseconds UTC.
+    Segments that do not lie wholly in `scope`, and those whose rows are all older than `retain`,
+    are left out. A segment belongs to the chunk of its smallest time.
     """
 
     scope: Interval | None
