@@ -33,27 +33,11 @@ _SHARE_MIN: Final = 0.01
 
 
 class Advising:
-    """One call of `advise`.
+    """One call of `advise` for a table and its logged work.
 
-    Parameters
-    ----------
-    table : Table
-        The table.
-    work : LoggedWorkload
-        What was asked of it.
-    worse : mapping of str to (str, str)
-        By name the kind of advice that was applied and made its queries slower, and how much.
-    kinds : frozenset of str
-        What may be advised.
-    spent : SpentTime
-        When to stop.
-
-    Attributes
-    ----------
-    base_bytes : int
-        Of the rows.
-    shapes : list of KnownShape
-        What was asked, once `advice` has looked at it.
+    `worse` has, by name, the kind of advice that was applied and made its queries slower, and how
+    much; `kinds` is what may be advised; `shapes` is filled by `advice`; `base_bytes` are those of
+    the rows.
     """
 
     def __init__(

@@ -42,14 +42,9 @@ _EPOCH_PERIODS: Final = 64  # boundaries of a zone's bucket that are compared wi
 class Need(msgspec.Struct, frozen=True):
     """What a projection of groups must have to serve a query.
 
-    Parameters
-    ----------
-    keys : frozenset of str
-        Texts of grouping expressions, but for buckets of the time column.
-    bucket : str
-        The coarsest of `BUCKETS` that serves; empty: the time is not needed.
-    calls : tuple of AggregateCall
-        Aggregates, `count(*)` among them.
+    `keys` has texts of grouping expressions, but for buckets of the time column; `bucket` is the
+    coarsest of `BUCKETS` that serves, empty if the time is not needed; `count(*)` is among the
+    calls.
     """
 
     keys: frozenset[str]
@@ -76,17 +71,7 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class GroupsCandidate(msgspec.Struct, frozen=True):
-    """A projection of groups that does not exist.
-
-    Parameters
-    ----------
-    need : Need
-        What it holds.
-    projection : Projection
-        Its declaration as a user writes it.
-    declaration : ProjectionDeclaration
-        The same over stored names.
-    """
+    """A projection of groups that does not exist, as a user writes it and over stored names."""
 
     need: Need
     projection: Projection

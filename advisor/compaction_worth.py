@@ -22,14 +22,7 @@ def compaction_of(
 ) -> AdviceItem | None:
     """Return the advice to merge small segments; None: no queries spend their time on them.
 
-    Parameters
-    ----------
-    table : Table
-        The table.
-    shapes : sequence of KnownShape
-        What is asked.
-    then : mapping of str to ShapeCost
-        What each shape costs with all else that is advised, by its id.
+    `then` has the cost of each shape with all else that is advised, by its id.
     """
     slow = [
         known

@@ -29,20 +29,9 @@ _SHAPES_SHARE: Final = 0.4  # of the time that may be taken
 
 
 class KnownShape(msgspec.Struct):
-    """A shape with what is known of it.
+    """A shape of the log, bound to the table: its query with values, cost, and useful groups.
 
-    Parameters
-    ----------
-    shape : Shape
-        As the log has it.
-    query : QuerySpec
-        Its question, with values.
-    now : ShapeCost
-        What it costs as the table is.
-    need : Need or None
-        The groups that would serve it; None: none would.
-    why_not : str
-        The code of why none would.
+    `why_not` is the code of why no groups would.
     """
 
     shape: Shape
@@ -92,16 +81,7 @@ def known_shapes(
 ) -> tuple[list[KnownShape], int]:
     """Return the shapes that the table can answer, the most time first, and how many it cannot.
 
-    Parameters
-    ----------
-    work : LoggedWorkload
-        What was asked.
-    planning : Planning
-        Of the table.
-    entry : SegmentEntry
-        The segment whose values stand in the place of hidden ones.
-    spent : SpentTime
-        When to stop.
+    Values of the segment `entry` stand in the place of hidden ones.
     """
     values = HiddenValues(planning.snapshot, entry)
     found: list[KnownShape] = []

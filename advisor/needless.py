@@ -16,16 +16,10 @@ from projseg.table_layer.metadata.table_properties import TableProperties
 
 
 class DropRules(msgspec.Struct, frozen=True):
-    """What must be known before a drop is proposed.
+    """What is required before a drop is proposed.
 
-    Parameters
-    ----------
-    days : float
-        That it is declared, and that the log spans.
-    queries : int
-        That the log has.
-    slower : float
-        How much the planned cost of all queries may grow, as a share of it.
+    The thing is declared, and the log spans, so many days; the log has so many queries; the planned
+    cost of all queries grows by at most the share `slower`.
     """
 
     days: float = 30.0
@@ -34,16 +28,9 @@ class DropRules(msgspec.Struct, frozen=True):
 
 
 class Needless(msgspec.Struct, frozen=True):
-    """One thing that may go.
+    """One `projection`, `index` or `view` that may go.
 
-    Parameters
-    ----------
-    kind : str
-        `projection`, `index` or `view`.
-    name : str
-        What it is called.
-    evidence : dict
-        Why, when it answered last, and by which doors the log came.
+    The evidence is why, when it answered last, and by which doors the log came.
     """
 
     kind: str
@@ -59,24 +46,10 @@ def needless(
     worse: Mapping[str, tuple[str, str]],
     rules: DropRules,
 ) -> list[Needless]:
-    """Return what may go, one after the other.
+    """Return what may go, one after the other, once `added` is there.
 
-    Each projection is planned without those before it, so of two equal ones only one goes.
-
-    Parameters
-    ----------
-    planning : Planning
-        Of the table.
-    queries : sequence of QuerySpec
-        What is asked.
-    added : sequence
-        What is to be added.
-    work : LoggedWorkload
-        The log.
-    worse : mapping of str to (str, str)
-        By name the kind of advice that was applied and made its queries slower, and how much.
-    rules : DropRules
-        What must be known.
+    Each projection is planned without those before it, so of two equal ones only one goes. `worse`
+    has, by name, the kind of advice that was applied and made its queries slower, and how much.
     """
     found = [
         Needless(kind, name, _evidence(reason, work, name))
@@ -163,16 +136,9 @@ def _is_free(
 
 
 def declared_since(snapshot: Snapshot, has: Callable[[TableProperties], bool]) -> datetime | None:
-    """Return since when, at least, a table declares something.
+    """Return since when, at least, the declarations of a table satisfy a predicate.
 
     Versions are halved, as a declaration stays from one version on.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The newest version.
-    has : callable
-        Whether what a version declares has it.
     """
     low, high = snapshot.kept_from, snapshot.version
     found: int | None = None

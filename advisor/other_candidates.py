@@ -25,17 +25,7 @@ _NAME_CHARACTERS_MAX: Final = 60
 
 
 class RowsCandidate(msgspec.Struct, frozen=True):
-    """Some columns of all rows in another order, which does not exist.
-
-    Parameters
-    ----------
-    projection : Projection
-        Its declaration as a user writes it.
-    declaration : ProjectionDeclaration
-        The same over stored names.
-    columns : frozenset of str
-        The table's columns that it has.
-    """
+    """Some columns of all rows in another order, as a user writes them and over stored names."""
 
     projection: Projection
     declaration: ProjectionDeclaration
@@ -61,17 +51,7 @@ class RowsCandidate(msgspec.Struct, frozen=True):
 
 
 class IndexCandidate(msgspec.Struct, frozen=True):
-    """An index of one column that does not exist.
-
-    Parameters
-    ----------
-    index : Index
-        Its declaration as a user writes it.
-    declared : DeclaredIndex
-        The same over stored names.
-    column : str
-        The column's name.
-    """
+    """An index of one column that does not exist, as a user writes it and over stored names."""
 
     index: Index
     declared: DeclaredIndex

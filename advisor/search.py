@@ -47,20 +47,10 @@ def choose_within(
     *,
     exchanges: bool = True,
 ) -> list[int]:
-    """Return the candidates of a set that saves much within a budget, in the order of choice.
+    """Return the candidates of a set that saves much within a budget of bytes, in order of choice.
 
-    Parameters
-    ----------
-    saved : SavedTimes
-        What sets save.
-    sizes : sequence of int
-        Bytes of each candidate.
-    budget : float
-        Bytes of all chosen together, at most.
-    check : callable
-        Called now and then; what it raises ends the search.
-    exchanges : bool
-        Whether chosen candidates are exchanged for others, which takes most of the time.
+    `check` is called now and then; its error ends the search. Chosen candidates are exchanged for
+    others if `exchanges`, which takes most of the time.
     """
     fitting = [place for place, size in enumerate(sizes) if size <= budget]
     by_byte = _greedy(saved, sizes, budget, fitting, per_byte=True)

@@ -29,13 +29,8 @@ _JVM_LOG = "org.apache.spark.sql.projseg.QueryLog"
 def workload_of_requests(table: Table, entries: Sequence[Mapping[str, Any]]) -> LoggedWorkload:
     """Return the workload of what a session asked of one table.
 
-    Parameters
-    ----------
-    table : Table
-        The table.
-    entries : sequence of mapping
-        Of any tables: micros, location, answered, request or content with a query, and answering in
-        milliseconds if that is known.
+    An entry, of any table, has micros, location, answered, request or content with a query, and
+    perhaps answering in milliseconds.
     """
     return gather(_records(table, entries), table.properties.table_id)
 

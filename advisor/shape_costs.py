@@ -32,20 +32,11 @@ _FILTER_WORK: Final = 20_000
 
 
 class ShapeCost(msgspec.Struct, frozen=True):
-    """A plan's cost, and what it reads.
+    """A plan's cost, in about nanoseconds of one processor, and what it reads.
 
-    Parameters
-    ----------
-    cost : int
-        About nanoseconds of one processor.
-    sources : dict of str to int
-        Segments by source, of those that were planned.
-    reasons : dict of str to str
-        Codes of reasons against the others, where base rows are read.
-    opened : float
-        Sources that are read of all segments.
-    indexes : frozenset of str
-        Indexes that leave segments out, of those that are not there.
+    `sources` counts the planned segments by source; where base rows are read, `reasons` has codes
+    against the others; `opened` sources are read in all segments; `indexes` has imagined ones that
+    leave segments out.
     """
 
     cost: int
@@ -66,16 +57,9 @@ class ShapeCost(msgspec.Struct, frozen=True):
 
 
 class Planning:
-    """Plans queries over some segments of a version.
+    """Plans queries over some segments of a version and its views.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    wider : WiderSources or None
-        Its views.
-    knows_values : bool
-        Whether queries have the values that are asked for, and none in their place.
+    `knows_values` says that queries have the values of the log, and none in their place.
     """
 
     def __init__(

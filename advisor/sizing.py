@@ -52,18 +52,9 @@ _CHUNK: Final = "__chunk"
 
 
 class SizedCandidate(msgspec.Struct):
-    """A candidate with what it takes.
+    """A candidate with its rows (of an index, keys) and bytes in all segments.
 
-    Parameters
-    ----------
-    candidate : Candidate
-        What it is.
-    sizes : ProjectionSizes, IndexSizes or ImaginedView
-        What planning sees of it.
-    rows, bytes : int
-        Of all segments; of an index keys.
-    is_exact : bool
-        Whether that was measured in the whole sample.
+    `sizes` is what planning sees of it; `is_exact` says that all of the sample was measured.
     """
 
     candidate: Candidate
@@ -114,21 +105,7 @@ def sized_candidate(
 
 
 class Sizing:
-    """Makes candidates of shapes, and measures what they take in sampled segments.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-    sample : SampledSegments
-        Segments of its version, at least one.
-    shapes : sequence of KnownShape
-        What was asked.
-    kinds : collection of str
-        What may be advised.
-    spent : SpentTime
-        When to stop.
-    """
+    """Makes candidates of shapes, and measures what they take in sampled segments, at least one."""
 
     def __init__(
         self,

@@ -15,19 +15,9 @@ class OutOfTimeError(Exception):
 
 
 class SpentTime:
-    """The time of one call of `advise`.
+    """The time of one call of `advise`, which lists as `not_examined` what it leaves out.
 
-    Parameters
-    ----------
-    seconds : float
-        That it may take.
-    on_progress : callable or None
-        Called with how many candidates have a size, and how many there are.
-
-    Attributes
-    ----------
-    not_examined : list of str
-        What there was no time for.
+    `on_progress` gets the number of candidates that have a size, and of all.
     """
 
     def __init__(self, seconds: float, on_progress: OnProgress | None = None) -> None:

@@ -10,18 +10,7 @@ from projseg.algebra.expressions.sql_words import backquoted
 def statement_of(kind: str, table: str, name: str, sql: str = "", dropped: str = "") -> str:
     """Return the Spark SQL that does one thing of advice to a table at a location.
 
-    Parameters
-    ----------
-    kind : str
-        Of the item.
-    table : str
-        The location.
-    name : str
-        What is added or dropped.
-    sql : str
-        What is added.
-    dropped : str
-        The kind of what is dropped.
+    `sql` is what is added; `dropped` is the kind of what is dropped.
     """
     target, name = f"projseg.{backquoted(table)}", backquoted(name)
     if kind == "drop":

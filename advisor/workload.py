@@ -24,22 +24,10 @@ _TIMES_MAX: Final = 512  # of a shape, by which its median is known
 class Shape(msgspec.Struct, frozen=True):
     """Queries that are equal but for values and the place of their interval.
 
-    Parameters
-    ----------
-    id : str
-        The same in every log.
-    query : dict
-        The question, as `Query.to_json` writes it, with `?` for values or with values.
-    count : int
-        How often it was asked.
-    median_ms : float or None
-        Milliseconds of its answers, of those that read no file if there are any; None: not known.
-    aligned, zone : str
-        The granularity that its interval's ends lie on, in this zone; empty: it has no interval.
-    length : float or None
-        Seconds of the interval, in the median; None: it has no end.
-    returned : float
-        Rows of an answer, in the median.
+    The id is the same in every log, `query` as `Query.to_json` writes it, with `?` for values or
+    with values. `median_ms` is of answers that read no file, if there are any. `aligned` is the
+    granularity, in `zone`, on which the interval's ends lie, empty without one; `length` is its
+    seconds, in the median, None if it has no end; `returned` has rows, in the median.
     """
 
     id: str
@@ -60,26 +48,11 @@ class SourceUse(msgspec.Struct):
 
 
 class LoggedWorkload(msgspec.Struct, kw_only=True):
-    """What was asked of a table.
+    """The queries of a table in a log, by shapes, those with the most time first.
 
-    Parameters
-    ----------
-    shapes : list of Shape
-        Those with the most time first.
-    query_count : int
-        Queries of this table that were answered, of all shapes.
-    hinted_count, failed_count, torn_count : int
-        Queries that chose their sources themselves, or failed; lines that are no records.
-    first, last : datetime or None
-        Times of the first query and of the last one.
-    doors : dict of str to int
-        Queries by the door by which they came.
-    other_tables : dict of str to int
-        Queries of other tables by their locations.
-    uses : dict of str to SourceUse
-        By the source's name; of a view after `view:`, of an index after `index:`.
-    is_weighted : bool
-        Whether counts are weights that somebody gave, and no log.
+    `query_count` were answered, `hinted_count` chose their sources themselves; torn lines are no
+    records. Other tables are by location. `uses` is by source: views begin with `view:`, indexes
+    with `index:`. If it is weighted, counts are weights that somebody gave, and there is no log.
     """
 
     shapes: list[Shape]
