@@ -18,28 +18,12 @@ ACTIONS: Final = ("advise", "report")
 
 
 class AdviceRecord(msgspec.Struct):
-    """Advice, as far as there is one.
+    """Advice from a log, as far as there is one.
 
-    Parameters
-    ----------
-    log : str
-        Where the queries are.
-    budget : str
-        What projections and indexes may take, as it was typed.
-    answer : str or None
-        By which the advice is found again; None: nobody asked since the page was started.
-    state : str or None
-        As of `Answer`.
-    progress : (int, int) or None
-        Candidates that have a size, and all of them.
-    advice : mapping or None
-        As of `Advice.to_json`.
-    sql : str
-        The statements that do it.
-    report : list of mappings
-        As of `projseg.advice_report`.
-    error : mapping or None
-        code and message.
+    `answer` identifies it, None if nobody asked since the page was started; `state` is as of
+    `Answer`; `budget` is as it was typed; `progress` has the number of candidates with a size and
+    of all. `advice` is as of `Advice.to_json`, `sql` its statements, `report` as of
+    `projseg.advice_report`; `error` has a code and a message.
     """
 
     name: str

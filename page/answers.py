@@ -43,24 +43,12 @@ class TooManyQueriesError(Exception):
 
 
 class Asked(NamedTuple):
-    """What is to be done.
+    """A statement, change or request for advice, and the table it is for.
 
-    Parameters
-    ----------
-    table : str
-        The name of the table.
-    sql : str
-        A statement; empty: it is a change, or advice.
-    seconds : float or None
-        How long it may take; None: as long as any statement.
-    prefix : str
-        What is put before the statement.
-    version : str or None
-        The version that is read, if that is known before.
-    asked_version : str or None
-        The version by which it was asked for; None: the newest.
-    budget : str or None
-        Of advice; None: it is none.
+    `sql` is empty unless it is a statement, before which `prefix` is put; `budget` is None unless
+    it is advice. It may take as long as any statement if `seconds` is None. `version` is the one
+    that is read, if that is fixed before; `asked_version` the one in the request, None for the
+    newest.
     """
 
     table: str
@@ -73,17 +61,7 @@ class Asked(NamedTuple):
 
 
 class Answer:
-    """What was asked, and what became of it.
-
-    Parameters
-    ----------
-    asked : Asked
-        What is to be done.
-    seconds : float
-        How long it may take.
-    max_rows : int
-        Rows that are kept.
-    """
+    """A request and its result, which may take some seconds and keeps at most `max_rows`."""
 
     def __init__(self, asked: Asked, seconds: float, max_rows: int) -> None:
         self.id = secrets.token_hex(16)

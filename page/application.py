@@ -75,20 +75,9 @@ _GZIP_LEVEL: Final = 3
 class PageSettings(NamedTuple):
     """How a page is reached, and what its queries may take.
 
-    Parameters
-    ----------
-    token : str
-        The secret of those who may ask.
-    port, host
-        Where it is reached.
-    timeout : float
-        Most seconds of a query.
-    max_rows : int
-        Most rows of an answer that are kept.
-    log : str or None
-        A query log whose queries are shown.
-    allow_changes : bool
-        Whether projections, indexes, views and segments may be changed; rows never are.
+    `token` is the secret of those who may ask; `timeout` is in seconds of a query, and an answer
+    keeps at most `max_rows`. With `allow_changes`, projections, indexes, views and segments may be
+    changed; rows never are.
     """
 
     token: str

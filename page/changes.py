@@ -18,18 +18,10 @@ if TYPE_CHECKING:
 
 
 class ChangeForm(NamedTuple):
-    """A change that is asked for.
+    """A change of `PAGE_CHANGES` that is asked for.
 
-    Parameters
-    ----------
-    change : str
-        As of `PAGE_CHANGES`.
-    what : str
-        Which projection, index or view; the answer that has the advice.
-    sql : str
-        Of a projection to add.
-    advice : Advice or None
-        What is to be applied.
+    `what` is a projection, index or view, or the answer that has the advice; `sql` is of a
+    projection to add.
     """
 
     change: str
@@ -39,16 +31,9 @@ class ChangeForm(NamedTuple):
 
 
 class ChangeRecord(msgspec.Struct):
-    """A change that is asked for.
+    """A change of `PAGE_CHANGES` that is asked for, and a preview of what it would do.
 
-    Parameters
-    ----------
-    change, what : str
-        As of `PAGE_CHANGES`; which projection, index or view.
-    sql : str
-        Of a projection to add.
-    preview : str
-        What it would do.
+    `what` is a projection, index or view; `sql` is of a projection to add.
     """
 
     name: str

@@ -31,22 +31,10 @@ class Bar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A chart of one column.
+    """A chart of one column: bars, or paths of SVG, one for each run of rows without a gap.
 
-    Parameters
-    ----------
-    title : str
-        Which column, by which.
-    height : int
-        In pixels.
-    paths : list of str
-        Lines, as SVG writes them; one for each run of rows without a gap.
-    bars : list of Bar
-        Empty for a line.
-    zero : float
-        Where 0 is, from above for a line and from the left for bars.
-    low, high, first, last : str
-        The ends of the axes of a line.
+    Zero lies at `zero` from above for a line and from the left for bars; `low`, `high`, `first` and
+    `last` are the ends of a line's axes.
     """
 
     title: str

@@ -28,17 +28,11 @@ _SAMPLED_MAX: Final = 8
 
 
 class ColumnsRecord(msgspec.Struct):
-    """The columns of a table.
+    """The columns of a table, as of `Table.columns` with what segments say of them.
 
-    Parameters
-    ----------
-    segments, sampled : int
-        Of the version, and of these those whose files were read for `encodings`,
-        `dictionary_entries` and `dictionary_bytes`.
-    columns : list of mappings
-        Of `Table.columns`, with stored_names, min, max, exact (whether both are values of the
-        column), read_by, encodings (pages by encoding), dictionary_entries and dictionary_bytes (of
-        the largest).
+    Files of `sampled` segments were read for encodings (pages by encoding), dictionary_entries and
+    dictionary_bytes (of the largest). Besides, columns have stored_names, min, max, exact (whether
+    both are values of the column) and read_by.
     """
 
     name: str

@@ -51,18 +51,7 @@ class ProjectionsRecord(msgspec.Struct):
 class SegmentsRecord(msgspec.Struct, rename={"from_": "from"}):
     """The segments of a window, one part of them, and the sums of all.
 
-    Parameters
-    ----------
-    from_, to : str or None
-        The window, as it was asked for.
-    sort : str
-        time, rows, bytes or deleted.
-    page, pages : int
-        Which part, and of how many; the first is 1.
-    count, rows, bytes, deleted_rows : int
-        Of all segments of the window.
-    segments : list of mappings
-        As of `Table.segments`.
+    `sort` is time, rows, bytes or deleted; pages begin with 1; segments are as of `Table.segments`.
     """
 
     name: str

@@ -26,20 +26,10 @@ _LEAST_WINDOW: Final = 1_000_000
 
 
 class DrawnBin(NamedTuple):
-    """A bin as it is drawn.
+    """A bin as a rectangle, with its numbers in words as a title.
 
-    Parameters
-    ----------
-    x, y, width, height : float
-        Of its rectangle.
-    kind : str
-        The class of its fill: `covered-0` (nothing) to `covered-5` (all).
-    title : str
-        Its numbers in words.
-    from_, to, file : str or None
-        The bin's own.
-    marks : tuple of str
-        `failed`, `skipped`, `deleted`.
+    `kind` is the class of its fill: `covered-0` (nothing) to `covered-5` (all); marks are `failed`,
+    `skipped`, `deleted`.
     """
 
     x: float

@@ -22,22 +22,11 @@ _LOOK_EVERY: Final = 1000  # records between looks at the clock
 
 
 class ShapeLine(msgspec.Struct):
-    """Queries that are equal but for values.
+    """Queries that are equal but for values, as text and as a statement over t with question marks.
 
-    Parameters
-    ----------
-    query, sql : str
-        Without values; as a statement over t, a question mark for each value.
-    table : str
-        The last part of the table's location.
-    count, failed : int
-        Of these queries.
-    seconds, median_ms, slowest_ms : float
-        Of planning and answering; the sum, and of one.
-    newest : str
-        When the last one was answered.
-    doors, sources, reasons : mapping of str to int
-        How they came; segments by source; queries by source and reason why it did not serve.
+    `table` is the last part of its location. Times are of planning and answering: the sum in
+    seconds, and of one query in milliseconds. `sources` counts segments by source; `reasons` counts
+    queries by source and reason why it did not serve.
     """
 
     query: str
@@ -55,24 +44,10 @@ class ShapeLine(msgspec.Struct):
 
 
 class QueriesRecord(msgspec.Struct):
-    """The shapes of a log that take most.
+    """The hundred shapes of a log that take most, of one table or of all.
 
-    Parameters
-    ----------
-    name : str or None
-        The table; None: all tables of the log.
-    log : str
-        Where it is.
-    since : str
-        How old the oldest record is.
-    sort : str
-        time, count, slowest or newest.
-    records, shapes_count : int
-        Of the log, as far as it was read.
-    is_whole : bool
-        Whether all of it was read.
-    shapes : list of ShapeLine
-        The first hundred.
+    `since` is how old the oldest record is; `sort` is time, count, slowest or newest; if it is not
+    whole, only part of the log was read.
     """
 
     name: str | None
@@ -96,21 +71,10 @@ class Use(msgspec.Struct):
 def queries_record(
     name: str | None, table_id: str | None, log: str, since: str, sort: str
 ) -> QueriesRecord:
-    """Return the shapes of a log's queries.
+    """Return the shapes of a log's queries, of all tables without a name; see `QueriesRecord`.
 
-    Parameters
-    ----------
-    name, table_id : str or None
-        The table; None: all tables.
-    log : str
-        A folder, or a file.
-    since, sort : str
-        As of `QueriesRecord`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOG, PROJSEG_BAD_ARGUMENT, PROJSEG_BAD_EXPRESSION for `since`.
+    Raises InvalidInputError: PROJSEG_BAD_LOG, or for `since` PROJSEG_BAD_ARGUMENT or
+    PROJSEG_BAD_EXPRESSION.
     """
     if sort not in SORTS:
         raise InvalidInputError(

@@ -68,24 +68,10 @@ class PlanRecord(msgspec.Struct):
 class AnswerRecord(msgspec.Struct):
     """A statement and its answer, as far as there is one.
 
-    Parameters
-    ----------
-    state : str
-        running, done, failed, cancelled or timeout.
-    progress : (int, int) or None
-        Segments of a change that are done, and all of them.
-    rows, kept : int
-        Of the answer, and of those that can be downloaded.
-    columns : list of (name, type)
-        Of the answer.
-    values : list of rows
-        The first `ROWS_SHOWN`.
-    plan : PlanRecord or None
-        None: it is no SELECT, or cannot be planned.
-    text : str or None
-        What EXPLAIN says.
-    error : mapping or None
-        code, message, and the place in the statement or None.
+    `state` is running, done, failed, cancelled or timeout; `progress` has the segments of a change
+    that are done, and all. `kept` rows of the answer can be downloaded; `values` has the first
+    `ROWS_SHOWN`. The plan is None for statements that are no SELECT or cannot be planned; `text` is
+    EXPLAIN's. `error` has code, message, and the place in the statement or None.
     """
 
     name: str

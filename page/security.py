@@ -41,16 +41,8 @@ _FORGED: Final = "This request does not come from the page itself."
 class Guard:
     """Lets requests through to an application that come from who has the token.
 
-    Parameters
-    ----------
-    application : ASGI application
-        What is guarded.
-    token : str
-        The secret.
-    port : int
-        Where it is reached; other services of the machine have cookies of other names.
-    host : str
-        A name or an address by which it is reached besides those of this machine.
+    Cookies are named by the port, as other services of the machine have theirs; `host` is a name or
+    an address besides those of this machine.
     """
 
     def __init__(self, application: ASGIApp, token: str, port: int, host: str) -> None:

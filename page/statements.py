@@ -43,21 +43,9 @@ def box_statement(typed: str, action: str) -> BoxStatement:
 
 
 def check_names(sql: str, name: str, names: Sequence[str]) -> None:
-    """Refuse a statement that names another table than the one of its view.
+    """Refuse a statement that names another table than that of its view: PROJSEG_BAD_SQL.
 
-    Parameters
-    ----------
-    sql : str
-        What cannot be parsed is let through: who answers it says why.
-    name : str
-        The table.
-    names : sequence of str
-        All tables that are listed.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL.
+    A text that cannot be parsed is let through: the error of its answer says why.
     """
     last = name.rpartition(".")[2]
     own = {name.casefold(), last.casefold()}

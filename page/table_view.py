@@ -97,21 +97,9 @@ class TableRecord(msgspec.Struct):
 def table_record(
     name: str, version: TableVersion, start: str | None, end: str | None
 ) -> TableRecord:
-    """Return the facts of a table at a version.
+    """Return the facts of a table at a version, its timeline in a window, None for all times.
 
-    Parameters
-    ----------
-    name : str
-        What the table is called here.
-    version : TableVersion
-        What is shown.
-    start, end : str or None
-        The window of the timeline; None: all times.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INTERVAL.
+    Raises InvalidInputError (PROJSEG_BAD_INTERVAL).
     """
     snapshot, properties = version.snapshot, version.properties
     times = all_times(snapshot)

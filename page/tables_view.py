@@ -44,18 +44,9 @@ class TableLine(msgspec.Struct, omit_defaults=True):
 
 
 class TablesRecord(msgspec.Struct):
-    """The tables that a search leaves, one part of them.
+    """One page, of which the first is 1, of the tables that a search leaves, ordered by name.
 
-    Parameters
-    ----------
-    search : str
-        A part of names, in any case.
-    count : int
-        Tables that it leaves.
-    page, pages : int
-        Which part, and of how many; the first is 1.
-    tables : list of TableLine
-        In the order of their names.
+    The search is a part of names, in any case; `count` is of all these tables.
     """
 
     search: str

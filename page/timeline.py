@@ -34,22 +34,10 @@ _MONDAY_US: Final = -3 * 86400 * _SECOND  # of the week in which 1970 began
 
 
 class SegmentTime(msgspec.Struct, frozen=True):
-    """What a timeline needs of a segment, or of a manifest's segments together.
+    """What a timeline needs of a segment, or of a manifest's segments together (without a file).
 
-    Parameters
-    ----------
-    file : str or None
-        The segment; None: of several.
-    start_us, end_us : int or None
-        Its times, the end excluded; None: its rows have none.
-    rows : int
-        Rows that are not deleted.
-    deleted : int or None
-        Rows that are; None: not known without the segments.
-    segments : int
-        How many.
-    states : mapping of str to CoverageState
-        What became of each lane in it, by the lane's name.
+    Times exclude the end, and are None if the rows have none; `rows` are those not deleted;
+    `deleted` is None if it is unknown without the segments; `states` is by the lane's name.
     """
 
     file: str | None
@@ -62,20 +50,11 @@ class SegmentTime(msgspec.Struct, frozen=True):
 
 
 class Bin(msgspec.Struct, rename={"from_": "from"}):
-    """Rows of a time, and how many of them a lane covers.
+    """Rows of a time, [from, to) in ISO 8601, and how many are in segments with a lane built.
 
-    Parameters
-    ----------
-    from_, to : str or None
-        Times in ISO 8601, the end excluded; None: rows without a time.
-    rows, covered : int
-        Rows, and those of segments where the lane is built.
-    segments, built, failed, skipped, missing : int
-        Segments, and what became of the lane in them.
-    deleted : int or None
-        Deleted rows; None: not known without the segments.
-    file : str or None
-        The segment, if the bin is one.
+    Without times, these are rows without a time. Segments are counted by what became of the lane in
+    them; `deleted` is None if it is unknown without the segments; `file` is the segment, if the bin
+    is one.
     """
 
     from_: str | None
@@ -100,21 +79,11 @@ class Lane(msgspec.Struct):
 
 
 class Timeline(msgspec.Struct, rename={"from_": "from"}):
-    """All lanes over one window.
+    """All lanes over one window, None if no row has a time, the base table's first.
 
-    Parameters
-    ----------
-    from_, to : str or None
-        The window; None: no row has a time.
-    unit : str
-        What a bin is: `segment`, `manifest` (segments together; where a projection is built, one of
-        them at least has it or says why not), or how long it is.
-    is_exact : bool
-        Whether each segment was counted, not each manifest.
-    lanes : list of Lane
-        The base table's first.
-    left_out : list of str
-        Indexes and views whose lanes would take too long.
+    `unit` is what a bin is: `segment`, `manifest` (segments together; where a projection is built,
+    one of them at least has it or says why not), or how long it is. If it is exact, each segment
+    was counted, not each manifest. Lanes of indexes and views in `left_out` would take too long.
     """
 
     from_: str | None
@@ -132,18 +101,10 @@ def timeline(
     *,
     is_exact: bool = True,
 ) -> Timeline:
-    """Return the timeline of segments; each of them is counted in one bin.
+    """Return the timeline of segments of a window, or without times, each counted in one bin.
 
-    Parameters
-    ----------
-    segments : sequence of SegmentTime
-        Those of the window, and those without times.
-    lanes : sequence of (name, kind)
-        The lanes beside the base table.
-    window : (int, int) or None
-        In microseconds, the end excluded; None: all times of the segments.
-    is_exact : bool
-        As of `Timeline`.
+    The window is in microseconds, the end excluded, None for all times; lanes are those beside the
+    base table.
     """
     timed = [one for one in segments if one.start_us is not None and one.end_us is not None]
     without = [one for one in segments if one.start_us is None]
