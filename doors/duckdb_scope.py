@@ -38,18 +38,11 @@ class DifferentMeaningError(Exception):
 
 
 class Written(NamedTuple):
-    """An expression in our SQL.
+    """An expression in our SQL; of a text between quotes, what stands between them.
 
-    Parameters
-    ----------
-    text : str
-        The expression; of a text between quotes, what stands between them.
-    family : str
-        integer, decimal, double, text, boolean, date, instant, wall clock, null or other.
-    type : pa.DataType or None
-        Its type; None of a constant, which takes the type of what it is compared with.
-    is_parameter : bool
-        Whether it is a constant that the caller gives.
+    The family is integer, decimal, double, text, boolean, date, instant, wall clock, null or other.
+    A constant has no type, since it takes that of what it is compared with; it is a parameter if
+    the caller gives it.
     """
 
     text: str
@@ -64,16 +57,9 @@ class Written(NamedTuple):
 
 
 class Session(NamedTuple):
-    """What a statement's meaning depends on besides its text.
+    """What a statement's meaning depends on besides its text: values of `$name`, time zone, order.
 
-    Parameters
-    ----------
-    arguments : mapping of str to value
-        What stands for `$name`.
-    is_utc : bool
-        Whether the session's times are in UTC.
-    has_usual_order : bool
-        Whether it sorts upwards and nulls last where a statement does not say it.
+    The usual order sorts upwards and nulls last where a statement does not say it.
     """
 
     arguments: Mapping[str, Any]
@@ -84,16 +70,7 @@ class Session(NamedTuple):
 class Scope(NamedTuple):
     """The tables of a SELECT by their aliases in lower case; each has a name of ours.
 
-    Parameters
-    ----------
-    schemas : mapping of str to pa.Schema
-        Their columns.
-    names : mapping of str to str
-        What our text calls them.
-    shared : mapping of str to str
-        The table that a column of USING is read from.
-    session : Session
-        What else decides the meaning of expressions.
+    `shared` has the table that a column of USING is read from.
     """
 
     schemas: Mapping[str, pa.Schema]

@@ -45,25 +45,13 @@ _COUNT: Final = re.compile("[0-9]{1,18}")
 
 
 class GroupedSelect(NamedTuple):
-    """How a SELECT is answered by a question of ours.
+    """How a SELECT is answered by a question in our SQL, whose outputs are `__0`, `__1` and so on.
 
-    Parameters
-    ----------
-    question : str
-        In our SQL; its outputs are called `__0`, `__1` and so on.
-    tables : mapping of str to str
-        The keys of the tables that it reads, by the names that it has for them.
-    arguments : frozenset of str
-        The parameters that it has.
-    typed : str
-        A SELECT of DuckDB whose outputs have the types of the question's.
-    width : int
-        The number of outputs of the statement.
-    outer : tuple of str or None
-        What is left to DuckDB: the statement's outputs, and what stands behind FROM; both over
-        the question's outputs. None: the first of these are the statement's.
-    is_distinct : bool
-        Whether DuckDB then leaves out equal rows.
+    `tables` has the keys of the tables by the question's names for them, `arguments` its
+    parameters. `typed` is a SELECT of DuckDB whose outputs have the question's types. `outer` is
+    left to DuckDB: the statement's `width` outputs, and what stands behind FROM, both over the
+    question's outputs; without it, the first of these are the statement's. If distinct, DuckDB then
+    leaves out equal rows.
     """
 
     question: str
@@ -80,21 +68,9 @@ def grouped_select(
     tables: Mapping[str, pa.Schema],
     session: Session,
 ) -> GroupedSelect:
-    """Return how a SELECT is answered.
+    """Return how a SELECT is answered over tables by their names, folded, with dots between parts.
 
-    Parameters
-    ----------
-    text : str
-        The SELECT.
-    tables : mapping of str to pa.Schema
-        The columns of our tables by their names, folded, with dots between their parts.
-    session : Session
-        What it depends on.
-
-    Raises
-    ------
-    DifferentMeaningError
-        If a part of it may have another meaning in our SQL.
+    Raises DifferentMeaningError if a part of it may have another meaning in our SQL.
     """
     try:
         tree = parse_one(text, read="duckdb")
@@ -233,14 +209,8 @@ class _Reading:
     ) -> Any:
         """Return an expression in which each name is a column of one of the tables.
 
-        Parameters
-        ----------
-        node : Expression
-            As it is written.
-        is_after_groups : bool
-            Whether it stands in a clause in which an alias goes before a column.
-        depth : int
-            How many aliases lead to it.
+        After groups, an alias goes before a column; `depth` counts the aliases that lead to the
+        node.
         """
 
         def named(one: exp.Expression) -> exp.Expression:

@@ -26,20 +26,9 @@ _FIRST: Final = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
 
 
 class FoundSelect(NamedTuple):
-    """A SELECT of a statement.
+    """A SELECT at [start, end) of a statement, how a question of ours answers it, or why none does.
 
-    Parameters
-    ----------
-    start, end : int
-        Where it stands in the text.
-    text : str
-        Its own text.
-    grouped : GroupedSelect or None
-        How a question of ours answers it.
-    reason : str
-        Why none does.
-    tables : tuple of str
-        The keys of our tables that it names.
+    `tables` has the keys of our tables that it names.
     """
 
     start: int
@@ -76,21 +65,9 @@ def read_statement(
     tables: Mapping[str, pa.Schema],
     session: Session,
 ) -> Statement:
-    """Return a statement with its SELECTs over our tables.
+    """Return a statement with its SELECTs over our tables; the session has no arguments yet.
 
-    Parameters
-    ----------
-    text : str
-        The statement.
-    arguments : sequence of values, or mapping of str to value
-        What stands for its parameters.
-    tables, session
-        As of `grouped_select`; the session has no arguments yet.
-
-    Raises
-    ------
-    DifferentMeaningError
-        If it is no query, or its SELECTs cannot be found for certain.
+    Raises DifferentMeaningError if it is no query, or its SELECTs are not certain.
     """
     tokens = _tokens(text)
     if tokens[0].token_type not in _FIRST:

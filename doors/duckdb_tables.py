@@ -57,18 +57,9 @@ _EXPLAINED: Final = pa.schema(
 
 
 class _Replaced(NamedTuple):
-    """A SELECT that a question answers.
+    """A SELECT that a question answers, with DuckDB's types of the question's outputs.
 
-    Parameters
-    ----------
-    found : FoundSelect
-        The SELECT.
-    grouped : GroupedSelect
-        The question.
-    types : list of str
-        DuckDB's types of the question's outputs.
-    text : str
-        The SELECT over the answer that stands in its place.
+    `text` is the SELECT over the answer that stands in its place.
     """
 
     found: FoundSelect
@@ -78,16 +69,9 @@ class _Replaced(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """How a statement is answered.
+    """A statement and its SELECTs that questions answer.
 
-    Parameters
-    ----------
-    statement : Statement
-        The statement.
-    replaced : tuple of _Replaced
-        Its SELECTs that questions answer.
-    schema : pa.Schema or None
-        What the answer of the only question is cast to, if that is the statement's; else None.
+    `schema` is what the answer of the only question is cast to, if that is the statement's.
     """
 
     statement: Statement

@@ -36,16 +36,9 @@ Writer: TypeAlias = Callable[["Translation", Any], "Written"]
 
 
 class EqualForm(NamedTuple):
-    """A form of an expression that has one meaning in both engines.
+    """A form of an expression that has one meaning in both engines, and where it has.
 
-    Parameters
-    ----------
-    form : str
-        How it is written.
-    over : str
-        Where it has the same meaning.
-    nodes : mapping of types of trees to functions
-        What sqlglot reads it as, and what writes our text of each.
+    `nodes` has the types of trees that sqlglot reads it as, and what writes our text of each.
     """
 
     form: str

@@ -52,28 +52,11 @@ def format_of(file: str, asked: FileFormat | None) -> FileFormat:
 
 
 def write_rows(rows: pa.RecordBatchReader, file: str, kind: FileFormat) -> int:
-    """Write rows into a file that appears when all are there, or to standard output.
+    """Write rows into a file that appears when all are there, or to standard output (`-`).
 
-    Parameters
-    ----------
-    rows : RecordBatchReader
-        Of projseg's types.
-    file : str
-        A path, or `-`. A file of this name is replaced.
-    kind : str
-        parquet, arrow (IPC; a stream on standard output), csv or jsonl.
-
-    Returns
-    -------
-    int
-        The number of rows.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_TYPE if a column has no form in the format.
-    StorageError
-        PROJSEG_STORAGE_FAILED if the file cannot be written; no file appears.
+    A file of this name is replaced. Return the number of rows. Raises UnsupportedFeatureError
+    (PROJSEG_UNSUPPORTED_TYPE) if a column has no form in the format, and StorageError
+    (PROJSEG_STORAGE_FAILED) if the file cannot be written; then no file appears.
     """
     if file == STANDARD_OUTPUT:
         count = write_stream(rows, sys.stdout.buffer, kind)
