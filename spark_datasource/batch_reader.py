@@ -267,13 +267,8 @@ def _log(event: str, **fields: object) -> None:
 class ExternalReader(DataSourceReader):
     """One read of the files that the engine has named.
 
-    Parameters
-    ----------
-    options : mapping of str to str
-        With `EXTERNAL_FILES`: JSON of `parts` (a whole spec for each file), `roots` and `hosts`
-        that the reader allows, and `timezone`.
-    schema : StructType
-        The columns that Spark wants.
+    The option `EXTERNAL_FILES` is JSON of `parts` (a whole spec for each file), `roots` and `hosts`
+    that the reader allows, and `timezone`.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

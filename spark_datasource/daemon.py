@@ -79,11 +79,6 @@ def prefer_unpacked_spark(path: list[str]) -> None:
     Spark puts them first. Python keeps no compiled modules of a zip file, so every daemon would
     compile all that it imports, which takes longer than the engine's import. Archives that differ
     from what is installed stay where they are.
-
-    Parameters
-    ----------
-    path : list of str
-        As `sys.path`; changed in place.
     """
     archives = [
         entry

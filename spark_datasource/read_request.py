@@ -38,30 +38,13 @@ LATEST: Final = "latest"
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """One scan of one table.
+    """One scan of one table, at a location without a metadata suffix.
 
-    Parameters
-    ----------
-    location : str
-        The table's location, without a metadata suffix.
-    version : int or None
-        The table version to read; None means the newest, until planning pins it.
-    timestamp : str or None
-        Read the version that was current at this ISO 8601 instant.
-    tag : str or None
-        Read the version of this name.
-    metadata_table : str or None
-        One of `METADATA_TABLES`: rows about the table instead of its rows.
-    is_explain : bool
-        Whether the rows of the plan are wanted instead of the answer.
-    query : Query
-        The query; its time zone is None where the options name none.
-    fills_missing : bool
-        Whether columns that Spark wants and the answer lacks are null.
-    storage_options : StorageOptions
-        Of the object store that the table is in.
-    parallelism : int or None
-        How many tasks run at once; None: as many as the planning machine has processors.
+    The version is given by number, by an ISO 8601 instant or by tag; planning pins the newest
+    otherwise. `metadata_table` is one of `METADATA_TABLES`, read instead of rows; with
+    `is_explain`, rows of the plan are. The query has no time zone where the options name none. With
+    `fills_missing`, columns that Spark wants and the answer lacks are null. `parallelism` is how
+    many tasks run at once, None for as many as the planning machine has processors.
     """
 
     location: str
@@ -201,18 +184,9 @@ def _require_one_answer(request: ReadRequest, options: Options) -> None:
 class StreamRequest:
     """A stream of the rows of one table.
 
-    Parameters
-    ----------
-    rows : ReadRequest
-        What is read of each segment.
-    version : int, "latest" or None
-        The first version whose new rows are read; None: all rows of the newest come first.
-    timestamp : str or None
-        Start at the first version committed at or after this ISO 8601 instant.
-    segments_max : int or None
-        The most segments of one batch.
-    ignores_deletes, ignores_changes : bool
-        Whether versions that took rows away, or replaced some, are no error.
+    New rows are read from `version` on, or from the first version committed at or after
+    `timestamp`, an ISO 8601 instant; otherwise all rows of the newest come first. A batch has at
+    most `segments_max` segments. Versions that deleted or replaced rows are errors unless ignored.
     """
 
     rows: ReadRequest

@@ -115,20 +115,11 @@ class NumberedReader(DataSourceReader):
 
 
 class RowChange(msgspec.Struct, frozen=True):
-    """What the extension says of a change, by an option.
+    """A change as the extension describes it in an option.
 
-    Parameters
-    ----------
-    write_id : str
-        Names the commit and every file of it.
-    operation : str
-        For the history.
-    depends_on_all : bool
-        Whether rows that others add meanwhile are a conflict.
-    asked : dict of str to str
-        For the history.
-    version : int or None
-        That the rows were read of; None: there is no table yet.
+    The write id names the commit and every file of it; the operation and `asked` are for the
+    history. With `depends_on_all`, rows that others add meanwhile are a conflict. The rows were
+    read of `version`, None if there is no table yet.
     """
 
     write_id: str
@@ -149,16 +140,9 @@ class _RowsChanged(WriterCommitMessage):
 
 
 class ChangeWriter(DataSourceArrowWriter):
-    """One change.
+    """One change, a `RowChange` as JSON.
 
-    Parameters
-    ----------
-    request : WriteRequest
-        The options.
-    change : str
-        `RowChange` as JSON.
-    schema : StructType
-        The operation, the number, and the table's columns if any row is to be written.
+    The schema has the operation, the number, and the table's columns if any row is to be written.
     """
 
     def __init__(self, request: WriteRequest, change: str, schema: StructType) -> None:

@@ -100,15 +100,10 @@ class Scan:
     def plan(
         self, wanted: Collection[str], entries: Sequence[SegmentEntry] | None = None
     ) -> QueryPlan:
-        """Return which segments to read, each from which source.
+        """Return which segments, of `entries` or of all, to read, each from which source.
 
-        Parameters
-        ----------
-        wanted : collection of str
-            Columns wanted of a row scan. If the answer has none of them, one column is read for the
-            number of rows.
-        entries : sequence of SegmentEntry or None
-            Segments to choose from; None: all.
+        `wanted` has the columns of a row scan; if the answer has none of them, one column is read
+        for the number of rows.
         """
         query = self.query
         if query.is_row_scan:

@@ -111,19 +111,10 @@ def stored_schema(schema: spark_types.StructType) -> pa.Schema:
 
 
 def check_wanted(answer: pa.Schema, wanted: pa.Schema, *, fills_missing: bool) -> None:
-    """Refuse wanted columns that the answer lacks, or has with another type.
+    """Refuse wanted columns that the answer lacks, unless these are null, or has with another type.
 
     A wanted type may be wider than the answer's if every value stays the same. Any other change is
     a cast, which is left to Spark.
-
-    Parameters
-    ----------
-    answer : Schema
-        The columns as the table or the query has them.
-    wanted : Schema
-        The columns that Spark asks for: the caller's own schema, or a catalog table's.
-    fills_missing : bool
-        Whether a column that the answer lacks is null instead of refused.
     """
     positions = _positions(wanted.names, answer.names)
     for field, position in zip(wanted, positions, strict=True):

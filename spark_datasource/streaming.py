@@ -112,14 +112,8 @@ class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One stream.
 
     Spark before 4.2 tells nothing of where the stream is when it asks how far it may go, so it is
-    always given all that is there.
-
-    Parameters
-    ----------
-    request : StreamRequest
-        What to read.
-    schema : StructType
-        The columns that Spark wants: the table's as the query started, or the user's own choice.
+    always given all that is there. The schema is the table's as the query started, or the user's
+    own.
     """
 
     def __init__(self, request: StreamRequest, schema: StructType) -> None:
@@ -229,14 +223,7 @@ class _BatchWritten(SegmentsWritten):
 class ProjsegStreamWriter(DataSourceStreamArrowWriter):
     """The writer of one batch; Spark makes one for its tasks and another for its commit.
 
-    Parameters
-    ----------
-    request : WriteRequest
-        The options.
-    schema : StructType
-        The columns of the stream.
-    overwrite : bool
-        Replace the whole table by each batch, as output mode `complete` does.
+    With `overwrite`, as in output mode `complete`, each batch replaces the whole table.
     """
 
     def __init__(self, request: WriteRequest, schema: StructType, *, overwrite: bool) -> None:

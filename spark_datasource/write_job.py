@@ -47,15 +47,10 @@ from projseg.writer.table_writer import write_segments
 
 @dataclass(frozen=True)
 class SegmentsWritten(WriterCommitMessage):
-    """The segments that one task attempt wrote.
+    """The segments that one task attempt wrote, by the release of projseg that wrote them.
 
-    Parameters
-    ----------
-    entries : bytes
-        Its manifest entries, packed: a task of many segments stays far below the 64 KiB that a
-        commit message should not pass.
-    release : str
-        The projseg release that wrote them.
+    Their manifest entries are packed: a task of many segments stays far below the 64 KiB that a
+    commit message should not pass.
     """
 
     entries: bytes
@@ -75,16 +70,8 @@ class SegmentsWritten(WriterCommitMessage):
 class WriteJob:
     """What the tasks of a write and its commit must agree on.
 
-    Parameters
-    ----------
-    request : WriteRequest
-        The options.
-    target : WriteTarget
-        The table that segments are written for.
-    overwrite : bool
-        Replace the whole table, or the request's interval.
-    write_id : str
-        Names the commit and every file of it.
+    With `overwrite`, the rows replace the whole table, or the request's interval; the write id
+    names the commit and every file of it.
     """
 
     request: WriteRequest
@@ -258,16 +245,9 @@ def refresh_views(snapshot: Snapshot) -> None:
 
 
 class ProjsegWriter(DataSourceArrowWriter):
-    """One write job.
+    """One write job of a DataFrame, whose columns Spark has not compared with the table's.
 
-    Parameters
-    ----------
-    request : WriteRequest
-        The options.
-    schema : StructType
-        The DataFrame's columns; Spark has not compared them with the table's.
-    overwrite : bool
-        Replace the whole table, or the request's interval.
+    With `overwrite`, the rows replace the whole table, or the request's interval.
     """
 
     def __init__(self, request: WriteRequest, schema: StructType, *, overwrite: bool) -> None:

@@ -30,24 +30,10 @@ class StatementLayout(msgspec.Struct, frozen=True, omit_defaults=True):
 class WritePlan(msgspec.Struct, frozen=True):
     """A write by name, as JSON between two processes.
 
-    Parameters
-    ----------
-    base_version : int or None
-        The table's version; None: the write makes the table.
-    properties : TableProperties
-        Of the table after the commit.
-    changes : ColumnChanges
-        The columns that are added and widened.
-    layout : AdoptLayout or None
-        The layout that becomes the table's.
-    statement : StatementLayout
-        The layout of this write's segments.
-    note : dict of str to str
-        What the history says of the definition.
-    write_id : str or None
-        Names the commit and its files; None: the write finds a name itself.
-    replaces : bool
-        Whether the properties and rows take the place of all that the base version has.
+    `base_version` is None if the write makes the table; `properties` are the table's after the
+    commit; `layout` becomes the table's, `statement` is of this write's segments alone. `note` is
+    what the history says of the definition. The write finds a name itself without a write id. With
+    `replaces`, properties and rows take the place of all that the base version has.
     """
 
     base_version: int | None

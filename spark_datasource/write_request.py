@@ -34,44 +34,15 @@ _OF_ONE_WRITE: Final = (
 class WriteRequest:
     """One write to one table; a property that was not given is None.
 
-    Parameters
-    ----------
-    location : str
-        The table's location.
-    time_column, segment_granularity : str or None
-        Properties of a new table; for an existing one they must agree with it.
-    cluster_by : tuple of str or None
-        Sort order of the rows of a segment.
-    target_segment_rows : int or None
-        Rows at which a segment is closed.
-    projections : tuple of declarations or None
-        Each a JSON object as `Table.create` takes it.
-    indexes : tuple of declarations or None
-        Likewise.
-    properties : dict of str to str or None
-        Those of a new table that projseg reads itself.
-    if_exists : str
-        One of `IF_EXISTS`: what the write does where there is a table already.
-    replace_interval : (int, int) or None
-        Replace exactly the rows of `[start, end)`, in microseconds UTC.
-    replace_where : str or None
-        Replace exactly the rows for which this Spark SQL is true.
-    timezone : str or None
-        The time zone that the options name.
-    merges_schema : bool
-        Whether columns that the table lacks are added to it, and narrower ones widened.
-    overwrites_schema : bool
-        Whether the columns of the rows replace the table's.
-    transaction : (str, int) or None
-        Application and number under which this write happens at most once.
-    note : CommitNote
-        What the table's history is to say of the commit.
-    storage_options : StorageOptions
-        Of the object store that the table is in.
-    is_compacted_later : bool
-        Whether the extension does what follows the commit.
-    plan : WritePlan or None
-        What a write by name does beside adding rows; the layout of this request then has no use.
+    Time column and granularity must agree with those of an existing table; properties are those of
+    a new one. Projections and indexes are JSON objects as `Table.create` takes them. `if_exists` is
+    one of `IF_EXISTS`. Rows replace those of `replace_interval`, `[start, end)` in microseconds
+    UTC, or those for which the Spark SQL `replace_where` is true. With `merges_schema`, columns
+    that the table lacks are added and narrower ones widened; with `overwrites_schema`, the columns
+    of the rows replace the table's. Under `transaction`, an application and its number, the write
+    happens at most once. With `is_compacted_later`, the extension does what follows the commit.
+    `plan` has what a write by name does beside adding rows; the layout of this request then has no
+    use.
     """
 
     location: str

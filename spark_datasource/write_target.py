@@ -36,29 +36,11 @@ _WRITE_AGAIN: Final = "write again, as an append to that table"
 class WriteTarget:
     """A table to write to; it pickles, so every task gets the same.
 
-    Parameters
-    ----------
-    storage : Storage
-        Where the table is or will be.
-    base_version : int or None
-        The version that the write builds on; None if the commit must make the table.
-    properties : TableProperties
-        The properties that segments are written for: the table's, with the columns that this write
-        adds.
-    columns : ColumnChanges or NewColumns
-        How the columns of an existing table change.
-    interval : (int, int) or None
-        `[start, end)` to replace, in microseconds UTC.
-    condition : Condition or None
-        Which rows to replace.
-    reason_to_skip : str
-        Why nothing is to be written, or empty.
-    layout : AdoptLayout or None
-        The layout that becomes the table's in the same commit.
-    segments : TableProperties or None
-        What segments are written for, if the statement chooses their layout.
-    declared : TableProperties or None
-        What takes the place of all that the table declares, in the same commit.
+    `base_version` is None if the commit must make the table; `properties` are the table's with the
+    columns that this write adds, `segments` those of the segments if the statement chooses their
+    layout. `interval`, `[start, end)` in microseconds UTC, and `condition` choose rows to replace.
+    `layout` becomes the table's in the same commit, and `declared` takes the place of all that the
+    table declares. Nothing is written if there is a `reason_to_skip`.
     """
 
     storage: Storage
