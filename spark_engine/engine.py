@@ -62,15 +62,11 @@ def main() -> None:
 
 
 def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
-    """Return the reply to one request; what goes wrong is a reply too.
+    """Return the reply to one request as JSON; an error is a reply too.
 
-    Parameters
-    ----------
-    request : bytes
-        JSON: `op` (`version`, `zone_rules`, `answer`, `scan` or a statement's), `location`, and
-        what the operation takes.
-    run_job : callable or None
-        As of `JobRunner`; None: whoever asks has no Spark, and threads do all work.
+    `op` is `version`, `zone_rules`, `answer`, `scan` or a statement's; the others are `location`
+    and arguments of the operation. Without `run_job`, which is as of `JobRunner`, threads do all
+    work.
     """
     try:
         content = json.loads(request)

@@ -46,18 +46,10 @@ LOGGER: Final = logging.getLogger("projseg.views")
 def answered(request: Mapping[str, Any]) -> Reply:
     """Answer a query if it is small enough, and else say how tasks share it.
 
-    Parameters
-    ----------
-    request : mapping
-        `location`, `version`, `query`, and at most `max_bytes` to read and to return, and
-        `max_rows` to return.
-
-    Returns
-    -------
-    tuple of dict and bytes
-        What is read (`_summary`), and with rows, an Arrow stream. The first has `types` of the
-        answer's columns and, without rows, `merging`: for each aggregate its states and the SQL of
-        its value, or null if Spark cannot merge one of them.
+    The request has `location`, `version`, `query`, and at most `max_bytes` to read and to return,
+    and `max_rows` to return. The reply is what is read (`_summary`) with `types` of the answer's
+    columns, and an Arrow stream; or without rows `merging`: for each aggregate its states and the
+    SQL of its value, or null if Spark cannot merge one of them.
     """
     snapshot = snapshot_of(request)
     query = query_of(request)
@@ -196,18 +188,10 @@ def nominations_of(snapshot: Snapshot) -> list[str]:
 def results_of(request: Mapping[str, Any]) -> Reply:
     """Return the stored results that may be those of a SELECT.
 
-    Parameters
-    ----------
-    request : mapping
-        `location` and `version` of the table whose store nominates; `nomination`; `tables` of the
-        SELECT, each with location, version and storage_options; `session`; and a `query` with
-        nothing but its context.
-
-    Returns
-    -------
-    tuple of dict and bytes
-        `results`: of each its view, SELECT, tables by their names in it, the location of its rows,
-        and whether these have an order.
+    The request has `location` and `version` of the table whose store nominates; `nomination`;
+    `tables` of the SELECT, each with location, version and storage_options; `session`; and a
+    `query` with nothing but its context. The reply has `results`: of each its view, SELECT, tables
+    by their names in it, the location of its rows, and whether these have an order.
     """
     fact = snapshot_of(request)
     store = open_store(fact) or no_store(ViewsFolder(fact.storage))

@@ -185,17 +185,9 @@ def _leave_to_spark(plan: QueryPlan) -> None:
 def states_to_join(request: Mapping[str, Any]) -> Reply:
     """Give the states of groups that Spark is to join, if these are few against their rows.
 
-    Parameters
-    ----------
-    request : mapping
-        As of `answered`; the query is partial.
-
-    Returns
-    -------
-    tuple of dict and bytes
-        `reducing`, and if that is true: what is read (`_summary`), `types` of the columns,
-        `states`, the names of those after the keys, `merging` as of `answered`, and `answered`,
-        whether the rows come with it.
+    The request is as of `answered`; the query is partial. The reply has `reducing`, and if that is
+    true: what is read (`_summary`), `types` of the columns, `states`, the names of those after the
+    keys, `merging` as of `answered`, and `answered`, whether the rows come with it.
     """
     snapshot = snapshot_of(request)
     plan = plan_asked(snapshot, query_of(request), wider=views_of(snapshot))
@@ -218,19 +210,11 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
 def scanned(request: Mapping[str, Any]) -> Reply:
     """Return how rows are scanned: which conditions are applied, and what is read.
 
-    If the query has a limit and all conditions are applied, a small answer comes with it.
-
-    Parameters
-    ----------
-    request : mapping
-        `location`, `version`, a `query` without filter and columns, names of `columns`, and
-        `conditions`: each a `text` and the `columns` that it needs if it is not applied;
-        `max_bytes` and `max_rows` as of `answered`.
-
-    Returns
-    -------
-    tuple of dict and bytes
-        What is read (`_summary`), `accepted` conditions by position, the `query`, and `answered`.
+    The request has `location`, `version`, a `query` without filter and columns, names of `columns`,
+    and `conditions`: each a `text` and the `columns` that it needs if it is not applied;
+    `max_bytes` and `max_rows` as of `answered`. The reply is what is read (`_summary`), `accepted`
+    conditions by position, the `query`, and `answered`: if the query has a limit and all conditions
+    are applied, a small answer comes with it.
     """
     snapshot = snapshot_of(request)
     query = query_of(request)

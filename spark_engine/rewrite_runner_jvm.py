@@ -24,16 +24,8 @@ RunJob: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 class JobRunner:
     """Tasks of the extension's session, or threads where these are as quick.
 
-    Parameters
-    ----------
-    run_job : callable
-        Asks the extension for a job, and returns its answer.
-    storage_options : mapping of str to str
-        Of the table's store, as they were given.
-    threads : TaskRunner
-        Do one piece, and small ones.
-    small_bytes : int
-        Pieces that replace no more stored bytes than that together are small.
+    `run_job` asks the extension for a job, and returns its answer. Threads do one piece, and pieces
+    that replace no more than `small_bytes` together.
     """
 
     run_job: RunJob

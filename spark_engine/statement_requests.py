@@ -261,14 +261,10 @@ def _declaration(projection: ProjectionDeclaration, properties: TableProperties)
 def apply_column_changes(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:
     """Make the changes of one ALTER TABLE, and give new columns values, in one commit.
 
-    Parameters
-    ----------
-    table : Table
-        The newest version; it moves to the one written.
-    changes : sequence of mapping
-        `{"add": name, "type": type}`, perhaps with `"value"`, the expression that rows which are
-        there get in the column; `{"rename": name, "to": name}`, `{"drop": name, "lenient":
-        whether it may be missing}` or `{"widen": name, "type": type}`.
+    A change is `{"add": name, "type": type}`, perhaps with `"value"`, the expression that rows
+    which are there get in the column; `{"rename": name, "to": name}`, `{"drop": name, "lenient":
+    whether it may be missing}` or `{"widen": name, "type": type}`. The table moves to the version
+    written.
     """
     properties = table.properties
     known = {name_key(name) for name in table.schema.names}
