@@ -38,20 +38,10 @@ APPROXIMATION_BOUND: Final = 0.15  # three of the 5 % standard deviations that S
 
 @dataclass(frozen=True)
 class Scenario:
-    """One thing to measure.
+    """One thing to measure, by the name that `projseg bench run NAME` takes, and what it measures.
 
-    Parameters
-    ----------
-    name : str
-        Of the command `projseg bench run NAME`.
-    measures : str
-        What, in a sentence.
-    arguments : mapping
-        Defaults by name; a value that is given has the default's type.
-    function : str
-        The module and the name of what adds its figures to the `Bench` that it gets.
-    small : dict
-        Arguments with which it takes seconds, for tests.
+    `function` is the module and name of what adds its figures to the `Bench` that it gets;
+    `arguments` are defaults, whose types those given have; with those in `small` it takes seconds.
     """
 
     name: str

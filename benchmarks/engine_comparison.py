@@ -74,19 +74,10 @@ def select_engines(names: Iterable[str]) -> tuple[type[Engine], ...]:
 class EngineComparison:
     """Engines of the argument `peers`, and queries of the argument `queries`, of one workload.
 
-    Parameters
-    ----------
-    bench : Bench
-        Its arguments also have `threads` and `rounds`, and for clients `clients` and `seconds`.
-    workload : Workload
-        Table, projections and queries.
-    rows : RowsToStage
-        About 150 bytes a row are staged in the bench's folder, and each engine's copy.
-    measures : collection of str
-        `warm` rounds, `clients` at once, `plan`, or first answers in a `fresh` process a query, or
-        the `memory` of one such.
-    label : str
-        Of the tables of figures.
+    Other arguments are `threads` and `rounds`, and for clients `clients` and `seconds`. About 150
+    bytes a row are staged in the bench's folder, and each engine's copy. Measures are `warm`
+    rounds, `clients` at once, `plan`, or first answers in a `fresh` process a query, or the
+    `memory` of one such.
     """
 
     bench: Bench

@@ -74,17 +74,7 @@ SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class EditStream:
-    """Edits to generate: how many, from which seed, over which time.
-
-    Parameters
-    ----------
-    row_count : int
-        Rows of the whole stream; they spread evenly over its time.
-    seed : int
-        Different seeds give different rows over the same vocabularies.
-    span_us : int
-        The time, in microseconds.
-    """
+    """Edits to generate, spread evenly over `span_us` microseconds; seeds differ in rows alone."""
 
     row_count: int
     seed: int = 2015

@@ -32,16 +32,9 @@ _Key = tuple[str, str, str]
 class Figure(msgspec.Struct, frozen=True):
     """The measures of one case, by their names, whose last word is the unit.
 
-    Parameters
-    ----------
-    table : str
-        Figures of one table stand together in a report.
-    case : str
-        What was done: a query's name, a step.
-    way : str
-        How, or by which engine.
-    values : dict
-        Numbers, texts, and lists of the figures of each round. The first measure matters most.
+    Figures of one table stand together in a report. `case` is a query's name or a step, `way` how
+    it is done or by which engine; values are numbers, texts, and lists of the figures of each
+    round, the most important first.
     """
 
     table: str
@@ -262,24 +255,10 @@ class Comparison:
 def compare_results(
     earlier: ScenarioResults, later: ScenarioResults, *, tolerance: float = SLOWER_BY_MORE_THAN
 ) -> Comparison:
-    """Compare projseg's figures of two runs of one scenario over the same rows.
+    """Compare projseg's figures, in cases of both runs, of one scenario over the same rows.
 
-    Parameters
-    ----------
-    earlier, later : ScenarioResults
-        With equal arguments but for rounds, engines and queries.
-    tolerance : float
-        Share by which a time may grow.
-
-    Returns
-    -------
-    Comparison
-        Cases that only one run has are not compared.
-
-    Raises
-    ------
-    InvalidInputError
-        If the runs are of other scenarios or other arguments.
+    A time may grow by the share `tolerance`. Raises InvalidInputError if the runs are of other
+    scenarios, or differ in arguments other than rounds, engines and queries.
     """
     plans = [{"scenario": one.scenario, **one.arguments} for one in (earlier, later)]
     for name in sorted((plans[0].keys() | plans[1].keys()) - _FREE):

@@ -46,21 +46,9 @@ _SAMPLE_ROWS: Final = 1000
 class SweepColumn:
     """A column of a random table.
 
-    Parameters
-    ----------
-    name : str
-        Its name.
-    role : str
-        What questions may do with it: `time`, `few`, `many`, `id`, `unique`, `text`, `number`,
-        `decimal`, `double` or `flag`.
-    type : pa.DataType
-        The logical type.
-    value_count : int
-        How many values it has at most; 0: each row has its own.
-    skew : float
-        How unevenly values are distributed; 1: evenly.
-    null_share : float
-        Which share of its rows is null.
+    Its role, what questions may do with it, is `time`, `few`, `many`, `id`, `unique`, `text`,
+    `number`, `decimal`, `double` or `flag`. It has at most `value_count` values, 0 for one a row,
+    evenly distributed at a skew of 1; the share `null_share` of its rows is null.
     """
 
     name: str
@@ -94,17 +82,7 @@ class SweepColumn:
 
 @dataclass(frozen=True)
 class SweepTable:
-    """The rows of one random table, made in blocks.
-
-    Parameters
-    ----------
-    family : str
-        One of `FAMILIES`.
-    row_count : int
-        How many rows.
-    seed : int
-        What else is drawn from.
-    """
+    """The rows, made in blocks, of one random table of a family in `FAMILIES`."""
 
     family: str
     row_count: int

@@ -30,29 +30,13 @@ class Rollup:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question, as the arguments of `projseg.Table.query`.
+    """One question, as the arguments of `projseg.Table.query`, over a table in SQL.
 
-    Parameters
-    ----------
-    name : str
-        Stable and unique: results of different runs are compared by it.
-    group_by, aggregators, columns, order_by : tuple of str
-        Spark SQL expression texts; either aggregators or the columns of a row scan.
-    filter : str or None
-        A condition.
-    interval : (str, str) or None
-        Half-open, ISO 8601 in UTC without the zone, of the column `time`.
-    limit : int or None
-        Rows kept after ordering; the order is total, so that one answer is right.
-    covered_by : str or None
-        A projection of the workload that can answer it.
-    is_drained : bool
-        Every row is produced and thrown away: for answers as large as the table.
-    table : str
-        Its table in SQL.
-    determined : tuple of str or None
-        Names of the outputs that every right answer has the same values of, where a limit keeps
-        some of equal rows; None: all.
+    Results of different runs are compared by its name. It has aggregators or the columns of a row
+    scan. The interval is half-open, ISO 8601 in UTC without the zone, of the column `time`. The
+    order of a limit is total, so that one answer is right; otherwise `determined` has the outputs
+    that are equal in every right answer. The projection `covered_by` can answer it. If it is
+    drained, every row is produced and thrown away: for answers as large as the table.
     """
 
     name: str
@@ -117,22 +101,9 @@ class Question:
 class Workload:
     """A table, the projections that engines may hold of it, and its queries.
 
-    Parameters
-    ----------
-    name : str
-        Every engine calls its table so.
-    schema : pa.Schema
-        Of the staged rows.
-    time_column : str
-        The column that rows are arranged by, where an engine does so.
-    projections : tuple of Rollup
-        All that engines know of the queries beforehand.
-    queries : tuple of Question
-        In the order of the report.
-    granularity : str or None
-        Of projseg's segments.
-    tempting : tuple of Rollup
-        Projections that fit some query, but hold nearly as many rows as the table.
+    Every engine calls the table by its name and arranges rows by the time column, where it does so.
+    The projections are all that engines know of the queries beforehand; `tempting` ones fit some
+    query, but hold nearly as many rows as the table. The granularity is of projseg's segments.
     """
 
     name: str

@@ -23,19 +23,10 @@ class NotApplicableError(Exception):
 
 
 class Engine(ABC):
-    """One engine over one copy of the rows, alone in its process.
+    """One engine over one copy of the rows, in a folder of its own, alone in its process.
 
-    `__init__` imports the engine's library; what it raises makes the engine a missing one. Then
+    `__init__` imports the engine's library; an error there makes the engine a missing one. Then
     either `load`, `settle` and `sizes`, or `open` and any number of questions.
-
-    Parameters
-    ----------
-    folder : Path
-        The engine's own place, empty before `load`.
-    thread_count : int
-        Threads it may use.
-    workload : Workload
-        The table and its projections.
     """
 
     name: ClassVar[str]

@@ -262,16 +262,9 @@ def _ask_cases(
 
 
 class ParquetFiles:
-    """DuckDB over Parquet files that it writes, one for each piece.
+    """DuckDB over Parquet files that it writes to a new folder, one for each piece.
 
-    Parameters
-    ----------
-    folder : Path
-        A new folder.
-    pieces : iterable of pa.Table
-        The rows.
-    options : str
-        Of COPY, each with a comma before it.
+    Options are those of COPY, each with a comma before it.
     """
 
     def __init__(self, folder: Path, pieces: Iterable[pa.Table], options: str = "") -> None:
@@ -293,18 +286,9 @@ class ParquetFiles:
 
 
 class ClickHouseTable:
-    """A MergeTree table ordered by time, whose parts are merged into one.
+    """A MergeTree table, in a new folder, ordered by time, whose parts are merged into one.
 
-    Parameters
-    ----------
-    folder : Path
-        A new folder.
-    pieces : iterable of pa.Table
-        The rows.
-    columns : str
-        Columns and indexes, as of CREATE TABLE.
-    settings : str
-        Of the table.
+    Columns and indexes are as of CREATE TABLE.
     """
 
     def __init__(
