@@ -28,17 +28,7 @@ _TYPES: Final = (
 
 
 class DuckDBFiles:
-    """Files as DuckDB reads them, with the types that the table has.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        The files.
-    form : FileForm
-        How they are written.
-    schema : pa.Schema
-        The table's.
-    """
+    """Files as DuckDB reads them, with the types that the table has."""
 
     def __init__(self, paths: Sequence[str], form: FileForm, schema: pa.Schema) -> None:
         import duckdb

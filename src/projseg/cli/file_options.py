@@ -28,14 +28,7 @@ _ASCII_MAX: Final = 127
 class FileForm(NamedTuple):
     """What files hold, as the options of a verb say it.
 
-    Parameters
-    ----------
-    kind : str or None
-        Their format; None: their endings tell it.
-    types : list of str
-        `COLUMN=TYPE`.
-    texts : TextForm
-        How those of text are written.
+    Without a kind, their endings tell the format; types are `COLUMN=TYPE`.
     """
 
     kind: Format | None

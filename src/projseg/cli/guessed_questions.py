@@ -50,14 +50,8 @@ class TimeGuess(NamedTuple):
 class GuessedQuestion(NamedTuple):
     """A question, in both engines' words.
 
-    Parameters
-    ----------
-    keys : tuple of (str, str)
-        The unit of time, or nothing, and the column.
-    measures : tuple of (str, str)
-        Function and column; no column for all rows.
-    condition : tuple of (str, object) or None
-        A column and the value that it has.
+    A key is a unit of time, or nothing, and a column; a measure a function and a column, or none
+    for all rows; the condition a column and its value.
     """
 
     keys: tuple[tuple[str, str], ...]

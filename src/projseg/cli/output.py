@@ -68,16 +68,10 @@ def print_rows(
     asked: OutputFormat | None = None,
     title: str | None = None,
 ) -> None:
-    """Print rows to standard output.
+    """Print rows of any types to standard output, binary values in hexadecimal.
 
-    Parameters
-    ----------
-    rows : Table or sequence of mappings
-        Any types; binary values are printed in hexadecimal. Mappings all have the same keys.
-    asked : OutputFormat or None
-        None: by whether standard output is a terminal.
-    title : str or None
-        A line above a table; other formats leave it out.
+    Mappings all have the same keys. Without a format, whether standard output is a terminal
+    decides; only a table has the title, in a line above it.
     """
     chosen = chosen_format(asked)
     if isinstance(rows, pa.Table):

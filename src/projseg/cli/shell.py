@@ -62,20 +62,10 @@ def shell(
 
 
 def _statements(lines: Iterable[str], *, may_be_open: bool = False) -> Iterator[str]:
-    """Yield the statements that lines hold, and lines that begin with a dot.
+    """Yield statements, each before the next line is read, and lines that begin with a dot.
 
-    Parameters
-    ----------
-    lines : iterable of str
-        Each statement is yielded before the next line is read.
-    may_be_open : bool
-        Whether the last one may go without `;`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL if the end comes within a statement; PROJSEG_BAD_EXPRESSION if it comes
-        within a text or a comment.
+    Raises InvalidInputError: PROJSEG_BAD_SQL if the end comes within a statement, whose last `;`
+    may lack if it `may_be_open`; PROJSEG_BAD_EXPRESSION within a text or a comment.
     """
     held = ""
     for number, line in enumerate(lines):
