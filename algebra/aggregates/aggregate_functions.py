@@ -38,13 +38,8 @@ _KLL_K: Final = 200  # Spark's default, 1.33 % of the ranks as DataSketches stat
 class Finish(msgspec.Struct, frozen=True):
     """How Spark computes an aggregate's value from its merged states.
 
-    Parameters
-    ----------
-    sql : str
-        Spark SQL; `{part}` stands for the merged state column of that name, `{type}` for the type
-        of the result.
-    accepts : function of the first argument's type
-        Whether the SQL is exact for values of the type.
+    In the Spark SQL, `{part}` stands for the merged state column of that name, `{type}` for the
+    type of the result; `accepts` says for which types of the first argument it is exact.
     """
 
     sql: str
@@ -52,17 +47,7 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """The size of a sketch, as its last argument says it.
-
-    Parameters
-    ----------
-    name : str
-        "lgK", the logarithm of its buckets, or "k".
-    low, high : int
-        The least and the greatest that are allowed.
-    default : int
-        What it is where it is not given.
-    """
+    """The size of a sketch, its last argument: "lgK", the logarithm of its buckets, or "k"."""
 
     name: str
     low: int

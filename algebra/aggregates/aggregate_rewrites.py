@@ -57,11 +57,6 @@ def with_filter(aggregate: _Aggregate) -> _Aggregate:
 
     An aggregate of a value and a time is returned as it is: it counts rows whose value is null. So
     is one whose own FILTER may fail, since that has to be computed for every row.
-
-    Parameters
-    ----------
-    aggregate : AggregateCall or Primitive
-        What may have a CASE as its only argument.
     """
     found = _conditional_of(aggregate.arguments)
     if found is None or not is_null(found.otherwise):

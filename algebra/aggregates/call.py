@@ -37,18 +37,10 @@ _SPARK_NAMES: Final = {"array_agg": "collect_list"}
 class AggregateCall(msgspec.Struct, frozen=True):
     """One aggregate of a query or a projection.
 
-    Parameters
-    ----------
-    function : str
-        A key of `functions.AGGREGATES` (aliases resolved; count_if is a filtered count).
-    arguments : tuple of Expression
-        Inputs; none for count(*); (x, time) for first, last, min_by and max_by.
-    filter : Expression or None
-        FILTER (WHERE ...).
-    parameters : tuple
-        (lgK,) or (k,) for sketches, (percentage or percentages, accuracy) for percentiles.
-    name : str
-        The output's name: the alias, else the text as Spark would name it.
+    The function is a key of `functions.AGGREGATES` (aliases resolved; count_if is a filtered
+    count). Arguments are none for count(*), and (x, time) for first, last, min_by and max_by;
+    parameters are (lgK,) or (k,) for sketches, (percentage or percentages, accuracy) for
+    percentiles. The name is the alias, else the text as Spark would name it.
     """
 
     function: str

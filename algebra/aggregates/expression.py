@@ -19,18 +19,10 @@ from projseg.errors import InvalidInputError, ProjsegError
 
 
 class _AggregateOutput(msgspec.Struct, frozen=True):
-    """An output that is computed from aggregates.
+    """An output, by its alias or Spark's name for its text, that is computed from aggregates.
 
-    Parameters
-    ----------
-    name : str
-        The alias, else the text as Spark would name it.
-    expression : Expression
-        Over `Column` nodes that are named by grouping columns and by `calls`.
-    calls : tuple of AggregateCall
-        The aggregates in it, each once, by names that no grouping column has.
-    is_call : bool
-        Whether it is an aggregate and nothing else.
+    The expression is over `Column` nodes that are named by grouping columns and by the calls, each
+    once, by names that no grouping column has; `is_call` says that it is one call and nothing else.
     """
 
     name: str
@@ -49,16 +41,10 @@ def bind_output(
     time_column: str | None = None,
     has_sets: bool = False,
 ) -> _AggregateOutput:
-    """Return the output that a text means.
+    """Return the output that `expression [[AS] alias]` over aggregates and grouping columns means.
 
-    Parameters
-    ----------
-    text : str
-        Spark SQL over aggregates and grouping columns: `expression [[AS] alias]`.
-    keys : tuple of NamedExpression
-        The grouping columns, named by their expressions or by their aliases.
-    has_sets : bool
-        Whether the grouping columns are of several grouping sets.
+    Grouping columns are named by their expressions or by their aliases; with `has_sets` they are of
+    several grouping sets.
     """
     scope = GroupScope(schema, keys, timezone, time_column, has_sets=has_sets)
     tree = _composed(text)
@@ -139,15 +125,10 @@ def _unaliased(tree: exp.Expression) -> exp.Expression:
 def stored_calls(
     outputs: Sequence[_AggregateOutput], taken: Iterable[str]
 ) -> tuple[AggregateCall, ...]:
-    """Return the calls of outputs.
+    """Return the calls of outputs, by names that are not taken.
 
     An output that is one call gives it its name. Those of an expression, which is computed when it
     is asked for, bear their own text, and are left out if another output has them.
-
-    Parameters
-    ----------
-    taken : iterable of str
-        Names that no call may be given.
     """
     plain = [output for output in outputs if output.is_call]
     names = {*taken, *(output.name for output in plain)}

@@ -55,16 +55,10 @@ _Texts = tuple[str, ...]
 
 
 class GroupExpression(msgspec.Struct, frozen=True):
-    """An expression over groups.
+    """An expression over groups, named as Spark would name its text.
 
-    Parameters
-    ----------
-    name : str
-        The text as Spark would name it.
-    expression : Expression
-        Over `Column` nodes that are named by grouping columns and by calls.
-    calls : tuple of AggregateCall
-        The aggregates in it, each once, by names that no grouping column has.
+    It is over `Column` nodes that are named by grouping columns and by the calls, each once, by
+    names that no grouping column has.
     """
 
     name: str
@@ -73,23 +67,12 @@ class GroupExpression(msgspec.Struct, frozen=True):
 
 
 class GroupScope(msgspec.Struct, frozen=True):
-    """What names and aggregates mean in an expression over groups.
+    """The meaning of names and aggregates in an expression over groups.
 
-    Parameters
-    ----------
-    base : pa.Schema
-        The table's columns.
-    keys : tuple of NamedExpression
-        The grouping columns, over base columns.
-    timezone : str
-        The time zone of functions of time.
-    time_column : str or None
-        The table's time column, by which `first` and `last` choose a value.
-    outputs : tuple of NamedExpression or None
-        In HAVING and ORDER BY, the result's columns, over groups: their names stand before those of
-        base columns. None: base columns stand before the names of grouping columns.
-    has_sets : bool
-        Whether groups are of several grouping sets, which `grouping` and `grouping_id` tell apart.
+    Keys are over base columns; `first` and `last` choose a value by the time column. `outputs`, in
+    HAVING and ORDER BY, are the result's columns over groups: their names stand before those of
+    base columns, which otherwise stand before the names of grouping columns. `has_sets` says that
+    there are several grouping sets, which `grouping` and `grouping_id` tell apart.
     """
 
     base: pa.Schema

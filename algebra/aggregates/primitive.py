@@ -117,16 +117,8 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
 class Primitive(msgspec.Struct, frozen=True, dict=True):
     """One mergeable state over rows.
 
-    Parameters
-    ----------
-    function : str
-        A key of `PRIMITIVES`: "count", "sum", "min", "max", "hll", ...
-    arguments : tuple of Expression
-        Inputs, over the rows' columns; empty for count(*).
-    filter : Expression or None
-        FILTER (WHERE ...); rows where it is not true are left out.
-    parameters : tuple
-        Constants, such as a sketch's lgK.
+    The function is a key of `PRIMITIVES`, "count" or "hll"; count(*) has no arguments; rows where
+    the FILTER is not true are left out; parameters are constants, such as a sketch's lgK.
     """
 
     function: str

@@ -43,20 +43,9 @@ def decompose(call: AggregateCall) -> tuple[Primitive, ...]:
 
 
 class StateColumn(msgspec.Struct, frozen=True):
-    """One column of a partial answer.
+    """One column of a partial answer, by the name of its aggregate, or `name.part` of several.
 
-    Parameters
-    ----------
-    name : str
-        The aggregate's name if its state is one column, else `name.part`.
-    type : pa.DataType
-        Its Arrow type.
-    primitive : Primitive
-        The state that it belongs to.
-    part : str
-        Which of the state's columns it is.
-    merged : str
-        Spark SQL that merges the column over rows of the same group.
+    `merged` is Spark SQL that merges the column over rows of the same group.
     """
 
     name: str
@@ -69,16 +58,7 @@ class StateColumn(msgspec.Struct, frozen=True):
 class MergeableAggregate(msgspec.Struct, frozen=True):
     """An aggregate as states that Spark can merge.
 
-    Parameters
-    ----------
-    name : str
-        The output's name.
-    type : pa.DataType
-        The type of its value.
-    states : tuple of StateColumn
-        Its columns in a partial answer.
-    value : str
-        Spark SQL that computes the value from those columns in a grouped query.
+    `value` is Spark SQL that computes it from the state columns in a grouped query.
     """
 
     name: str

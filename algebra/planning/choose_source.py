@@ -48,18 +48,8 @@ _EVERYTHING = Cover(None)
 class BaseRows(msgspec.Struct, frozen=True):
     """How base rows answer a query, in all segments that leave the same part of its filter.
 
-    Parameters
-    ----------
-    shape : ReadShape
-        What is read and computed for each row.
-    keys : tuple of Expression
-        Grouping columns, or what a row scan reads.
-    feeds : tuple of AddRows
-        One for each primitive.
-    filter : Expression or None
-        The part of the query's filter that is left.
-    sums : tuple of (FoldSeveral or None)
-        For each primitive, `sum_by_columns`.
+    Keys are grouping columns, or what a row scan reads; of each primitive, a feed adds rows, and
+    `sums` has `sum_by_columns`.
     """
 
     shape: ReadShape
@@ -82,20 +72,9 @@ class BaseRows(msgspec.Struct, frozen=True):
 
 
 class SegmentOffers:
-    """The ways to answer a query on one segment.
+    """The ways to answer a query on one segment, of which some row may match.
 
-    Parameters
-    ----------
-    query : QuerySpec
-        The query.
-    facts : SegmentFacts
-        The segment; some row of it may match.
-    base : BaseRows
-        How its base rows answer.
-    data : Interval or None
-        `data_interval` of the segment.
-    zones : ZoneSets
-        The values that terms can have in it.
+    `data` is its `data_interval`, `zones` the values that terms can have in it.
     """
 
     def __init__(

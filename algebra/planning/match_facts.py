@@ -53,28 +53,15 @@ _Feed = TypeVar("_Feed", bound=Feed)
 
 
 class SegmentView(msgspec.Struct, frozen=True, dict=True):
-    """A query as one segment sees it.
+    """A query as one segment sees it: conjuncts of its filter that are not true of every row there.
 
-    Parameters
-    ----------
-    conditions : tuple of Expression
-        Conjuncts of the query's filter that are not true of every row.
-    bounds : tuple of Expression
-        Conditions that the query's interval puts on the time column.
-    proved : frozenset of Expression
-        Conditions known to be true of every row.
-    constants : tuple of (str, Literal)
-        Columns that have one value in the segment; null for a column that it lacks.
-    single : frozenset of Expression
-        Expressions of a time that have one value in the segment, whichever that is.
-    refinements : frozenset of Refinement
-        Pairs where, at all times in the segment, each stored bucket is in one bucket asked for.
-    steady : frozenset of Steady
-        Pairs where the expression has, in each stored bucket, one value, that at its start.
-    exact : frozenset of Expression
-        Arguments of sums, and branches of them, whose sums `has_exact_sum` proves.
-    sure : frozenset of Expression
-        Arguments of counts and extremes, and branches of them, that raise for no row.
+    `bounds` are the interval's conditions on the time column, `proved` conditions that are true of
+    every row. `constants` are columns with one value in the segment, null for a column that it
+    lacks; `single` are expressions of a time with one value, whichever that is. In a pair of
+    `refinements`, each stored bucket is in one bucket of the query at all times in the segment; in
+    a pair of `steady`, the expression has one value in each stored bucket, that at its start.
+    `exact` are arguments of sums, and branches of them, whose sums `has_exact_sum` proves; `sure`
+    are those of counts and extremes that raise for no row.
     """
 
     conditions: tuple[Expression, ...]
@@ -129,14 +116,8 @@ def inputs(query: QuerySpec) -> tuple[Expression, ...]:
 class SeparatedQuery(msgspec.Struct, frozen=True, dict=True):
     """A query without its separable conditions; queries with equal ones are matched alike.
 
-    Parameters
-    ----------
-    rest : QuerySpec
-        The query without them.
-    columns : tuple of Column
-        Their columns, in order of their names.
-    has_interval : bool
-        Whether an interval is among them.
+    `columns` are those of the conditions, by name; `has_interval` says that an interval is among
+    them.
     """
 
     rest: QuerySpec

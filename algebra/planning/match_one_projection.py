@@ -29,27 +29,12 @@ from projseg.memory.forks import cached_property
 class Match(msgspec.Struct, frozen=True, dict=True):
     """How a projection answers, whatever the interval.
 
-    Parameters
-    ----------
-    spec : ProjectionSpec
-        The projection.
-    keys : tuple of Expression
-        The query's keys, or what its row scan reads, over stored columns.
-    feeds : tuple of Feed
-        One for each of the query's primitives.
-    filter : Expression or None
-        The condition left to check on stored rows.
-    bounds : tuple of (Expression or None)
-        Each of the query's bounds on time over grouping columns, TRUE if every stored row fulfils
-        it, None if the grouping columns do not decide it.
-    moved : tuple of Expression
-        Conditions of the query that are not checked on stored rows, but are in the FILTER of each
-        state that is merged.
-    present : str or None
-        Text of a stored count; rows that count 0 are left out, because no row of the answer is
-        behind them. None: each stored row stands for rows of the answer, or there are no keys.
-    part : Expression or None
-        The base rows that are answered for: those where it is true. None: all.
+    Keys, or what the query's row scan reads, are over stored columns; `filter` is left to check on
+    stored rows. A bound on time is over grouping columns, TRUE if every stored row fulfils it, None
+    if the grouping columns do not decide it. Conditions that are `moved` are not checked on stored
+    rows, but are in the FILTER of each merged state. Rows whose stored count `present` is 0 are
+    left out, because no row of the answer is behind them; without it, each stored row stands for
+    rows of the answer, or there are no keys. Base rows are answered for where `part` is true.
     """
 
     spec: ProjectionSpec

@@ -55,24 +55,11 @@ _SHARED_TIME: Final = 32 * DAY
 
 
 class Fitting(msgspec.Struct, frozen=True):
-    """A projection that can answer, and what its cost depends on.
+    """A projection, by its position in the segment, that can answer, and what its cost depends on.
 
-    Parameters
-    ----------
-    index : int
-        Its position among the segment's projections.
-    match : Match
-        How it answers.
-    shape : ReadShape
-        What is read and computed for each of its rows.
-    rank : tuple
-        Which wins at equal cost: the coarser, then fewer grouping columns, then by name.
-    reversal : Reversal or None
-        What frees its answer of deleted rows; None: there are none, or it holds rows.
-    needs_row_numbers : bool
-        As of `SourcePlan`.
-    rest : ReadShape or None
-        What is read and computed for each base row outside the match's part; None: it has none.
+    `rank` decides at equal cost: the coarser, then fewer grouping columns, then by name. `reversal`
+    frees its answer of deleted rows, where there are some and it holds groups; `needs_row_numbers`
+    is as of `SourcePlan`; `rest` is for base rows outside the match's part.
     """
 
     index: int
@@ -101,16 +88,8 @@ class Verdicts(msgspec.Struct, frozen=True):
 class CandidateGroup:
     """One set of projections, and one query without its separable conditions.
 
-    Parameters
-    ----------
-    separated : SeparatedQuery
-        The query.
-    specs : sequence of ProjectionSpec
-        The projections that each segment of the group stores, in the same order.
-    allowed : frozenset of int
-        Positions of those that the query context allows.
-    has_deleted_rows : bool
-        Whether rows of each segment of the group were deleted.
+    Each segment of the group stores `specs` in this order; the query context allows the positions
+    in `allowed`; rows of each segment were deleted if `has_deleted_rows`.
     """
 
     def __init__(

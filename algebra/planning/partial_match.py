@@ -126,17 +126,11 @@ def _whole_buckets(buckets: Granularity, start: int, end: int) -> Interval | Non
 
 
 class Cover(msgspec.Struct, frozen=True):
-    """The parts of an interval.
+    """The part of an interval that a projection answers, None for all its rows, and other parts.
 
-    Parameters
-    ----------
-    buckets : Interval or None
-        The part that the projection answers; None: all rows of the projection.
-    edges : tuple of Interval
-        The parts left for other sources; disjoint, and cut to the times of the segment.
-    bounds : tuple of Expression or None
-        The interval as conditions on grouping columns other than the buckets, if it is these that
-        select the projection's rows; none of them if all its rows lie in the interval.
+    Edges are disjoint, and cut to the times of the segment. `bounds` is the interval as conditions
+    on grouping columns other than the buckets, if these select the projection's rows; none of them
+    if all its rows lie in the interval.
     """
 
     buckets: Interval | None
@@ -200,17 +194,11 @@ def cover(
     *,
     has_null_time: bool,
 ) -> Cover | Reason:
-    """Return how a projection's buckets cover an interval, or the reason why none does.
+    """Return how a projection's buckets cover an interval, which overlaps `data`, or why none does.
 
     The first bucket starts before the smallest time of the data. So if the interval includes the
-    smallest time, buckets are taken from the start of its bucket; likewise at the largest time.
-
-    Parameters
-    ----------
-    interval : Interval or None
-        The query's interval; it overlaps `data`.
-    has_null_time : bool
-        Whether the time of some row is null; no interval includes such a row.
+    smallest time, buckets are taken from the start of its bucket; likewise at the largest time. No
+    interval includes a row of null time.
     """
     if covers_all_rows(interval, data, has_null_time=has_null_time):
         return Cover(None)

@@ -183,14 +183,7 @@ _COSTLIER_THAN_METADATA = Reason(ReasonCode.COSTLIER, "than metadata, which is n
 class Planner:
     """Chooses sources for one query, segment after segment.
 
-    Parameters
-    ----------
-    query : QuerySpec
-        The query.
-    declared : sequence of ProjectionSpec
-        The table's current projections; those that a segment lacks are reported.
-    matching : SharedMatching or None
-        What queries like this one have in common; None: of this one alone.
+    `declared` are the table's current projections: those that a segment lacks are reported.
     """
 
     def __init__(

@@ -31,17 +31,9 @@ from projseg.algebra.proofs.filter_proofs import Premises
 class DirectFeeds:
     """Finds feeds in one projection of one segment, by one state or by grouping columns alone.
 
-    Parameters
-    ----------
-    spec : ProjectionSpec
-        The projection, whose states are stored.
-    view : SegmentView
-        What is known of the query's rows in the segment.
-    rewriter : GroupingRewriter
-        From base columns to grouping columns of `spec`.
-    moved : tuple of Expression
-        Conditions on the query's rows that no longer are in `view`, since the grouping columns do
-        not decide them: each primitive has them in its FILTER.
+    The rewriter goes from base columns to grouping columns. Conditions that are `moved` are no
+    longer in the view, since the grouping columns do not decide them: each primitive has them in
+    its FILTER.
     """
 
     def __init__(

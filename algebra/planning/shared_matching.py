@@ -16,14 +16,7 @@ from projseg.algebra.proofs.segment_facts import SegmentFacts
 class MatchedGroup(msgspec.Struct, frozen=True):
     """What segments with the same projections share: those to match, and reasons against others.
 
-    Parameters
-    ----------
-    candidates : CandidateGroup
-        The projections to match.
-    barred : dict of str to Reason
-        Reasons that are known before matching.
-    more_names : list of (str, str)
-        A projection's name and another that the table gives it.
+    `more_names` has pairs of a projection's name and another that the table gives it.
     """
 
     candidates: CandidateGroup
@@ -39,14 +32,8 @@ class MatchedGroup(msgspec.Struct, frozen=True):
 class SharedMatching:
     """Which projections can answer queries that differ in separable conditions.
 
-    Several threads may use one at once.
-
-    Parameters
-    ----------
-    query : SeparatedQuery
-        What the queries have in common.
-    declared : sequence of ProjectionSpec
-        The table's current projections; those that a segment lacks are reported.
+    `declared` are the table's current projections: those that a segment lacks are reported. Several
+    threads may use one at once.
     """
 
     def __init__(self, query: SeparatedQuery, declared: Sequence[ProjectionSpec] = ()) -> None:

@@ -63,20 +63,9 @@ _RANGE_SELECTIVITY: Final = 0.5
 class ReadShape(msgspec.Struct, frozen=True):
     """What answering from a source reads and computes, for each of its rows.
 
-    Parameters
-    ----------
-    filter_columns : tuple of str
-        Stored columns that the filter reads, for every row.
-    fold_columns : tuple of str
-        Stored columns that are read for the rows that pass.
-    filter_work, fold_work : float
-        Nanoseconds of work on a row.
-    weighed_work : float
-        Nanoseconds of work on each base row that a weighted fold counts.
-    selectivity : float
-        The part of the rows that is expected to pass.
-    byte_work : tuple of (str, float)
-        Stored columns whose size tells the work on them, and nanoseconds for each byte.
+    The filter's stored columns are read for every row, the fold's for the share `selectivity` that
+    is expected to pass. Work is in nanoseconds a row, `weighed_work` for each base row that a
+    weighted fold counts, and `byte_work` for each byte of stored columns whose size tells it.
     """
 
     filter_columns: tuple[str, ...]
@@ -108,18 +97,10 @@ class ReadShape(msgspec.Struct, frozen=True):
         share: float,
         base_row_count: int = 0,
     ) -> int:
-        """Return the cost of reading a share of a source.
+        """Return the cost of reading a share, 0 to 1, of a source's rows.
 
-        Parameters
-        ----------
-        column_bytes : mapping of str to int
-            Its stored bytes by column.
-        byte_count : int
-            A bound on the bytes of columns whose own are not known.
-        share : float
-            The part of its rows that lies in the interval, 0 to 1.
-        base_row_count : int
-            Base rows from which the projection was made.
+        `byte_count` bounds the bytes of columns whose own are unknown; the projection was made from
+        `base_row_count` base rows.
         """
         weighing = share * self.selectivity * base_row_count * self.weighed_work
         return round(

@@ -40,14 +40,8 @@ class AddRows(msgspec.Struct, frozen=True):
 class AddWeighted(msgspec.Struct, frozen=True):
     """Fold rows of a projection, each as often as it stands for base rows.
 
-    Parameters
-    ----------
-    arguments : tuple of Expression
-        The primitive's inputs, over grouping columns.
-    count_prefix : str
-        Text of the stored count that says how often; rows that count 0 must be skipped.
-    filter : Expression or None
-        Rows where it is not true are left out.
+    Arguments and filter are over grouping columns; the stored count whose text is `count_prefix`
+    says how often, and rows that count 0 are skipped.
     """
 
     arguments: tuple[Expression, ...]
@@ -79,17 +73,9 @@ class FoldSeveral(msgspec.Struct, frozen=True):
 class FoldMultiple(msgspec.Struct, frozen=True):
     """Add a multiple of another sum or count: sum(2 * x) from sum(x), sum(x + 1) from count(x).
 
-    Parameters
-    ----------
-    primitive : Primitive
-        The sum or count that is multiplied. Where it is of no values, nothing is added.
-    feed : Feed
-        What feeds it; `MergeStates` if there are factors.
-    constant : int
-        By which it is multiplied; 0 adds a zero. It makes unscaled integers of decimals.
-    factors : tuple of Expression
-        Over grouping columns: exact numbers by which the state of each row is multiplied. Where one
-        is null, nothing is added.
+    Where the primitive is of no values, nothing is added. The constant is 0 to add a zero, and
+    makes unscaled integers of decimals. Factors, exact numbers over grouping columns, multiply the
+    state of each row, fed by `MergeStates`; where one is null, nothing is added.
     """
 
     primitive: Primitive
@@ -101,18 +87,8 @@ class FoldMultiple(msgspec.Struct, frozen=True):
 class AddFunction(msgspec.Struct, frozen=True):
     """Fold a function of a stored extreme: max(to_date(t)) from max(t), or from a KLL sketch of t.
 
-    Parameters
-    ----------
-    primitive : Primitive
-        The stored primitive: an extreme, or a sketch that knows its extremes.
-    extreme : Extreme
-        Which one `STATE` is.
-    prefix : str
-        Text of the stored primitive.
-    argument : Expression
-        The function, over grouping columns and `STATE`.
-    filter : Expression or None
-        Over grouping columns; rows where it is not true are left out.
+    The stored primitive, whose text is `prefix`, is an extreme, or a sketch that knows its
+    extremes. The function is over grouping columns and `STATE`, which is the extreme.
     """
 
     STATE: ClassVar[str] = "the state"
@@ -127,16 +103,8 @@ class AddFunction(msgspec.Struct, frozen=True):
 class AddPresence(msgspec.Struct, frozen=True):
     """Fold whether two counts of each stored row differ: any(y IS NULL) from count(*), count(y).
 
-    Parameters
-    ----------
-    prefix : str
-        Text of a stored count.
-    other : str or None
-        Text of another; None: zero.
-    differ : bool
-        Whether a row is true where they differ, and not where they are equal.
-    filter : Expression or None
-        Over grouping columns; rows where it is not true are left out.
+    Counts are by their text, zero without another; a row is true where they differ, or where they
+    are equal if `differ` is false.
     """
 
     prefix: str
@@ -171,18 +139,11 @@ Feed = (
 
 
 class Reversal(msgspec.Struct, frozen=True):
-    """What has to be known to take deleted rows back.
+    """How deleted rows are subtracted from the states of a projection.
 
-    Parameters
-    ----------
-    primitives : tuple of Primitive
-        The query's, and counts beside them.
-    feeds : tuple of Feed
-        One for each of these counts, over the projection.
-    row_count : int or None
-        Which of the primitives counts the rows of a group; None: the query has no keys.
-    value_counts : tuple of int or None
-        For each of the query's primitives, which one counts its values; None: it is a count.
+    Counts stand beside the query's primitives, each with a feed. `row_count` is the one that counts
+    a group's rows, None without keys; `value_counts` has the one that counts each of the query's
+    primitives' values, None for a count.
     """
 
     primitives: tuple[Primitive, ...]
@@ -281,14 +242,8 @@ class SourcePlan(msgspec.Struct, frozen=True):
 class SourceChoice(msgspec.Struct, frozen=True):
     """The plans for one segment, and the reason against every source not among them.
 
-    Parameters
-    ----------
-    plans : tuple of SourcePlan
-        Over disjoint intervals; empty where no row of the segment can match.
-    rejected : mapping of str to Reason
-        By projection name.
-    base_rejected : Reason or None
-        The reason against base rows; None: they are read or may not be, or nothing is.
+    Plans are over disjoint intervals, and none if no row of the segment can match. `base_rejected`
+    is None if base rows are read or may not be, or nothing is.
     """
 
     plans: tuple[SourcePlan, ...]

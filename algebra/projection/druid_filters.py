@@ -22,16 +22,8 @@ _COLUMN: Final = ("column", "dimension")
 class DruidObject:
     """A JSON object with an owner, so that an error says where the object stands.
 
-    Methods that read a field raise PROJSEG_BAD_PROJECTION if it has another type.
-
-    Parameters
-    ----------
-    given : Any
-        The value, which must be an object.
-    owner : str
-        How messages begin: "projection 'hourly'".
-    role : str
-        What the object is, as in "aggregator".
+    Messages begin with the owner ("projection 'hourly'"); the role is as in "aggregator". Methods
+    that read a field raise PROJSEG_BAD_PROJECTION if it has another type.
     """
 
     def __init__(self, given: Any, owner: str, role: str) -> None:

@@ -15,15 +15,10 @@ from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 
 
 def renamed(spec: ProjectionSpec, names: Mapping[str, str], schema: pa.Schema) -> ProjectionSpec:
-    """Return a projection over columns that have other names, or other types.
+    """Return a projection over columns that have other names (`names` by old ones), or other types.
 
     Canonical trees depend on names, so the result is read from the text of the renamed tree. Its
     grouping columns and aggregators stand in the order of those of `spec`.
-
-    Parameters
-    ----------
-    names : mapping of str to str
-        New names by old ones; others stay.
     """
     time = spec.time_column
     other = ProjectionSpec(

@@ -92,14 +92,7 @@ class TimeGrouping(msgspec.Struct, frozen=True):
 class StoredFloor(msgspec.Struct, frozen=True):
     """A grouping column that is the bucket of a time.
 
-    Parameters
-    ----------
-    moment : Expression
-        The time that is truncated, over base columns.
-    granularity : Granularity
-        The buckets to which it is truncated.
-    start : Expression
-        The bucket's start, over the grouping column.
+    The moment is over base columns; the bucket's start is over the grouping column.
     """
 
     moment: Expression

@@ -69,16 +69,9 @@ Needed: TypeAlias = "OneOf | AllOf[Needed] | AnyOf[Needed]"
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """A row can fulfil a condition only if its segment holds some keys.
+    """A condition that a row can fulfil only if its segment holds some keys of an index.
 
-    Parameters
-    ----------
-    kind, column : str
-        Of the index, and the column by the table's name.
-    condition : Expression
-        The condition.
-    needed : OneOf, AllOf or AnyOf
-        The keys.
+    The index is of a kind and a column by the table's name.
     """
 
     kind: str
@@ -118,20 +111,9 @@ INDEX_REASONS: Final[dict[str, str]] = {
 class IndexUse(msgspec.Struct, frozen=True):
     """What an index did for one condition of a query.
 
-    Parameters
-    ----------
-    index, column, condition : str
-        Names and canonical text, which is cut if it is long.
-    used : bool
-        Whether filters were asked.
-    reason : str or None
-        Why not, or why not for all segments: a code, and a number of segments.
-    segments, left : int
-        Segments before, and those that the condition alone leaves.
-    files, bytes : int
-        Bloom files that were asked, and bytes of the pages that hold the keys' rows.
-    definition_hash : str
-        Of the column's definition.
+    `reason` says why filters were not used, or not for all segments: a code, and a number of
+    segments. `segments` are those before, `left` those that the condition alone leaves; `bytes` are
+    of the pages of the Bloom files that hold the keys' rows. A long condition is cut.
     """
 
     index: str

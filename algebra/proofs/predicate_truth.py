@@ -46,16 +46,9 @@ _COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
 
 
 class Truth(msgspec.Struct, frozen=True, dict=True):
-    """Where a predicate over one term is true and where it is false.
+    """The disjoint sets of a term's values for which a predicate over it is true and false.
 
-    Parameters
-    ----------
-    term : Expression
-        The expression that the predicate depends on.
-    true, false : ValueSet
-        Disjoint sets of the term's values.
-    defined : ValueSet
-        The values for which it is true, false or null. For others it raises.
+    It is true, false or null for the values in `defined`, and raises for others.
     """
 
     term: Expression

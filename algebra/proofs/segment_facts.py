@@ -24,21 +24,10 @@ from projseg.segment_format.arrow_arrays import primitive_array
 
 
 class ColumnFacts(msgspec.Struct, frozen=True):
-    """What is known of one column's values in a segment.
+    """Facts about one column's values in a segment; without `is_known`, other fields say nothing.
 
-    Parameters
-    ----------
-    minimum, maximum : object
-        Bounds of the values that are neither null nor NaN, as in `Literal`; None if there is no
-        such value or no bound is known.
-    null_count : int
-        Number of rows that are null.
-    has_nan : bool
-        Whether some row is NaN.
-    is_exact : bool
-        Whether the bounds are values of the column; if not, all values lie between them.
-    is_known : bool
-        Whether anything is known of the values; if not, no other field says anything.
+    Bounds are of the values that are neither null nor NaN, as in `Literal`, and None if there are
+    none or they are unknown; if not exact, all values lie between them.
     """
 
     minimum: object = None
@@ -54,19 +43,10 @@ NOTHING_KNOWN: Final = ColumnFacts(None, None, 1, is_exact=False, is_known=False
 
 
 class ProjectionFacts(msgspec.Struct, frozen=True):
-    """A projection that a segment holds.
+    """A projection that a segment holds; the table's current one of that name may differ.
 
-    Parameters
-    ----------
-    spec : ProjectionSpec
-        Its definition as stored; the table's current one of that name may differ.
-    row_count : int
-        Its rows.
-    byte_count : int
-        Its stored size in bytes, shared dictionaries not counted.
-    column_bytes : mapping of str to int
-        Stored bytes by column: grouping columns by name, states as `f"{primitive}.{part}"`. Empty
-        if only the total is known.
+    Bytes exclude shared dictionaries. `column_bytes` has grouping columns by name, states as
+    `f"{primitive}.{part}"`; it is empty if only the total is known.
     """
 
     spec: ProjectionSpec
@@ -78,28 +58,11 @@ class ProjectionFacts(msgspec.Struct, frozen=True):
 class SegmentFacts(msgspec.Struct, frozen=True):
     """One segment as the planner sees it.
 
-    Parameters
-    ----------
-    name : str
-        The segment's name in messages.
-    row_count : int
-        Number of base rows.
-    columns : mapping of str to ColumnFacts
-        Facts of each column that the segment holds; other columns are read as null.
-    column_bytes : mapping of str to int
-        Stored bytes of base columns.
-    time_minimum_us, time_maximum_us : int or None
-        Smallest and largest time of the data, microseconds UTC, both inclusive and exact; None
-        without a time column or without a value in it.
-    projections : tuple of ProjectionFacts
-        The projections that were built.
-    not_built : mapping of str to str
-        Why a projection could not be built, by its name.
-    deleted_row_count : int
-        Number of rows hidden by later deletes. Stored states and all other facts still count them.
-    has_base_rows : bool
-        Whether base rows can answer. If not, projections answer for all of it or nothing does, and
-        their states do not count the deleted rows: so it is with a part of a view.
+    Columns that it lacks are read as null. Times are the smallest and largest of the data,
+    microseconds UTC, both inclusive and exact; None without a time column or without a value in it.
+    `not_built` has the reason by a projection's name. Stored states and all other facts still count
+    the `deleted_row_count` rows. If it has no base rows, projections answer for all of it or
+    nothing does, and their states do not count the deleted rows: so it is with a part of a view.
     """
 
     name: str
@@ -124,15 +87,10 @@ _BUCKETS_A_WINDOW: Final = 64
 
 
 class TimeReading(msgspec.Struct, frozen=True):
-    """How an expression reads the only column that it depends on.
+    """How an expression reads its only column: a timestamp, timestamp_ntz or date.
 
-    Parameters
-    ----------
-    column : Column
-        A timestamp, timestamp_ntz or date.
-    floors : tuple of Granularity
-        The floors of it that are read, the finest first; none if its exact value is read too, which
-        of a date is all that counts.
+    The floors that are read come the finest first; none if its exact value is read too, which of a
+    date is all that counts.
     """
 
     column: Column
@@ -145,16 +103,9 @@ class TimeReading(msgspec.Struct, frozen=True):
 
 
 class _Pieces(msgspec.Struct, frozen=True):
-    """The values of an expression on pieces of time.
+    """The values of an expression on pieces of time, by where each piece begins, ascending.
 
-    Parameters
-    ----------
-    begins : list of int
-        Where each piece begins, ascending.
-    codes : list of int
-        The position of each piece's value among `values`.
-    values : tuple of Literal
-        The distinct values.
+    `codes` has the position of each piece's value among the distinct values.
     """
 
     begins: list[int]
@@ -197,17 +148,9 @@ def time_reading(expression: Expression) -> TimeReading | None:
 
 
 def constant_between(expression: Expression, low: int, high: int) -> Literal | None:
-    """Return the one value of an expression of time on all times from `low` to `high`.
+    """Return the one value of an expression of time from `low` to `high`, both inclusive, or None.
 
-    Parameters
-    ----------
-    low, high : int
-        Days of a date, microseconds of others; both inclusive.
-
-    Returns
-    -------
-    Literal or None
-        None if there are several values, as far as is known.
+    Bounds are days of a date, microseconds of others; None says that there may be several values.
     """
     reading = time_reading(expression)
     if reading is None:

@@ -119,13 +119,8 @@ def refines(finer: Granularity, coarser: Granularity, start_us: int, end_us: int
     Then rows grouped by `finer` can be grouped again by `coarser`, knowing only buckets' starts.
     Between two changes of either clock a floor is arithmetic, so it is enough that all starts of
     `coarser` are starts of `finer` there. The bucket that contains a change is tested at the
-    instant of the change.
-
-    Parameters
-    ----------
-    start_us, end_us : int
-        The interval that holds the rows' times, UTC microseconds, since the result may differ from
-        year to year.
+    instant of the change. The result may differ from year to year, so it is for the rows' times,
+    UTC microseconds.
     """
     if end_us <= start_us or coarser.is_all or finer.is_none:
         return True

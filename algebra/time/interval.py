@@ -46,15 +46,10 @@ class Interval:
 
     @staticmethod
     def parse(value: str | Sequence[datetime | date | str], timezone: str = "UTC") -> Interval:
-        """Return the interval that a text or a pair of datetimes stands for.
+        """Return the interval of a text, `2015-09-12/2015-09-13` or `2015-09-12/P1D`, or of a pair.
 
-        Parameters
-        ----------
-        value : str or pair
-            `2015-09-12/2015-09-13`, `2015-09-12/P1D`, `P1D/2015-09-13`, or two datetimes, dates
-            or ISO texts.
-        timezone : str
-            The zone of times that are given without one.
+        A text may also begin with a length, `P1D/2015-09-13`; a pair is of datetimes, dates or ISO
+        texts; `timezone` is for times that are given without one.
         """
         is_pair = isinstance(value, Sequence) and not isinstance(value, str)
         parts = list(value) if is_pair else str(value).split("/")

@@ -47,15 +47,10 @@ _HASH_DIGITS: Final = 32
 
 
 class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """The offsets of one zone.
+    """The offsets of one zone, int64[k]: local clock minus UTC, microseconds.
 
-    Parameters
-    ----------
-    starts : int64[k]
-        Instants, UTC microseconds ascending, from which each offset holds; the first is the
-        smallest int64.
-    offsets : int64[k]
-        Local clock minus UTC, microseconds.
+    Each holds from its entry of `starts` on, UTC microseconds ascending; the first is the smallest
+    int64.
     """
 
     starts: NDArray[np.int64]

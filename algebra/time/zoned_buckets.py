@@ -64,20 +64,11 @@ _DRUID_PERIODS: Final[dict[str, str]] = {
 class Granularity:
     """A truncation of time; `Granularity.ALL` and `.NONE` are the coarsest and the finest.
 
-    Parameters
-    ----------
-    months : int
-        Length in calendar months, or 0.
-    micros : int
-        Length in microseconds of the local clock, or 0; both 0 mean one bucket for all time.
-    origin : int
-        Local clock reading (microseconds since 1970-01-01T00:00) at which some bucket starts;
-        kept modulo the length, so that equal truncations are equal values.
-    timezone : str
-        Name of the zone whose clock is cut.
-    by_clock: bool
-        Whether a bucket depends on the clock's reading only, not on the offset. It is made True
-        for buckets longer than a day, and False for zones whose offset never changes.
+    The length is in calendar months or in microseconds of the local clock; both 0 mean one bucket
+    for all time. At the reading `origin` (microseconds since 1970-01-01T00:00) of the local clock
+    some bucket starts; it is kept modulo the length, so that equal truncations are equal values.
+    With `by_clock`, a bucket depends on the clock's reading only, not on the offset: so it is for
+    buckets longer than a day, and not for zones whose offset never changes.
     """
 
     months: int = 0
@@ -205,17 +196,9 @@ class Granularity:
         return self.period_text + origin + ("" if self.timezone == "UTC" else f" {self.timezone}")
 
     def floor(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the start of each instant's bucket.
+        """Return the start of each instant's bucket; both are int64[n] in UTC microseconds.
 
-        Parameters
-        ----------
-        micros : int64[n]
-            Instants, UTC microseconds.
-
-        Returns
-        -------
-        int64[n]
-            Starts, UTC microseconds; of ALL, `MIN_MICROS`. May be `micros` itself.
+        All starts of ALL are `MIN_MICROS`; the result may be `micros` itself.
         """
         if self.is_none:
             return micros
@@ -264,19 +247,10 @@ class Granularity:
         return MAX_MICROS
 
     def pieces(self, low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Cut `[low, high)` where the floor changes, and where the clock does.
+        """Cut `[low, high)`, UTC microseconds, where the floor changes, and where the clock does.
 
-        Parameters
-        ----------
-        low, high : int
-            Instants, UTC microseconds, `low` before `high`.
-
-        Returns
-        -------
-        begins : int64[n]
-            The first instant of each piece, ascending; the first is `low`.
-        starts : int64[n]
-            The floor of every instant in the piece; floors may repeat and need not ascend.
+        Return where each piece begins, ascending from `low`, and the floor of every instant in it;
+        floors may repeat and need not ascend.
         """
         if self.is_all:
             return np.array([low]), np.array([MIN_MICROS])
@@ -297,16 +271,9 @@ Granularity.NONE = Granularity(micros=1)
 
 
 class ClockCut(msgspec.Struct, frozen=True):
-    """Buckets of equal length on a clock that is never changed.
+    """Buckets of equal length in calendar months or microseconds, on a clock that never changes.
 
-    Parameters
-    ----------
-    months : int
-        Length in calendar months, or 0.
-    micros : int
-        Length in microseconds, or 0; one of the two is positive.
-    origin : int
-        A reading at which some bucket starts, microseconds since 1970-01-01T00:00.
+    At the reading `origin`, microseconds since 1970-01-01T00:00, some bucket starts.
     """
 
     months: int
