@@ -108,13 +108,7 @@ def advise(
 
 
 def budget_of(text: str, base_bytes: int) -> int:
-    """Return the bytes of a budget, `10%` of the bytes of rows or `500MB`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_BUDGET.
-    """
+    """Return the bytes of a budget, `10%` of the bytes of rows or `500MB`; PROJSEG_BAD_BUDGET."""
     share = _PERCENT.fullmatch(str(text))
     if share is not None:
         return round(float(share[1]) / 100 * base_bytes)

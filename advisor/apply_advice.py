@@ -82,10 +82,8 @@ def _missing(
 ) -> tuple[Declarations, list[ViewCandidate]]:
     """Return what is to be declared, and the views to be made.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_ADVICE_STALE if a name has another meaning by now, or a column is gone.
+    Raises InvalidInputError (PROJSEG_ADVICE_STALE) if a name has another meaning by now, or a
+    column is gone.
     """
     properties = table.snapshot.properties
     projections: list[ProjectionDeclaration] = []

@@ -39,15 +39,7 @@ _DAY: Final = timedelta(days=1)
 
 
 class HiddenValues:
-    """What hidden values are filled with for a version of a table.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    entry : SegmentEntry
-        The segment whose values and times they are like.
-    """
+    """What hidden values are filled with: values and times like those of a segment."""
 
     def __init__(self, snapshot: Snapshot, entry: SegmentEntry) -> None:
         self._schema = snapshot.properties.schema

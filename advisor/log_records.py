@@ -24,12 +24,9 @@ LogLike: TypeAlias = str | os.PathLike[str] | pa.Table | LoggedWorkload | Sequen
 
 
 def workload_of(table: Table, log: LogLike, since: Since) -> LoggedWorkload:
-    """Return what was asked of a table; statements are asked for that.
+    """Return the questions of a log about a table, or run statements to log them.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOG.
+    Raises InvalidInputError (PROJSEG_BAD_LOG).
     """
     if isinstance(log, LoggedWorkload):
         return log
@@ -47,10 +44,7 @@ def workload_of(table: Table, log: LogLike, since: Since) -> LoggedWorkload:
 def records_of_log(log: LogLike, since: Since = None) -> LogReader | Iterator[LoggedQuery]:
     """Return the records of a log: a folder, a file, or rows that `read_log` returned.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOG.
+    Raises InvalidInputError (PROJSEG_BAD_LOG).
     """
     if isinstance(log, pa.Table):
         return _records_of(log)

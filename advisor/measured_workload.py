@@ -30,15 +30,7 @@ _PIECE: Final = re.compile(
 
 
 class WeightedQuery(NamedTuple):
-    """A question, and how often it counts.
-
-    Parameters
-    ----------
-    question : str or Query
-        A SELECT over the table, or a query of it.
-    weight : int
-        As often as it is asked.
-    """
+    """A SELECT over the table, or a query of it, and how often it counts."""
 
     question: str | Query
     weight: int = 1
@@ -47,10 +39,7 @@ class WeightedQuery(NamedTuple):
 def read_statements(path: Path) -> list[WeightedQuery]:
     """Return the SELECTs of a file, each ended by `;`, with `-- weight: 40` before some.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOG if there is none.
+    Raises InvalidInputError (PROJSEG_BAD_LOG) if there is none.
     """
     try:
         text = path.read_text("utf-8")
@@ -80,12 +69,9 @@ def _parts(text: str) -> Iterator[list[str]]:
 
 
 def measured_workload(table: Table, queries: Sequence[WeightedQuery]) -> LoggedWorkload:
-    """Ask each question, and return them as a workload.
+    """Ask each question, and return them as a workload; raise the errors of `Table.sql`.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOG for what is no SELECT over one table, and as of `Table.sql`.
+    PROJSEG_BAD_LOG is that of a text that is no SELECT over one table.
     """
     shapes = []
     for question, weight in queries:

@@ -77,15 +77,7 @@ class IndexCandidate(msgspec.Struct, frozen=True):
 
 
 class ViewCandidate(msgspec.Struct, frozen=True):
-    """A view of the groups of a projection, which does not exist.
-
-    Parameters
-    ----------
-    name : str
-        What it would be called.
-    groups : GroupsCandidate
-        The groups.
-    """
+    """A view of the groups of a projection, which does not exist."""
 
     name: str
     groups: GroupsCandidate

@@ -20,10 +20,7 @@ _EXCHANGES_MAX: Final = 200
 class SavedTimes:
     """Milliseconds that each candidate saves for each shape, of which a set saves the greatest.
 
-    Parameters
-    ----------
-    saved : float64[candidates, shapes]
-        Not negative.
+    These are float64[candidates, shapes], not negative.
     """
 
     def __init__(self, saved: NDArray[np.float64]) -> None:

@@ -67,10 +67,7 @@ def _place(location: str) -> str:
 def session_table(spark: SparkSession, name: str) -> Table:
     """Return a table by the name that a session has for it, or by its path.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_NOT_A_TABLE.
+    Raises InvalidInputError (PROJSEG_NOT_A_TABLE).
     """
     parts = name_parts(name)
     if len(parts) == 2 and parts[0].casefold() == "projseg":
@@ -89,10 +86,8 @@ def session_table(spark: SparkSession, name: str) -> Table:
 def session_workload(spark: SparkSession, table: Table) -> LoggedWorkload:
     """Return what the driver of a session remembers of a table.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_LOG if the session has no driver here, or not the extension.
+    Raises InvalidInputError (PROJSEG_BAD_LOG) if the session has no driver here, or not the
+    extension.
     """
     try:
         driver: Any = getattr(spark._jvm, _JVM_LOG)  # noqa: SLF001 - py4j has no other name for it

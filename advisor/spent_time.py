@@ -26,14 +26,9 @@ class SpentTime:
         self.not_examined: list[str] = []
 
     def check(self, share: float = 1.0) -> None:
-        """Raise if a share of the time is over.
+        """Raise OutOfTimeError if a share of the time is over: the best so far is to be returned.
 
-        Raises
-        ------
-        OutOfTimeError
-            The best that was found is to be returned.
-        QueryTimeoutError
-            PROJSEG_QUERY_TIMEOUT: whoever asked no longer waits.
+        Raises QueryTimeoutError if whoever asked no longer waits.
         """
         check_deadline()
         if time.monotonic() - self._start > share * self._seconds:

@@ -166,13 +166,7 @@ class SumState:
         return {"sum": self._column()}
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
-        """Return the sums; null of no value.
-
-        Raises
-        ------
-        EvaluationError
-            PROJSEG_OVERFLOW, if a sum does not fit the result type.
-        """
+        """Return the sums; null of no value. EvaluationError says that one does not fit."""
         return self._finished(selection, or_null=False)
 
     def tried(self, selection: NDArray[Any] | None = None) -> pa.Array:

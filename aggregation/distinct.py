@@ -63,15 +63,7 @@ class _Part:
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """Distinct values that are words: number i is of group `groups[i]`.
-
-    Parameters
-    ----------
-    groups : uint32[m]
-        The group of each word.
-    words, values_of
-        As of `WideKey`.
-    """
+    """Distinct values that are words, as of `WideKey`: number i is of group `groups[i]`."""
 
     groups: NDArray[np.uint32]
     words: NDArray[np.uint64]

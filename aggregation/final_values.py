@@ -53,12 +53,9 @@ def exact_to_arrow(
 
 
 def check_fits(values: NDArray[Any], final: pa.DataType, text: str) -> None:
-    """Check that a final type holds all values; parameters are those of `exact_to_arrow`.
+    """Raise EvaluationError (PROJSEG_OVERFLOW) unless a final type holds all values.
 
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_OVERFLOW, if a value does not fit.
+    Arguments are those of `exact_to_arrow`.
     """
     if final == pa.float64() or len(values) == 0:
         return

@@ -200,10 +200,7 @@ class HllState:
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Fold sketches in; those of a higher lgK are folded down.
 
-        Raises
-        ------
-        CorruptSegmentError
-            If a sketch is malformed or of a lower lgK.
+        Raises CorruptSegmentError if a sketch is malformed or of a lower lgK.
         """
         offsets, content = text_parts(columns["sketch"].to_arrow())
         modes, counts = parse_sketches(offsets, content, self._lg_k)
@@ -336,10 +333,7 @@ class ThetaState:
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Fold sketches in; those of a higher lgK are cut down.
 
-        Raises
-        ------
-        CorruptSegmentError
-            If a sketch is malformed.
+        Raises CorruptSegmentError if a sketch is malformed.
         """
         offsets, content = text_parts(columns["sketch"].to_arrow())
         ids = np.zeros(len(offsets) - 1, np.uint32) if groups.ids is None else groups.ids

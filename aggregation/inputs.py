@@ -51,12 +51,7 @@ from projseg.segment_format.vectors import Numbers, Opaque, Vector
 def _multiplied(left: Numbers, right: Numbers | int) -> Numbers:
     """Return the products of unscaled integers, row by row; null where an operand is.
 
-    Parameters
-    ----------
-    left : Numbers
-        Integers or decimals, whose type the products keep.
-    right : Numbers or int
-        As many, or one for all.
+    They keep the type of `left`; `right` may be one number for all rows.
     """
     factors: NDArray[Any] | int
     if isinstance(right, int):
@@ -90,10 +85,7 @@ def feed_states(
 ) -> None:
     """Fold `rows` into the state of each primitive, in the way that its feed says.
 
-    Raises
-    ------
-    EvaluationError
-        Where an expression meets a value that Spark's ANSI mode refuses.
+    Raises EvaluationError for a value that Spark's ANSI mode refuses.
     """
     sums: _Sums = {}
     values = _SharedValues(feeds, rows)

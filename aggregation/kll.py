@@ -68,10 +68,7 @@ class KllState:
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Fold sketches in; they may have a greater k.
 
-        Raises
-        ------
-        CorruptSegmentError
-            If a sketch is malformed or of a smaller k.
+        Raises CorruptSegmentError if a sketch is malformed or of a smaller k.
         """
         nan_counts = self._reader.read(columns["nan_count"]).wide()
         if groups.ids is None:

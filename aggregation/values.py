@@ -185,10 +185,7 @@ class ValuesState:
     def lists(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return all values of each group, ascending; an empty list of no value.
 
-        Raises
-        ------
-        LimitExceededError
-            PROJSEG_LIMIT_EXCEEDED, if the lists hold more than one Arrow array does.
+        Raises LimitExceededError if the lists hold more than one Arrow array does.
         """
         dictionary, settled = self._values.settled()
         counts, totals = settled.counts, settled.totals

@@ -62,10 +62,7 @@ class Scenario:
     def given_arguments(self, words: Sequence[str]) -> dict[str, Any]:
         """Return the arguments that `NAME=VALUE` words give.
 
-        Raises
-        ------
-        InvalidInputError
-            For a name that the scenario lacks, or a value of another type.
+        Raises InvalidInputError for a name that the scenario lacks, or a value of another type.
         """
         found: dict[str, Any] = {}
         for name, _, text in (word.partition("=") for word in words):

@@ -63,12 +63,8 @@ class Reply:
 class EngineWorker:
     """The parent's end of one worker; leaving it as a context ends the process.
 
-    Parameters
-    ----------
-    assignment : Assignment
-        The engine; it is started, and `started` tells how that went.
-    log_path : Path
-        File to which everything that the process prints is appended.
+    `started` tells how the start of the engine went; everything that the process prints goes to the
+    log.
     """
 
     def __init__(self, assignment: Assignment, log_path: Path) -> None:

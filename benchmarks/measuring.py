@@ -50,12 +50,7 @@ def take_turn(
 ) -> TurnTime:
     """Ask again and again until four answers or 100 ms, whichever comes first.
 
-    Parameters
-    ----------
-    ask : callable
-        Gives one answer, which is let go outside the time measured.
-    clock, cpu : callable
-        Seconds, and seconds of the processor.
+    An answer is let go outside the time measured; clocks count seconds.
     """
     times: list[tuple[float, float]] = []
     start = clock()

@@ -76,10 +76,8 @@ def save_results(results: ScenarioResults, path: Path) -> None:
 def load_results(path: Path) -> ScenarioResults:
     """Read results that `save_results` wrote.
 
-    Raises
-    ------
-    InvalidInputError
-        If the file is missing, is not such JSON, or has another format version.
+    Raises InvalidInputError if the file is missing, is not such JSON, or has another format
+    version.
     """
     try:
         results = msgspec.json.decode(path.read_bytes(), type=ScenarioResults)

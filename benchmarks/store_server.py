@@ -46,13 +46,7 @@ _SAFE_RANDOM: Final = random.SystemRandom()
 
 
 class StoreServer:
-    """The running server, known by its ports.
-
-    Parameters
-    ----------
-    port, proxy_port : int
-        Of the server itself, and of the proxy before it.
-    """
+    """The running server, known by its port and that of the proxy before it."""
 
     def __init__(self, port: int, proxy_port: int) -> None:
         self.port = port

@@ -117,10 +117,7 @@ class Workload:
     def select(self, names: Iterable[str]) -> tuple[Question, ...]:
         """Return the queries of these names in the list's order; all of them for no name.
 
-        Raises
-        ------
-        InvalidInputError
-            For a name that is not in the list.
+        Raises InvalidInputError for a name that is not in the list.
         """
         known = [query.name for query in self.queries]
         wanted = [*names] or known
@@ -130,13 +127,7 @@ class Workload:
 
 
 def require_known(name: str, known: Collection[str], kind: str) -> None:
-    """Refuse a name that is not one of those known.
-
-    Raises
-    ------
-    InvalidInputError
-        With the nearest name and all others.
-    """
+    """Raise InvalidInputError, with the nearest name and all others, for an unknown name."""
     if name not in known:
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT",

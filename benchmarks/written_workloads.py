@@ -87,13 +87,7 @@ LINEITEM: Final = _read("lineitem", SCHEMA)
 
 
 def generate_tpch(folder: Path, scale: float, tables: Sequence[str] = ()) -> None:
-    """Make TPC-H's tables, all if none is named, as one Parquet file each.
-
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE if tpchgen-cli is not installed.
-    """
+    """Make TPC-H's tables by tpchgen-cli, all if none is named, as one Parquet file each."""
     beside = str(Path(sys.executable).parent)
     command = shutil.which("tpchgen-cli", path=os.pathsep.join([beside, os.environ["PATH"]]))
     if command is None:

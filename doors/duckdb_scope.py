@@ -128,13 +128,7 @@ def different(node: exp.Expression, why: str) -> DifferentMeaningError:
 
 
 def only(node: exp.Expression, *names: str) -> None:
-    """Refuse a tree that has other parts than those named.
-
-    Raises
-    ------
-    DifferentMeaningError
-        If it has.
-    """
+    """Raise DifferentMeaningError if a tree has other parts than those named."""
     for name, part in node.args.items():
         # A mark of sqlglot's own is True; what is written stands in lists and trees.
         if part not in (None, False, [], "") and name.rstrip("_") not in names:
@@ -147,10 +141,7 @@ def only(node: exp.Expression, *names: str) -> None:
 def coerced(value: Written, other: Written) -> str:
     """Return an expression as text, a constant in the type of what it is compared with.
 
-    Raises
-    ------
-    DifferentMeaningError
-        If a constant is not of that type in both engines.
+    Raises DifferentMeaningError if a constant is not of that type in both engines.
     """
     if not value.is_constant or value.family == "null":
         return value.text
@@ -188,13 +179,7 @@ def _is_short(decimals: Written) -> bool:
 
 
 def quoted(text: str) -> str:
-    """Return a text between quotes.
-
-    Raises
-    ------
-    DifferentMeaningError
-        If it holds a character that one of the engines may read otherwise.
-    """
+    """Return a text between quotes; DifferentMeaningError if one engine may read it otherwise."""
     if "\\" in text or not text.isprintable():
         raise DifferentMeaningError("a text has a backslash or a control character")
     return str(literal(text))

@@ -40,14 +40,9 @@ class FoundSelect(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement whose parameters all have names.
+    """A statement whose parameters all have names, and its SELECTs over our tables, in order.
 
-    Parameters
-    ----------
-    text : str
-        The statement.
-    selects : tuple of FoundSelect
-        Its SELECTs over our tables, in their order; none stands within one that is answered.
+    None stands within one that is answered.
     """
 
     text: str

@@ -47,36 +47,18 @@ class EqualForm(NamedTuple):
 
 
 class Translation:
-    """Expressions of one SELECT in our SQL.
-
-    Parameters
-    ----------
-    scope : Scope
-        What names mean.
-    """
+    """Expressions of one SELECT in our SQL; DifferentMeaningError for one that is not listed."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.used_arguments: set[str] = set()
 
     def value(self, node: exp.Expression) -> Written:
-        """Return an expression over rows.
-
-        Raises
-        ------
-        DifferentMeaningError
-            If it is not on the list.
-        """
+        """Return an expression over rows."""
         return _written(_VALUES, self, node)
 
     def aggregate(self, node: exp.Expression) -> str:
-        """Return an aggregate.
-
-        Raises
-        ------
-        DifferentMeaningError
-            If it is not on the list.
-        """
+        """Return an aggregate."""
         if isinstance(node, exp.Filter):
             only(node, "this", "expression")
             condition = self.condition(node.expression.this)
@@ -84,50 +66,26 @@ class Translation:
         return _written(_AGGREGATES, self, node).text
 
     def condition(self, node: exp.Expression) -> str:
-        """Return an expression that is true, false or null.
-
-        Raises
-        ------
-        DifferentMeaningError
-            If it is not on the list.
-        """
+        """Return an expression that is true, false or null."""
         found = self.value(node)
         if found.family != "boolean":
             raise different(node, "is no condition")
         return found.text
 
     def stored(self, node: exp.Expression, *families: str) -> Written:
-        """Return an expression over columns, of one of some families.
-
-        Raises
-        ------
-        DifferentMeaningError
-            If it is another.
-        """
+        """Return an expression over columns, of one of some families."""
         found = self.value(node)
         if found.family not in families or found.is_constant:
             raise different(node, f"is not of {' or '.join(families)}")
         return found
 
     def need_utc(self, node: exp.Expression) -> None:
-        """Refuse what depends on the session's time zone, if that is not UTC.
-
-        Raises
-        ------
-        DifferentMeaningError
-            If it is another.
-        """
+        """Refuse what depends on the session's time zone, if that is not UTC."""
         if not self.scope.session.is_utc:
             raise different(node, "depends on the session's TimeZone, which is not UTC")
 
     def alike(self, nodes: Iterable[exp.Expression]) -> tuple[list[str], Written]:
-        """Return expressions that are compared with each other, and one that has their type.
-
-        Raises
-        ------
-        DifferentMeaningError
-            If their types are of different families.
-        """
+        """Return expressions, of one family, that are compared, and one that has their type."""
         every = list(nodes)
         values = [self.value(node) for node in every]
         typed = [value for value in values if not value.is_constant]

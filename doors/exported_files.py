@@ -34,13 +34,7 @@ _ENDINGS: Final[dict[str, FileFormat]] = {
 
 
 def format_of(file: str, asked: FileFormat | None) -> FileFormat:
-    """Return the format asked for, else the one that the file's name ends in.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION if neither says it.
-    """
+    """Return the format asked for, else that of the file's ending; or PROJSEG_BAD_OPTION."""
     found = asked or _ENDINGS.get(Path(file).suffix.lower())
     if found is None:
         raise InvalidInputError(

@@ -81,14 +81,9 @@ def grouping_vector(array: pa.Array | pa.ChunkedArray) -> Vector:
 
 
 def encode_sorted(array: pa.Array | pa.ChunkedArray, *, with_null: bool = False) -> Ids:
-    """Return the dictionary form of an array: distinct values ascending, null first, NaN last.
+    """Return an array, not nested, as ids of its distinct values: ascending, null first, NaN last.
 
-    Parameters
-    ----------
-    array : pa.Array or pa.ChunkedArray
-        Not nested.
-    with_null : bool
-        Reserve id 0 for null even if the array has no null.
+    Id 0 is reserved for null if `with_null`, even if the array has none.
     """
     encoded = plain_floats(array).dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
@@ -110,14 +105,9 @@ def encode_sorted(array: pa.Array | pa.ChunkedArray, *, with_null: bool = False)
 def merge_values(
     value_lists: Sequence[pa.Array], *, with_null: bool = False
 ) -> tuple[Dictionary, list[UnsignedIds]]:
-    """Return one dictionary of all values, and each list's ids in it.
+    """Return one dictionary of all values, of one type, and each list's ids in it.
 
-    Parameters
-    ----------
-    value_lists : sequence of pa.Array
-        At least one, all of one type; a list may repeat values.
-    with_null : bool
-        Reserve id 0 for null even if no list has one.
+    A list may repeat values; id 0 is reserved for null if `with_null`, even if no list has one.
     """
     every = encode_sorted(pa.concat_arrays(value_lists), with_null=with_null)
     ends = np.cumsum([len(values) for values in value_lists])
@@ -273,10 +263,7 @@ def _concat_numbers(vectors: Sequence[Numbers]) -> Numbers:
 def concat_texts(arrays: Sequence[pa.Array]) -> pa.Array:
     """Return the strings or binary values of several arrays, one after the other.
 
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_TEXT_TOO_LONG, if they pass what one array may hold.
+    Raises LimitExceededError (PROJSEG_TEXT_TOO_LONG) if they pass what one array may hold.
     """
     ends = (text_buffers(array)[0] for array in arrays if len(array))
     byte_count = sum(int(offsets[-1]) - int(offsets[0]) for offsets in ends)

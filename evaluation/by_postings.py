@@ -82,15 +82,7 @@ def _is_worth(postings: StoredPostings, dictionary: Dictionary) -> bool:
 
 
 class _Search:
-    """One condition's search.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    postings : dict of str to StoredPostings
-        By kind of index.
-    """
+    """One condition's search in a column's postings, which are by kind of index."""
 
     def __init__(self, name: str, postings: dict[str, StoredPostings]) -> None:
         self._name, self._postings = name, postings

@@ -120,12 +120,9 @@ _TEXT_BYTES_MAX: Final = 64 << 20
 def evaluate_over(expression: Expression, rows: Rows) -> Vector:
     """Return the value of `expression` in each of `rows`.
 
-    Raises
-    ------
-    EvaluationError
-        Where Spark's ANSI mode would raise, for a value that one of the rows holds.
-    TextsTooLargeError
-        If the resulting texts take too much memory together; those of fewer rows may fit.
+    Raises EvaluationError for a value in one of the rows, as Spark's ANSI mode does, and
+    TextsTooLargeError if the resulting texts take too much memory together; those of fewer rows may
+    fit.
     """
     if isinstance(expression, Column):
         return rows.vector(expression.name)

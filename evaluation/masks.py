@@ -189,13 +189,7 @@ class NumberRange(msgspec.Struct, frozen=True):
     is_exact: bool = True
 
     def may_match(self, minimum: NDArray[Any], maximum: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which pages may hold a match, as bool[pages].
-
-        Parameters
-        ----------
-        minimum, maximum : number[pages]
-            The smallest and the largest value of each page, in physical numbers.
-        """
+        """Return which pages may hold a match, by their least and greatest values: bool[pages]."""
         result = np.ones(len(minimum), np.bool_)
         if self.low is not None:
             result &= maximum >= self.low

@@ -99,15 +99,7 @@ def selection_of(row_ids: NDArray[np.uint32]) -> Selection:
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """The selected rows of a source; each column is fetched once.
-
-    Parameters
-    ----------
-    source : ColumnSource
-        The table.
-    selection : Selection
-        Which of its rows, ascending.
-    """
+    """The selected rows of a source, ascending; each column is fetched once."""
 
     source: ColumnSource
     selection: Selection
@@ -283,14 +275,9 @@ def _over_rows(expression: Expression, hop: Hop) -> Expression:
 
 @contextmanager
 def rows_held(joins: Iterable[Call]) -> Iterator[None]:
-    """Keep the rows that joins read in memory within the block, read as far as they need them.
+    """Keep the rows that joins, `QuerySpec.joins`, read in memory within the block.
 
     So the threads of a query find them, however small the cache is.
-
-    Parameters
-    ----------
-    joins : iterable of Call
-        `QuerySpec.joins`.
     """
     held: dict[object, DimensionRows] = {}
     for node in joins:

@@ -81,13 +81,7 @@ class ValueForm:
 
 @dataclass(frozen=True)
 class Casts:
-    """Converts columns of texts, of values of JSON, and of Arrow's types.
-
-    Parameters
-    ----------
-    form : ValueForm
-        How values are written.
-    """
+    """Converts columns of texts, of values of JSON, and of Arrow's types."""
 
     form: ValueForm = ValueForm()
     _bound: dict[tuple[pa.DataType, pa.DataType], Expression] = field(default_factory=dict)

@@ -186,13 +186,7 @@ def _rank(occupied: NDArray[np.bool_], ranks: NDArray[np.uint32]) -> None:
 
 
 def require_ids_below(ids: UnsignedIds, cardinality: int) -> None:
-    """Check that every id is below `cardinality`.
-
-    Raises
-    ------
-    InvalidInputError
-        If one is not.
-    """
+    """Raise InvalidInputError unless every id is below `cardinality`."""
     may_pass = len(ids) > 0 and 1 << 8 * ids.dtype.itemsize > cardinality
     if may_pass and int(np.maximum.reduce(ids)) >= cardinality:
         raise InvalidInputError(

@@ -190,13 +190,7 @@ def _expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: Intege
 
 
 def accumulate(values: NDArray[Any]) -> None:
-    """Replace each value by the sum of all values up to it, modulo the range of the dtype.
-
-    Parameters
-    ----------
-    values : uint8[n], uint16[n], uint32[n] or int64[n]
-        Contiguous; changed in place.
-    """
+    """Replace each value by the sum of all up to it, modulo the range of the dtype, in place."""
     _accumulate(values)
 
 

@@ -38,14 +38,9 @@ class BitmapCheck:
         return None if found < 0 else found
 
     def agrees(self, page: int, ids: NDArray[Any]) -> bool:
-        """Whether the bitmaps hold each row of a page under its id and no other.
+        """Whether well-formed bitmaps hold each row of a page under its id and no other.
 
-        Parameters
-        ----------
-        page : int
-            Pages come in order, from 0; bitmaps have been found well-formed.
-        ids : unsigned[n]
-            The ids of the page's rows: n is 65,536 in all pages but the last.
+        Pages come in order, from 0; all but the last have 65,536 rows.
         """
         narrow = np.ascontiguousarray(ids, dtype=np.uint32)
         return bool(

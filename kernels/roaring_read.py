@@ -27,15 +27,7 @@ _ONES = np.array([bin(byte).count("1") for byte in range(256)], np.int64)  # set
 
 
 def bitmap_count(content: NDArray[np.uint8], row_count: int) -> int:
-    """Return how many row ids a bitmap holds, or MALFORMED.
-
-    Parameters
-    ----------
-    content : uint8[m], read-only
-        Exactly the bitmap's bytes.
-    row_count : int
-        Every row id must be below it; at most 2**32.
-    """
+    """Return how many row ids below `row_count` a bitmap of just these bytes has, or MALFORMED."""
     return int(check_bitmap(content, row_count))
 
 

@@ -90,15 +90,7 @@ def _with_rest(
 
 
 def between(values: NDArray[Any], low: int, high: int) -> NDArray[np.bool_]:
-    """Return where `low <= values <= high`.
-
-    Parameters
-    ----------
-    values : uint8[n], uint16[n], uint32[n] or int64[n]
-        What is compared.
-    low, high : int
-        Fit the dtype.
-    """
+    """Return where `low <= values <= high`, bool[n]; the bounds fit the values' dtype."""
     inside = empty(len(values), np.bool_)
     _between(values, values.dtype.type(low), values.dtype.type(high), inside)
     return inside
@@ -118,14 +110,9 @@ def _between(
 
 
 def gather(values: NDArray[Any], row_ids: NDArray[Any]) -> NDArray[Any]:
-    """Return `values[row_ids]`.
+    """Return `values[row_ids]` of any fixed width, or of objects.
 
-    Parameters
-    ----------
-    values : any[n]
-        Fixed width, or objects.
-    row_ids : integer[m]
-        Below n; unsigned ones of at most 32 bits are fastest.
+    Unsigned row ids of at most 32 bits are fastest.
     """
     is_word = values.dtype.itemsize in _WORDS and values.dtype != object
     is_narrow = row_ids.dtype.kind == "u" and row_ids.dtype.itemsize <= 4

@@ -92,12 +92,8 @@ def companions_by(
 ) -> Generator[ForeignEntry]:
     """Yield the companions of entries without a file, made by tasks of a runner.
 
-    Parameters
-    ----------
-    properties : TableProperties
-        What the table is to declare.
-    files : list of str
-        Takes the names of the files that are written.
+    They are for what the table is to declare; `files` takes the names of the files that are
+    written.
     """
     rewrite = CompanionRewrite(makes_all)
     stated = replace(snapshot.file, properties=properties)

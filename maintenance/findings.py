@@ -126,10 +126,7 @@ def reference_mismatches(
 def later_manifests(snapshot: Snapshot) -> list[str]:
     """Return the manifests written after the newest version `snapshot`, which no version lists.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The newest version; of an older one, the manifests of its successors would be returned.
+    Of an older version, the manifests of its successors would be returned.
     """
     storage = snapshot.storage
     own_name = snapshot_name(snapshot.version)

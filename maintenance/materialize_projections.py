@@ -92,10 +92,7 @@ def materialize(
 ) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
     """Build declared projections in the segments that lack them, in one commit.
 
-    Returns
-    -------
-    (Snapshot, tuple of SegmentEntry)
-        The version written, or the newest if there was nothing to do; the new segments.
+    Return the newest version and the new segments, none if there was nothing to do.
     """
     name, interval = materialization.name, materialization.interval
     require_declared(base, name)

@@ -29,12 +29,8 @@ PLANS_MAX: Final = 10
 class Watchers:
     """Receives the progress of the work.
 
-    Parameters
-    ----------
-    on_segment : callable or None
-        Called with each new segment's entry once its file is known to be finished.
-    on_progress : callable or None
-        Called with how many segments are done and how many there are, first with 0.
+    `on_segment` gets each new segment's entry once its file is known to be finished; `on_progress`
+    gets the number of segments done and of all, first with 0.
     """
 
     on_segment: Callable[[SegmentEntry], object] | None = None
@@ -69,14 +65,7 @@ class Replacement:
     _files: list[str] = field(default_factory=list)
 
     def run(self) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
-        """Write and commit.
-
-        Returns
-        -------
-        (Snapshot, tuple of SegmentEntry)
-            The version that lists the new segments, and these; the newest version and none if there
-            is nothing to do.
-        """
+        """Write and commit; return the newest version and its new segments, perhaps none."""
         with removed_on_failure(self.base.storage, self._write_id, self.base.version) as files:
             self._files = files
             try:

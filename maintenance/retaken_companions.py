@@ -31,11 +31,7 @@ def retaken_companions(
     """Return companions of kept versions that are what new ones would be, by their files.
 
     Bloom filters of former versions are listed no more, so a table with indexes has new ones made.
-
-    Parameters
-    ----------
-    properties : TableProperties
-        What the table is to declare.
+    `properties` is what the table is to declare.
     """
     found: dict[_Identity, tuple[SegmentEntry, ...]] = {}
     wanted = {file.identity: (file, footer) for file, footer in read}

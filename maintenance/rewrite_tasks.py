@@ -23,14 +23,9 @@ from projseg.writer.segment_writer import SegmentLayout
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """The file that a task is to write, and names of more where one is not enough.
+    """The file that an attempt at a task of a commit is to write, and names of more.
 
-    Parameters
-    ----------
-    write_id : str
-        Of the commit.
-    number, attempt : int
-        Of the task, and of the attempt at it.
+    More are used where one is not enough.
     """
 
     write_id: str
@@ -130,13 +125,7 @@ class TaskRunner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ThreadRunner:
-    """Threads of this process.
-
-    Parameters
-    ----------
-    at_once : int
-        Tasks that are worked on side by side; each holds its segments in memory.
-    """
+    """Threads of this process, which work on `at_once` tasks; each holds its segments in memory."""
 
     at_once: int = 1
 

@@ -47,13 +47,7 @@ class MeasuredSize(msgspec.Struct, frozen=True):
 
 
 class SampledSizes(msgspec.Struct, frozen=True, kw_only=True):
-    """What something takes in each segment of a table: measured in some, estimated in others.
-
-    Parameters
-    ----------
-    measured : mapping of str to MeasuredSize
-        By segment file.
-    """
+    """What something takes in each segment of a table: measured in some, estimated in others."""
 
     measured: dict[str, MeasuredSize]
 
@@ -103,15 +97,7 @@ class SampledSizes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectionSizes(SampledSizes, frozen=True, kw_only=True):
-    """What a projection takes in each segment.
-
-    Parameters
-    ----------
-    declaration : ProjectionDeclaration
-        The projection, over stored names.
-    problem : str or None
-        Why a sampled segment would not hold it.
-    """
+    """What a projection, over stored names, takes in each segment, or why one would not hold it."""
 
     declaration: ProjectionDeclaration
     problem: str | None = None
@@ -136,14 +122,9 @@ class ProjectionSizes(SampledSizes, frozen=True, kw_only=True):
 
 
 class SampledSegments:
-    """Some whole segments of a version, spread over time and row counts.
+    """Some whole segments of a version, at most so many and of so many rows together.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    segments_max, rows_max : int
-        How many segments and rows of them.
+    They are spread over time and row counts.
     """
 
     def __init__(

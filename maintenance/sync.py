@@ -163,12 +163,8 @@ def sync(
 ) -> tuple[Snapshot, Synced, tuple[ForeignEntry, ...]]:
     """Make the newest version list what its source lists now; see `Table.sync`.
 
-    Where companions lack something, others are made with all that is declared, deferred or not.
-
-    Parameters
-    ----------
-    runner : TaskRunner or None
-        Makes companions; None: threads of this process.
+    Where companions lack something, others are made with all that is declared, deferred or not; by
+    a runner, or threads.
     """
     started = time.perf_counter()
     for tries_left in reversed(range(_TRIES_MAX)):
@@ -265,12 +261,7 @@ def companions(
 ) -> tuple[ForeignEntry, ...]:
     """Write the companions of files, one for each run of row groups.
 
-    Parameters
-    ----------
-    files : list of str
-        Takes the names of the files that are written.
-    makes_all : bool
-        Whether what is deferred is made, too.
+    `files` takes the names of the files that are written; deferred parts are made if `makes_all`.
     """
     layout = SegmentLayout.of(properties)
     wanted_filters = layout.filters if makes_all else layout.filters_at_once

@@ -108,12 +108,8 @@ class ShippedWork:
     def run(self, number: int, piece: bytes, *, attempt: int, threads: int) -> str:
         """Write the segments of a piece; return what `collected` takes.
 
-        Parameters
-        ----------
-        attempt : int
-            No other attempt at any piece of this work has it, so none writes the same file.
-        threads : int
-            How many may work for it.
+        No other attempt at any piece of this work has the number `attempt`, so none writes the same
+        file.
         """
         file = NewFile(self.write_id, self.first_number + number, attempt)
         target = Target.of(Snapshot(self.storage, self.version))
@@ -136,10 +132,7 @@ def pieces_of(order: WorkOrder) -> list[bytes]:
 def collected(order: WorkOrder, messages: Iterable[str]) -> Generator[Written]:
     """Yield each task of an order with what was written; remove what other attempts wrote.
 
-    Parameters
-    ----------
-    messages : iterable of str
-        What one attempt at each piece returned, in any order.
+    Messages are those of one attempt at each piece, in any order.
     """
     left = _files_of_others(order)
     order.files.extend(left)

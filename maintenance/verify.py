@@ -126,10 +126,7 @@ def _foreign_columns(
 ) -> Iterator[Mismatch]:
     """Yield where an entry's zones are not those of the rows in a file of others.
 
-    Parameters
-    ----------
-    opened : list of ForeignSegment
-        Takes these rows once they can be read.
+    `opened` takes these rows once they can be read.
     """
     schema = stored_schema(snapshot.properties)
     try:
@@ -195,14 +192,10 @@ def verify_table(
     deep: bool = False,
     on_segment: OnSegment | None = None,
 ) -> list[Finding]:
-    """Check everything that a version says.
+    """Check everything that a version says; its file is read again.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version; its file is read again.
-    deep : bool
-        Also compare zones and order with the rows, and each projection with its recomputation.
+    With `deep`, also compare zones and order with the rows, and each projection with its
+    recomputation.
     """
     verification = _Verification(storage, deep, on_segment)
     verification.verify(snapshot.version, opened=snapshot)
@@ -216,13 +209,7 @@ def verify_kept_versions(
     deep: bool = False,
     on_segment: OnSegment | None = None,
 ) -> list[Finding]:
-    """Check what every version says that retention or a tag keeps; each file is read once.
-
-    Parameters
-    ----------
-    newest : Snapshot
-        The newest version.
-    """
+    """Check what every version says that retention or a tag keeps; each file is read once."""
     verification = _Verification(storage, deep, on_segment, newest.kept_from)
     for version in kept_version_numbers(newest):
         verification.verify(version, opened=newest if version == newest.version else None)

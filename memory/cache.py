@@ -30,13 +30,7 @@ CacheKey = tuple[Any, ...]
 
 
 class Owner:
-    """The identity of one cached value, so that its parts are not taken for another value's.
-
-    Parameters
-    ----------
-    key : tuple
-        The value's key.
-    """
+    """The identity of one cached value, so that its parts are not taken for another value's."""
 
     __slots__ = ("key",)
 
@@ -89,13 +83,7 @@ class _Counters:
 
 
 class Cache:
-    """A thread-safe map with a byte budget.
-
-    Parameters
-    ----------
-    budget_bytes : int or callable
-        The limit on the bytes of all entries; a callable is called once, at the first use.
-    """
+    """A thread-safe map with a byte budget, which a callable gives at the first use."""
 
     def __init__(self, budget_bytes: int | Callable[[], int]) -> None:
         self._budget = budget_bytes

@@ -22,13 +22,7 @@ def door_of_question(otherwise: Door = "python") -> Door:
 
 
 class through:
-    """Within the block, questions came by a door, unless they came by another before.
-
-    Parameters
-    ----------
-    door : Door
-        Its name.
-    """
+    """Within the block, questions came by a door, unless they came by another before."""
 
     __slots__ = ("_door", "_token")
 

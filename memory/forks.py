@@ -36,10 +36,7 @@ _LOCKS: Final[list[_Lock]] = []
 def hold_while_forking(lock: _Lock) -> None:
     """Let no fork happen while another thread holds `lock`.
 
-    Parameters
-    ----------
-    lock : lock
-        Held for short moments only, and never while waiting for another such lock.
+    It is held for short moments only, and never while waiting for another such lock.
     """
     _LOCKS.append(lock)
 
@@ -122,12 +119,8 @@ def side_by_side(
 ) -> Generator[Result]:
     """Yield `function` of each item in order, with some calls under way; closing it stops.
 
-    Parameters
-    ----------
-    function : callable
-        Makes requests, and does not call this.
-    ahead : int
-        Calls under way, or done, beyond the one that is asked for, at most.
+    The function makes requests, and does not call this. At most `ahead` calls are under way, or
+    done, beyond the next one.
     """
     pending: deque[Future[Result]] = deque()
     try:

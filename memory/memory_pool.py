@@ -26,15 +26,7 @@ _HUGE_BYTES_MIN: Final = 1 << 22
 
 
 def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Return an array of undefined content, dtype[count].
-
-    Parameters
-    ----------
-    count : int
-        Not negative.
-    dtype : dtype
-        Anything; objects are NumPy's to hold.
-    """
+    """Return an array of undefined content, dtype[count]; objects are NumPy's to hold."""
     wanted = np.dtype(dtype)
     byte_count = count * wanted.itemsize
     if byte_count < _POOLED_BYTES_MIN or wanted.hasobject:
@@ -67,10 +59,7 @@ _SHIFTS: Final = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 def parse_byte_count(text: str, name: str) -> int:
     """Return the bytes that a text such as `4G` means; suffixes are powers of 1024.
 
-    Parameters
-    ----------
-    text : str
-        Digits, then nothing or K, M, G or T, then nothing, B or iB, in any case.
+    It is digits, then nothing or K, M, G or T, then nothing, B or iB, in any case.
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None:

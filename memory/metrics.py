@@ -41,15 +41,7 @@ _COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 
 
 class ReadFigures(NamedTuple):
-    """What a question reads, as `explain` counts it.
-
-    Parameters
-    ----------
-    sources : mapping of str to int
-        How many of each kind.
-    rows, bytes : int
-        Of these sources.
-    """
+    """What a question reads, as `explain` counts it: sources of each kind, their rows and bytes."""
 
     sources: Mapping[SourceKind, int]
     rows: int
@@ -99,13 +91,7 @@ def count_question(
 
 
 class counted_question:
-    """Within the block, a question is asked of another process.
-
-    Parameters
-    ----------
-    door, location
-        As of `count_question`.
-    """
+    """Within the block, a question is asked of another process."""
 
     returned: int | None = None
     """Rows of the answer; None: there is none."""

@@ -140,12 +140,7 @@ def _copied(rows: pa.Table) -> pa.Table:
 class Answers:
     """Runs statements, few at a time, and keeps the latest answers.
 
-    Parameters
-    ----------
-    seconds : float
-        Most that a statement may take.
-    max_rows : int
-        Most rows of an answer that are kept.
+    A statement takes at most so many seconds, and at most `max_rows` of an answer are kept.
     """
 
     def __init__(self, seconds: float, max_rows: int) -> None:
@@ -156,14 +151,9 @@ class Answers:
         self._threads: ThreadPoolExecutor | None = None
 
     def ask(self, asked: Asked, table: TableVersion) -> Answer:
-        """Begin to answer a statement over a table.
+        """Begin to answer a statement over a table; TooManyQueriesError if too many wait already.
 
         Processes read the newest version, and this one reads all others.
-
-        Raises
-        ------
-        TooManyQueriesError
-            If too many wait already.
         """
         # What a definition hides is known in this process alone.
         is_select = not asked.prefix and asked.sql.lstrip()[:6].upper().startswith(_SELECTS)

@@ -162,13 +162,7 @@ PAGE_CHANGES: Final = {
 
 
 def change_record(name: str, table: Table, form: ChangeForm) -> ChangeRecord:
-    """Return what a change would do.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT, and as of the change.
-    """
+    """Return what a change would do; raise PROJSEG_BAD_ARGUMENT, or the errors of the change."""
     preview = _page_change(form.change).preview(table, form)
     return ChangeRecord(name, table.version, form.change, form.what, form.sql, preview)
 

@@ -73,10 +73,7 @@ def columns_record(name: str, version: TableVersion) -> ColumnsRecord:
 def describe_segment(version: TableVersion, entry: SegmentEntry) -> SegmentDescription:
     """Return what is in the file of a segment.
 
-    Raises
-    ------
-    ProjsegError, OSError
-        If it is missing, damaged or another file.
+    Raises ProjsegError or OSError if it is missing, damaged or another file.
     """
     schema = stored_schema(version.snapshot.properties)
     return describe(open_checked(version.snapshot.storage, entry, schema))

@@ -33,10 +33,7 @@ _SORTS: Final[Mapping[str, Callable[[SegmentEntry], Any]]] = {
 class ProjectionsRecord(msgspec.Struct):
     """What is stored beside the base rows, with the names of `Table`'s facts.
 
-    Parameters
-    ----------
-    projections, indexes, views : list of mappings
-        Of `projection_stats` with each definition, and of `indexes` and `views`.
+    These are `projection_stats` with each definition, `indexes` and `views`.
     """
 
     name: str
@@ -201,13 +198,7 @@ def _rows_of(entries: Sequence[SegmentEntry]) -> list[dict[str, Any]]:
 
 
 def segment_record(name: str, version: TableVersion, file: str) -> SegmentRecord:
-    """Return what is in a segment of a version.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_VERSION if the version lists no such segment.
-    """
+    """Return what is in a segment of a version; PROJSEG_UNKNOWN_VERSION if it lists none such."""
     entries = decoded(version.snapshot.segments)
     entry = next((one for one in entries if segment_label(one) == file), None)
     if entry is None:

@@ -178,15 +178,7 @@ def _seconds(text: str | None) -> float:
 
 
 class ZoomLink(NamedTuple):
-    """A link to another window.
-
-    Parameters
-    ----------
-    label, key : str
-        What it says, and the key that follows it.
-    from_, to : str or None
-        The window; None: all times.
-    """
+    """A link, and the key that follows it, to another window, None for all times."""
 
     label: str
     key: str

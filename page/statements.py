@@ -23,10 +23,8 @@ class BoxStatement(NamedTuple):
 def box_statement(typed: str, action: str) -> BoxStatement:
     """Return what is to be asked for a text and a button.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if there is no such button, or no text that is short enough.
+    Raises InvalidInputError (PROJSEG_BAD_ARGUMENT) if there is no such button, or no text that is
+    short enough.
     """
     sql = typed.replace("\r\n", "\n").strip().rstrip(";").rstrip()
     if not sql or len(sql.encode()) > SQL_BYTES_MAX:

@@ -70,12 +70,8 @@ class ForkServer:
     def start(self) -> tuple[int, Channel]:
         """Fork a worker, and return its process and a channel to it.
 
-        Raises
-        ------
-        OSError
-            If the system has no room for another process.
-        EOFError
-            If the server is closed.
+        Raises OSError if the system has no room for another process, EOFError if the server is
+        closed.
         """
         with self._lock:
             if self._is_closed:
@@ -314,10 +310,7 @@ def _ending_of(code: int) -> str:
 def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
     """Answer the questions of a channel until its other end is closed.
 
-    Parameters
-    ----------
-    threads : int
-        For a question that does not name a number.
+    A question that names no number of threads gets `threads`.
     """
     threading.Thread(target=_end_with, args=(channel.fileno(),), daemon=True).start()
     with suppress(EOFError):

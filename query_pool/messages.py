@@ -68,13 +68,7 @@ class Channel:
             self._connection.send_bytes(content)
 
     def receive(self, deadline: float | None = None) -> bytes:
-        """Return the next message.
-
-        Parameters
-        ----------
-        deadline : float or None
-            Until when to wait, by `time.monotonic`.
-        """
+        """Return the next message, waiting until `deadline` by `time.monotonic`."""
         with self._until(deadline):
             return self._connection.recv_bytes()
 
@@ -147,15 +141,7 @@ class VersionName(NamedTuple):
 
 
 class VersionsOf:
-    """The versions of one table: the one that was asked last is kept, others are opened.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where the table is.
-    last : Snapshot or None
-        A version that is open already.
-    """
+    """The versions of one table: the last one in use is kept, others are opened."""
 
     def __init__(self, storage: Storage, last: Snapshot | None = None) -> None:
         self._storage = storage
@@ -253,14 +239,9 @@ def _with_threads(context: Any, threads: int) -> Any:
 
 
 def send_rows(channel: Channel, rows: pa.Table) -> None:
-    """Reply with rows.
+    """Reply with rows; EOFError if nobody is there to read them.
 
-    Raises
-    ------
-    EOFError
-        If nobody is there to read them.
-    OSError, pa.ArrowException
-        If they have no room; nothing was sent.
+    Raises OSError or pa.ArrowException if they have no room; then nothing was sent.
     """
     # The bytes of whole buffers are known at once; slices of them may be far fewer.
     is_small = rows.get_total_buffer_size() < MAPPED_BYTES_MIN or rows.nbytes < MAPPED_BYTES_MIN

@@ -25,13 +25,7 @@ from projseg.query_pool.messages import (
 
 
 class Slot:
-    """Room for one worker, used by one thread at a time.
-
-    Parameters
-    ----------
-    server : ForkServer
-        Starts the worker when it is needed.
-    """
+    """Room for one worker, which a server starts when needed; used by one thread at a time."""
 
     def __init__(self, server: ForkServer) -> None:
         self._server = server
@@ -82,13 +76,7 @@ class Slot:
 
 
 class QueuedQuestion:
-    """A question, and the slot that it was given.
-
-    Parameters
-    ----------
-    question : TableQuestion
-        What is asked.
-    """
+    """A question, and the slot that it was given."""
 
     def __init__(self, question: TableQuestion) -> None:
         self.question = question
@@ -101,13 +89,7 @@ class QueuedQuestion:
 
 
 class RequestQueue:
-    """Gives slots to requests, first come, first served.
-
-    Parameters
-    ----------
-    slots : sequence of Slot
-        All slots.
-    """
+    """Gives slots to requests, first come, first served."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self._lock = threading.RLock()

@@ -56,10 +56,7 @@ _MERGING: Final = b"projseg.aggregates"
 def answer(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:
     """Return the rows of a plan's answer, with the columns of its query's `output_schema`.
 
-    Parameters
-    ----------
-    threads : int or None
-        How many may work; None leaves it to the query and the machine.
+    Without a number of threads, the query and the machine decide.
     """
     query = plan.query
     with answered_within(query.context.time_limit), declared_columns_named(storage, query):
@@ -79,10 +76,8 @@ def answer_without_views(
 ) -> pa.Table:
     """Return the rows of a plan's answer; where a view's part cannot be read, of its segments.
 
-    Parameters
-    ----------
-    instead : callable
-        Plans the segments for which parts of a view stand; None: the error is raised.
+    `instead` plans the segments for which parts of a view stand, or returns None, and the error is
+    raised.
     """
     try:
         return answer(storage, plan, threads)

@@ -158,14 +158,9 @@ def _are_alike_keys(one: Expression, other: Expression) -> bool:
 
 
 class StackedSource(msgspec.Struct, frozen=True):
-    """The rows of a stack as one source of the columns that were read.
+    """The rows of a stack, first those of the first source, as one source of the columns read.
 
-    Parameters
-    ----------
-    row_count : int
-        Rows of all sources.
-    vectors : mapping of (str, bool) to Vector
-        By name, and whether it is a state's, the rows of the first source, then of the next.
+    A vector is by name, and whether it is a state's.
     """
 
     row_count: int

@@ -46,13 +46,7 @@ def _join_rows_max() -> int:
 
 
 class TableDimension:
-    """A table at one version; two are equal if they are of the same commit.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    """
+    """A table at one version; two are equal if they are of the same commit."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -157,14 +151,9 @@ def bound_star(
     declared: DeclaredColumns | None = None,
     storage_options: StorageOptions = NO_OPTIONS,
 ) -> QuerySpec:
-    """Return a query with joins, bound to a snapshot's columns.
+    """Return a query with joins, bound to a snapshot's columns or those declared of the fact.
 
     It is cached by its texts and by the versions of all its tables.
-
-    Parameters
-    ----------
-    declared : DeclaredColumns or None
-        The columns of the fact that its texts name; None: the table's.
     """
     query = with_named_parameters(query)
     zone = query.query_context.zone

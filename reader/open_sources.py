@@ -99,11 +99,8 @@ def open_segment(
 ) -> SegmentFile:
     """Return a listed segment, its footer read and checked once for each process.
 
-    Parameters
-    ----------
-    holds_ending : bool
-        Whether bytes at the end of the file that are read to open it are held, as parts will be
-        read soon; of an object store they always are.
+    With `holds_ending`, and of an object store always, bytes at the end of the file that are read
+    to open it are held, as parts will be read soon.
     """
     key = ("segment", storage.location, entry.file)
     opened: _Opened | None = KEPT.get(key)
@@ -211,10 +208,7 @@ def cut(
 ) -> Iterator[RowRange]:
     """Yield the ranges to decode one after the other; one if there are no rows.
 
-    Parameters
-    ----------
-    names : iterable of str
-        The columns that are read; pages of texts and of nested values differ much in size.
+    They depend on the columns: pages of texts and of nested values differ much in size.
     """
     opaque = [name for name in names if source.is_opaque(name)]
     for start in range(rows.start, max(rows.end, rows.start + 1), rows_max):
@@ -239,10 +233,7 @@ def read_side_by_side(
 ) -> Iterator[tuple[Sequence[Source], list[Vector] | None]]:
     """Yield neighbouring sources with the rows of all of them; None: they are read one by one.
 
-    Parameters
-    ----------
-    sources : sequence of (SegmentEntry, SourcePlan)
-        Not of metadata; all plans read the same columns.
+    Sources are (SegmentEntry, SourcePlan), not of metadata; all plans read the same columns.
     """
     spec = sources[0][1].source
     # Columns under other names, or in other types, are read one by one.

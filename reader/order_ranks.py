@@ -134,15 +134,7 @@ def _ranks_of_first_texts(texts: pa.Array, term: OrderTerm, wanted: int) -> Rank
 def number_ranks(
     values: NDArray[Any], validity: NDArray[np.bool_] | None, term: OrderTerm
 ) -> Ranks | None:
-    """Return `term_ranks` of numbers; None if 64 bits do not hold them and a place for nulls.
-
-    Parameters
-    ----------
-    validity : bool[n] or None
-        True where there is one; None means everywhere.
-    term : OrderTerm
-        The order.
-    """
+    """Return `term_ranks` of numbers; None if 64 bits do not hold them and a place for nulls."""
     if values.dtype in (object, WIDE):
         return None
     ascending = float_order_keys(values) if values.dtype.kind == "f" else values
@@ -184,15 +176,7 @@ def _id_ranks(vector: Ids, term: OrderTerm) -> Ranks:
 
 
 class Bound:
-    """A value of one term of an order, to which others are compared.
-
-    Parameters
-    ----------
-    term : OrderTerm
-        The term.
-    value : pa.Array[1]
-        Its value.
-    """
+    """A value, array[1], of one term of an order, to which others are compared."""
 
     def __init__(self, term: OrderTerm, value: pa.Array) -> None:
         self._term, self._value = term, value

@@ -70,11 +70,8 @@ class OrderedRanges:
     ) -> Iterator[RowRange]:
         """Yield ranges in turn, until no other row may come before the bound.
 
-        Parameters
-        ----------
-        last : callable
-            Returns the bound, which is asked for before each range: the last of the rows that are
-            known, once they are `limit`.
+        `last` returns the bound before each range: the last of the rows read so far, once they are
+        `limit`.
         """
         together = min(rows_at_a_time(self._opened, names) or _RANGE_ROWS, _RANGE_ROWS)
         ranges = list(cut(rows, together, self._opened, names))

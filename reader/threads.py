@@ -94,10 +94,7 @@ class _Task(Generic[Result]):
 class Workers:
     """The threads of one query: at most so many of the process's pool at a time.
 
-    Parameters
-    ----------
-    thread_count : int
-        With 1 everything is done by the caller, where and when its result is asked for.
+    With 1 the caller does everything, where and when it takes the result.
     """
 
     def __init__(self, thread_count: int) -> None:
@@ -120,10 +117,7 @@ class Workers:
     ) -> Generator[Result]:
         """Yield `function` of each item in order; closing it stops.
 
-        Parameters
-        ----------
-        ahead : int
-            Results under way or waiting beyond the one that is asked for, at most.
+        At most `ahead` results are under way or waiting beyond the next one.
         """
         if self._thread_count == 1:
             yield from map(function, items)

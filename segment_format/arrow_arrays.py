@@ -22,14 +22,9 @@ _HALF: Final = 1 << 64
 
 
 def primitive_array(values: NDArray[Any], validity: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return an Arrow array of booleans, integers or floats.
+    """Return an Arrow array of booleans, integers or floats, which shares values but for booleans.
 
-    Parameters
-    ----------
-    values : bool[n], integer[n] or float[n]
-        Shared with the result, save for booleans: do not change them afterwards.
-    validity : bool[n] or None
-        True where there is a value; None means everywhere.
+    So they must not change afterwards; `validity` is true where there is a value.
     """
     arrow_type = pa.from_numpy_dtype(values.dtype)
     content = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else values
@@ -70,13 +65,7 @@ def text_buffers(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]
 
 
 def validity_bitmap(validity: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
-    """Return (Arrow's validity bitmap, how many rows are null).
-
-    Parameters
-    ----------
-    validity : bool[n] or None
-        True where there is a value; None means everywhere.
-    """
+    """Return (Arrow's validity bitmap, how many rows are null); `validity` is true for values."""
     if validity is None:
         return None, 0
     null_count = len(validity) - int(np.count_nonzero(validity))
@@ -84,12 +73,9 @@ def validity_bitmap(validity: NDArray[np.bool_] | None) -> tuple[pa.Buffer | Non
 
 
 def primitive_values(array: pa.Array) -> NDArray[Any]:
-    """Return the values of an array of booleans, integers or floats.
+    """Return the values of an array of booleans, integers or floats without nulls.
 
-    Parameters
-    ----------
-    array : pa.Array
-        Without nulls. The result shares its memory, save for booleans, and is then read-only.
+    The result shares its memory, save for booleans, and is then read-only.
     """
     start, end = array.offset, array.offset + len(array)
     content = array.buffers()[1]
@@ -134,12 +120,8 @@ def valid_values(array: pa.Array) -> NDArray[np.bool_]:
 def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     """Return Python values, of which some may be None, as an Arrow array.
 
-    Lists, structs, maps and timestamps are left to pyarrow, and so to pandas.
-
-    Raises
-    ------
-    OverflowError, TypeError, ValueError, pa.ArrowInvalid, pa.ArrowTypeError
-        If a value is none of the type.
+    Lists, structs, maps and timestamps are left to pyarrow, and so to pandas. A value of another
+    type raises OverflowError, TypeError, ValueError, pa.ArrowInvalid or pa.ArrowTypeError.
     """
     validity = np.array([value is not None for value in values], np.bool_)
     if not validity.any():

@@ -25,15 +25,7 @@ def padding(byte_count: int) -> int:
 
 
 class ByteReader:
-    """A cursor over one part of a segment file.
-
-    Parameters
-    ----------
-    content : memoryview
-        The bytes of the part, after checksum and decompression.
-    path, part_name : str
-        Where they come from, for error messages.
-    """
+    """A cursor over one part of a segment file, after checksum and decompression."""
 
     __slots__ = ("_content", "_offset", "_values_left", "part_name", "path")
 

@@ -40,13 +40,7 @@ def part_checksum(content: bytes | memoryview, seed: int, file_offset: int) -> i
 
 
 def compress_page(raw: bytes, share_max: float) -> tuple[int, bytes]:
-    """Return the compression used and the bytes to store.
-
-    Parameters
-    ----------
-    share_max : float
-        Of `raw`'s size, that the compressed page may take at most.
-    """
+    """Return the compression used and the bytes to store, compressed if at most to `share_max`."""
     if len(raw) < _BYTES_MIN:
         return NONE, raw
     if not hasattr(_thread, "compressor"):

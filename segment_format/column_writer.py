@@ -86,14 +86,9 @@ class WrittenPages(NamedTuple):
 
 
 class PartSink:
-    """The output, which knows its offset and keeps parts aligned.
+    """The output, which gets bytes in order, knows its offset and keeps parts aligned.
 
-    Parameters
-    ----------
-    write : callable
-        Takes the file's bytes in order.
-    file_id : bytes[16]
-        Seeds the checksums.
+    The file's id seeds the checksums.
     """
 
     def __init__(self, write: Callable[[bytes], object], file_id: bytes) -> None:

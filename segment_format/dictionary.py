@@ -174,13 +174,7 @@ class Dictionary:
     def memo(
         self, key: CacheKey, compute: Callable[[], Memo], byte_count_of: Callable[[Memo], int]
     ) -> Memo:
-        """Return a result computed from the values alone, once; it is kept as long as they are.
-
-        Parameters
-        ----------
-        byte_count_of : callable
-            From the result to the bytes it takes.
-        """
+        """Return a result computed from the values alone, once; it is kept as long as they are."""
         if self.owner is None:
             if key not in self._own_memos:
                 self._own_memos[key] = compute()
@@ -205,13 +199,7 @@ class Dictionary:
         return narrow_id_dtype(len(self))
 
     def values_of(self, ids: NDArray[np.unsignedinteger[Any]]) -> pa.Array:
-        """Return the values of `ids`, in that order.
-
-        Parameters
-        ----------
-        ids : uint8[n], uint16[n] or uint32[n]
-            Below `len(self)`.
-        """
+        """Return the values of `ids`, each below `len(self)`, in that order."""
         if (undecoded := self._undecoded) is not None:
             some = undecoded.take(ids)
             if some is not None:
@@ -231,12 +219,9 @@ class Dictionary:
         return place_of(value, self.values) if undecoded is None else undecoded.id_of(value)
 
     def place_of(self, value: pa.Array) -> tuple[int, bool]:
-        """Return the first id whose value is no less than one that is not null, array[1].
+        """Return (the first id whose value is no less than one, array[1]; whether it is equal).
 
-        Returns
-        -------
-        (int, bool)
-            The id, or the number of ids, and whether the value is the id's.
+        The value is not null; the id is the number of ids if there is none.
         """
         wanted = _order_key(value)
         values = self if self._undecoded is not None else self.values

@@ -50,10 +50,7 @@ def require(condition: Any) -> None:
 def require_sound(records: NDArray[Any], row_counts: Int64s, pages_end: Int64s) -> None:
     """Require that each record is the whole directory of a column with so many rows, all of few.
 
-    Parameters
-    ----------
-    pages_end : int64[n]
-        What no page of the file passes.
+    No page of a file passes its entry of `pages_end`.
     """
     offset, stored, rows = (records[n] for n in ("file_offset", "stored_bytes", "row_count"))
     least, greatest = records["minimum"], records["maximum"]

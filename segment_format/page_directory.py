@@ -74,14 +74,9 @@ _ROW_COUNT: Final = PageRecord._fields.index("row_count")
 
 
 class PageDirectory(msgspec.Struct, frozen=True, eq=False):
-    """The pages of one column or dictionary, in row order.
+    """The pages of one column or dictionary, in row order, checked by `parse`.
 
-    Parameters
-    ----------
-    records : PAGE_DTYPE[page_count]
-        Checked by `parse`.
-    row_starts : int64[page_count + 1]
-        First row of each page, and the row count.
+    `row_starts` has the first row of each page, and the row count.
     """
 
     records: NDArray[Any]

@@ -46,15 +46,7 @@ _NARROW_MAX: Final = {np.dtype(np.uint8): (1 << 8) - 1, np.dtype(np.uint16): (1 
 
 
 class Ids(msgspec.Struct, frozen=True, eq=False):
-    """Dictionary ids, one a row.
-
-    Parameters
-    ----------
-    ids : uint8[n], uint16[n] or uint32[n]
-        Every id is below `len(dictionary)`; decoding proves this of stored ids.
-    dictionary : Dictionary
-        What the ids mean.
-    """
+    """Dictionary ids, one a row, below `len(dictionary)`; decoding proves this of stored ids."""
 
     ids: NDArray[np.unsignedinteger[Any]]
     dictionary: Dictionary
@@ -173,12 +165,7 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
 class Opaque(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Values that no kernel reads, as an Arrow array of the logical type.
 
-    Parameters
-    ----------
-    whole : pa.Array
-        The values, or those among which they are.
-    rows : uint32[n] or None
-        Where they are in it, to be copied when they are read; None: all.
+    If `rows` are given, the values are those rows of `whole`, copied when they are read.
     """
 
     whole: pa.Array

@@ -97,15 +97,7 @@ class QueryPartition(InputPartition):
 
 
 class ProjsegReader(DataSourceReader):
-    """One scan.
-
-    Parameters
-    ----------
-    request : ReadRequest
-        What to read.
-    schema : StructType
-        The columns that Spark wants: the answer's, or the user's own choice of them.
-    """
+    """One scan, with the columns that Spark wants: the answer's, or the user's choice of them."""
 
     def __init__(self, request: ReadRequest, schema: StructType) -> None:
         self._request = request

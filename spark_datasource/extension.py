@@ -96,10 +96,7 @@ def settings(jar: Path) -> dict[str, str]:
 def extension_jar(folder: Path | None = None) -> Path:
     """Return the extension's jar for the Spark that is installed, compiled if there is none yet.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Where to put it; None: where the install brought it, else the user's cache.
+    Without a folder, it is where the install brought it, else in the user's cache.
     """
     shipped = shipped_jar(spark_release(pyspark.__version__))
     if shipped and folder is None:
@@ -148,10 +145,7 @@ def _source_hash() -> str:
 def compile_jar(jar: Path) -> None:
     """Compile the extension for the Spark that is imported, beside whose jars it runs.
 
-    Raises
-    ------
-    ProjsegError
-        PROJSEG_EXTENSION_NOT_BUILT.
+    Raises ProjsegError (PROJSEG_EXTENSION_NOT_BUILT).
     """
     with tempfile.TemporaryDirectory(dir=jar.parent) as work:
         _compile(Path(work))

@@ -40,13 +40,7 @@ _WRITE_REMEDIES: Final = (
 
 
 class Options:
-    """The caller's options, checked against the table of options.
-
-    Parameters
-    ----------
-    given : mapping of str to str
-        As Spark passes them; names in any case.
-    """
+    """The caller's options, by names in any case, checked against the table of options."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._text_by_name: dict[str, str] = {}

@@ -25,13 +25,7 @@ _is_frozen = False
 
 
 def in_one_line(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Let Spark show a deliberate error of a method without its traceback.
-
-    Parameters
-    ----------
-    method : callable
-        What Spark calls to plan, or in a task; it may be a generator.
-    """
+    """Let Spark show a deliberate error of a method, or generator, without its traceback."""
 
     @wraps(method)
     def called(*args: _Parameters.args, **named: _Parameters.kwargs) -> _Result:

@@ -32,13 +32,7 @@ _END_SECONDS_MAX: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class SparkRunner:
-    """Tasks of Spark jobs.
-
-    Parameters
-    ----------
-    context : SparkContext
-        Whose executors read and write the table.
-    """
+    """Tasks of Spark jobs, whose executors read and write the table."""
 
     context: SparkContext
 
@@ -89,15 +83,7 @@ def _run_in_task(work: ShippedWork, number: int, piece: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A job that can be cancelled and looked at while it runs.
-
-    Parameters
-    ----------
-    context : SparkContext
-        Where it runs.
-    group, description : str
-        What Spark's user interface calls it.
-    """
+    """A job that can be cancelled and looked at while it runs."""
 
     context: SparkContext
     group: str
@@ -168,10 +154,7 @@ class _Piece(InputPartition):
 class WorkReader(DataSourceReader):
     """Work on segments, a partition for each piece of it.
 
-    Parameters
-    ----------
-    given : mapping of str to str
-        Spark's options: the table's location, options of its store, and the work.
+    Spark's options are the table's location, options of its store, and the work.
     """
 
     schema = StructType([StructField("message", StringType(), nullable=False)])

@@ -61,15 +61,7 @@ class _NumberedPartition(InputPartition):
 
 
 class NumberedReader(DataSourceReader):
-    """One scan of base rows.
-
-    Parameters
-    ----------
-    request : ReadRequest
-        What to read.
-    schema : StructType
-        The columns that Spark wants, the numbers among them or not.
-    """
+    """One scan of base rows, with the columns that Spark wants, the numbers among them or not."""
 
     def __init__(self, request: ReadRequest, schema: StructType) -> None:
         stored = [field for field in schema if field.name != ROW_NUMBER]

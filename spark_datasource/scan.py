@@ -34,14 +34,10 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 
 class Scan:
-    """What one load reads.
+    """What one load reads; the newest version is pinned where the request names none.
 
-    Parameters
-    ----------
-    request : ReadRequest
-        Of any version; the newest is pinned where it names none.
-    definitions : mapping of str to str
-        Definitions of projections in segments of other versions that are to be read, by hash.
+    `definitions` has, by hash, those of projections in segments of other versions that are to be
+    read.
     """
 
     def __init__(

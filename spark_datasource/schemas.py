@@ -163,11 +163,6 @@ def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """Return the columns of `target`, in its order and exact types; a column not there is null.
 
     Names match as in Spark, without regard to case.
-
-    Parameters
-    ----------
-    batch : RecordBatch
-        Columns by name; more than `target` names may be there.
     """
     if not target.names:
         return batch.select([])  # unlike a batch made of no arrays, it keeps the count of rows
@@ -216,13 +211,7 @@ def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def depends_on_zone(meaning: Callable[[str], object]) -> bool:
-    """Return whether a result depends on the time zone.
-
-    Parameters
-    ----------
-    meaning : callable
-        Computes the result in a given zone; results are compared by equality.
-    """
+    """Return whether a result, which `meaning` computes in a zone, depends on the time zone."""
     one, other = map(meaning, _UNLIKE_ZONES)
     return one != other
 

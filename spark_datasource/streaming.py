@@ -85,11 +85,6 @@ class RefusedStream(DataSourceStreamReader):
     """A stream that ends with an error at once.
 
     Spark shows an error of making a reader as one of its own, of a reader that it never had.
-
-    Parameters
-    ----------
-    error : ProjsegError
-        Why there is no stream.
     """
 
     def __init__(self, error: ProjsegError) -> None:

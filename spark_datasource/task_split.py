@@ -40,14 +40,10 @@ _SURPLUS: Final = 0.1
 
 
 class SegmentWork(msgspec.Struct, frozen=True):
-    """What a segment takes.
+    """The estimated nanoseconds of one processor that a segment takes.
 
-    Parameters
-    ----------
-    nanoseconds : int
-        Of one processor, estimated.
-    row_count : int
-        Base rows that it is spread over, if tasks may share the segment; else 0.
+    `row_count` is of the base rows that they are spread over, if tasks may share the segment, else
+    0.
     """
 
     nanoseconds: int
@@ -110,10 +106,7 @@ def _scan_work(plan: SourcePlan) -> int:
 def work_of_a_task(works: Sequence[SegmentWork], parallelism: int | None) -> int:
     """Return the nanoseconds that a task which returns rows should have to do.
 
-    Parameters
-    ----------
-    parallelism : int or None
-        How many tasks run at once; None: as many as this machine has processors.
+    Without `parallelism`, as many tasks run at once as this machine has processors.
     """
     total = sum(work.nanoseconds for work in works)
     at_once = parallelism or os.cpu_count() or 1

@@ -105,12 +105,9 @@ class WriteJob:
     def publish(self, written: Sequence[SegmentsWritten]) -> None:
         """Publish the segments of the attempts that won, in one table version.
 
-        Raises
-        ------
-        InvalidInputError
-            If the rows do not fit the table as another write has made it meanwhile.
-        CommitError
-            If nothing was committed; the segments are removed, but for CommitStateUnknownError.
+        Raises InvalidInputError if the rows do not fit the table as another write has made it
+        meanwhile, and CommitError if nothing was committed; the segments are removed, but for
+        CommitStateUnknownError.
         """
         warn_of_releases(message.release for message in written)
         entries = tuple(entry for message in written for entry in message.unpacked())

@@ -68,10 +68,7 @@ def files_without_catalog(request: Mapping[str, Any]) -> Reply:
 def metadata_of(table: CatalogTable, request: Mapping[str, Any]) -> Reply:
     """Return a metadata table of a defined table, with its columns as Spark's DDL.
 
-    Parameters
-    ----------
-    table : CatalogTable
-        Of one that was never written: no rows.
+    It has no rows if the table was never written.
     """
     rows = METADATA_TABLES[request["kind"]].rows(table.snapshot)
     return {"result": ddl_of(rows.schema)}, arrow_stream(rows)
@@ -106,11 +103,8 @@ def described_view(name: str) -> dict[str, Any]:
 def view_page(catalog: Catalog, request: Mapping[str, Any]) -> Reply:
     """Return rows of a view of `information_schema`, and the key after which there are more.
 
-    Parameters
-    ----------
-    request : mapping
-        With `columns`, which are wanted; `schemas` and `tables`, names that WHERE lets through, or
-        None for any; `after`, the key of the page before.
+    The request has the wanted `columns`; `schemas` and `tables`, names that WHERE lets through, or
+    None for any; and `after`, the key of the page before.
     """
     from projseg.catalog.information_schema import page_of_view, view_of
 

@@ -63,12 +63,9 @@ def answered(request: Mapping[str, Any]) -> Reply:
 def star_answered(request: Mapping[str, Any]) -> Reply:
     """Answer groups of joined tables, or say how tasks share it.
 
-    Parameters
-    ----------
-    request : mapping
-        `tables`, each with location, version and storage_options, whose columns texts name as
-        `t0.c` and on; `joins` of all but the first, each with its kind and texts in `on`; `where`;
-        `keys` and `calls`; a `query` with nothing but its context; and as of `answered`.
+    The request has `tables`, each with location, version and storage_options, whose columns texts
+    name as `t0.c` and on; `joins` of all but the first, each with its kind and texts in `on`;
+    `where`; `keys` and `calls`; a `query` with nothing but its context; and as of `answered`.
     """
     versions = [VersionReader(snapshot_of(one)) for one in request["tables"]]
     query = query_of(request)
@@ -223,11 +220,8 @@ def results_of(request: Mapping[str, Any]) -> Reply:
 def stored_rows(request: Mapping[str, Any]) -> Reply:
     """Return the rows of a stored result, if they are few.
 
-    Parameters
-    ----------
-    request : mapping
-        `location` of the rows, `view`, `ordered`; a `query` with nothing but its context; and as of
-        `answered`.
+    The request has `location` of the rows, `view`, `ordered`; a `query` with nothing but its
+    context; and as of `answered`.
     """
     snapshot = snapshot_of(request)
     names = snapshot.properties.schema.names

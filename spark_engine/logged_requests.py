@@ -31,12 +31,9 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 def logged(request: Mapping[str, Any]) -> Reply:
     """Write records of a statement's requests.
 
-    Parameters
-    ----------
-    request : mapping
-        `folder` of the log; `literals`, whether constants are kept; `entries`: each with
-        `answered`, `planning` and `answering` in milliseconds, `location` and `version`, `request`
-        and `content` of its reply if there were any, and `reason` why Spark does it.
+    The request has `folder` of the log; `literals`, whether constants are kept; and `entries`: each
+    with `answered`, `planning` and `answering` in milliseconds, `location` and `version`, `request`
+    and `content` of its reply if there were any, and `reason` why Spark does it.
     """
     log = query_log(request["folder"])
     if log is None:
@@ -50,13 +47,10 @@ def logged(request: Mapping[str, Any]) -> Reply:
 
 
 def advised(request: Mapping[str, Any]) -> Reply:
-    """Reply with what a table should store for what was asked of it.
+    """Reply with what a table should store for its queries.
 
-    Parameters
-    ----------
-    request : mapping
-        `location`, `budget`, and `folder` of the session's log, or else `entries`: JSON of what its
-        driver remembers.
+    The request has `location`, `budget`, and `folder` of the session's log, or else `entries`: JSON
+    of what its driver remembers.
     """
     # Imported here: a process that only asks starts without the advisor.
     from projseg.advisor.advise import advise

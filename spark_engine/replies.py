@@ -136,13 +136,7 @@ def answered_groups(
     query: Query,
     bound_of: Callable[[Query], QuerySpec],
 ) -> Reply:
-    """Answer a query of groups if it is small enough, and else say how tasks share it.
-
-    Parameters
-    ----------
-    bound_of : callable
-        From a query to it bound to the table's columns.
-    """
+    """Answer a query of groups if it is small enough, and else say how tasks share it."""
     wider = views_of(snapshot)
     plan = (
         plan_query(snapshot, bound_of(query), wider=wider)
@@ -162,13 +156,7 @@ def answered_groups(
 
 
 def _leave_to_spark(plan: QueryPlan) -> None:
-    """Raise an error if Spark's tasks compute the expressions of a query faster over base rows.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_EXPRESSION_COSTS.
-    """
+    """Raise PROJSEG_EXPRESSION_COSTS if Spark's tasks compute expressions faster over base rows."""
     of_rows = [one for one in plan.query.expressions if not is_looked_up(one)]
     saved, dearest = saved_by_spark(of_rows)
     if dearest is None:

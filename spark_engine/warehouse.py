@@ -36,13 +36,7 @@ Request: TypeAlias = Mapping[str, Any]
 
 
 class Warehouse:
-    """The tables below one folder.
-
-    Parameters
-    ----------
-    folder : str or path
-        A directory or `file:` URI; it need not exist.
-    """
+    """The tables below one folder, a directory or `file:` URI, which need not exist."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         storage = open_storage(folder)

@@ -92,10 +92,7 @@ class RowStream:
     def since(self, instant: int) -> Position:
         """Return the position before the first version committed at or after an instant.
 
-        Parameters
-        ----------
-        instant : int
-            Microseconds UTC. If no version is as late, the position is behind all of them.
+        The instant is in microseconds UTC; behind all versions, so is the position.
         """
         newest, oldest = self.newest(), min(list_versions(self._storage))
         if oldest == 0 and self._version(0).timestamp_us >= instant:

@@ -127,10 +127,7 @@ def postings_lacking(
 ) -> list[SegmentEntry]:
     """Return the segments of which nothing says that they have the postings they might have.
 
-    Parameters
-    ----------
-    now_us : int
-        The time that retentions are counted from.
+    Retentions are counted from `now_us`.
     """
     wanted = [one for one in wanted_filters(snapshot.properties) if one.digest in digests]
     known = [(one, coverage(snapshot, one.definition).postings) for one in wanted]
@@ -184,10 +181,8 @@ def _rows(snapshot: Snapshot, index: DeclaredIndex) -> Iterator[dict[str, Any]]:
 def open_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
     """Return a listed Bloom file, its directory read once and cached.
 
-    Raises
-    ------
-    ProjsegError, OSError
-        If it is missing, damaged or another file; a caller goes on without it.
+    Raises ProjsegError or OSError if it is missing, damaged or another file; a caller goes on
+    without it.
     """
     key = ("bloom file", storage.location, listed.name)
     found: BloomFile = KEPT.get_or_load(
@@ -235,14 +230,9 @@ def projection_stats(snapshot: Snapshot) -> pa.Table:
 def projection_state(
     entry: SegmentEntry, digest: str, scope: ProjectionScope, now: int
 ) -> tuple[CoverageState, str | None]:
-    """Return what became of a projection in a segment, and why it is not there if that is known.
+    """Return what became of a projection in a segment, and the reason if it is not there.
 
-    Parameters
-    ----------
-    digest : str
-        Of its definition.
-    now : int
-        The time that retentions are counted from.
+    Retentions are counted from `now`.
     """
     if any(stored.definition_hash == digest for stored in entry.projections):
         return "built", None

@@ -66,12 +66,8 @@ def stored_spec(name: str, definition: str, properties: TableProperties) -> Proj
 def named_spec(name: str, definition: str, properties: TableProperties) -> ProjectionSpec | str:
     """Return a stored projection over the table's names; a text says why there is none.
 
-    Aggregates whose states are of no use in a column's wider type are left out.
-
-    Parameters
-    ----------
-    name : str
-        The name that it is stored by, which may not be the definition's own.
+    The name is the stored one, which may not be the definition's own. Aggregates whose states are
+    of no use in a column's wider type are left out.
     """
     if properties.stored_columns is UNSET:
         return _plain_spec(name, definition, properties.schema)

@@ -161,12 +161,7 @@ def in_own_segments(snapshot: Snapshot) -> list[StillStored]:
 def in_earlier_versions(snapshot: Snapshot, kept_from: int, why: str) -> list[StillStored]:
     """Return which earlier versions keep segments that a version no longer lists.
 
-    Parameters
-    ----------
-    kept_from : int
-        The first earlier version to look at; tagged ones are looked at in any case.
-    why : str
-        Why versions without a tag are kept.
+    These are versions from `kept_from` on, kept for the reason `why`, and tagged ones.
     """
     storage, live = snapshot.storage, LiveParts.of(snapshot)
     listed = {file for r in snapshot.file.manifests for file in snapshot.load(r).segment_files()}
@@ -238,12 +233,7 @@ def _span(log: range) -> str:
 class Holders:
     """The versions of a table that can be read, and the files that each needs.
 
-    Parameters
-    ----------
-    newest : Snapshot
-        The newest version.
-    earlier : list of Snapshot
-        The others that retention or a tag keeps, the newest first.
+    `earlier` are kept by retention or a tag, the newest first.
     """
 
     newest: Snapshot

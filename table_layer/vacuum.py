@@ -218,14 +218,9 @@ def _expired(newest: Snapshot, cutoff: int) -> int:
 def expired_before(
     storage: Storage, newest: int, cutoff: int, committed_us: Callable[[int], int]
 ) -> int | None:
-    """Return the first version that was current at the cutoff or later; None: only the newest.
+    """Return the first version that was current at the cutoff, microseconds UTC, or later.
 
-    Parameters
-    ----------
-    newest : int
-        Its newest version.
-    cutoff : int
-        Microseconds UTC.
+    None: only the newest was.
     """
     listed = {file.name: file.modified_us for file in storage.list_names(SNAPSHOT_PREFIX)}
     for version in list_versions(storage):

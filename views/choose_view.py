@@ -53,14 +53,10 @@ _CODES: Final = {
 
 
 class ViewSources(msgspec.Struct, frozen=True):
-    """The views of a table, as sources that stand for many segments.
+    """The views of a table, at a version of its store, as sources that stand for many segments.
 
-    Parameters
-    ----------
-    store : StoreVersion
-        The store at the version that is pinned.
-    for_tasks : bool
-        Whether a plan says what its parts stand for: tasks that cannot read one know no store.
+    With `for_tasks`, a plan says what its parts stand for: tasks that cannot read one know no
+    store.
     """
 
     store: StoreVersion
@@ -110,12 +106,9 @@ def readable_sources(opened: Callable[[], StoreVersion | None]) -> ViewSources |
 
 
 def reasons_of_views(tables: Iterable[Snapshot], error: ProjsegError) -> dict[str, Reason]:
-    """Return why views do not answer a statement over several tables that was refused.
+    """Return why views, by name, do not answer a statement over several tables that was refused.
 
-    Returns
-    -------
-    dict of str to Reason
-        By name, of each view that joins two of the tables or more; none for another error.
+    There is a reason for each view that joins two of the tables or more; none for another error.
     """
     why = refused_join(error)
     if error.code not in _CODES or why is None:

@@ -48,12 +48,7 @@ KEYS_MAX: Final = 10_000
 class RewrittenParts:
     """Parts whose groups are to be written anew, without folding their segments.
 
-    Parameters
-    ----------
-    followed : FollowedParts
-        The parts, and the rows to subtract.
-    entries : tuple of SegmentEntry
-        The segments that hold the rows which are left.
+    `entries` are the segments that hold the rows which are left.
     """
 
     followed: FollowedParts

@@ -26,10 +26,7 @@ LOGGER: Final = logging.getLogger("projseg.views")
 def mended_store(snapshot: Snapshot, note: CommitNote) -> StoreVersion | None:
     """Return the newest version of a table's store without what cannot be read of it.
 
-    Returns
-    -------
-    StoreVersion or None
-        The store; None if there is none, or was none that can be read.
+    None if there is no store, or was none that can be read.
     """
     if not has_views(snapshot):
         return None

@@ -38,14 +38,9 @@ VERSIONS_FOLLOWED_MAX: Final = 1_024
 
 
 class DeletedRows(msgspec.Struct, frozen=True):
-    """Rows of one segment that a version took away.
+    """Rows that a version deleted of one segment, as it was listed before and as it is now.
 
-    Parameters
-    ----------
-    before : SegmentEntry
-        The segment as it was listed.
-    after : SegmentEntry or None
-        The same file with more deleted rows; None: it is listed no more.
+    `after` is None if it is listed no more.
     """
 
     before: SegmentEntry
@@ -77,13 +72,7 @@ class FollowedParts(msgspec.Struct, frozen=True):
 def followed_parts(
     snapshot: Snapshot, store: StoreVersion, view: ViewEntry, parts: Sequence[ViewPart]
 ) -> tuple[FollowedParts, ...]:
-    """Return those of some stale parts whose rows can be followed to the segments of a version.
-
-    Parameters
-    ----------
-    parts : sequence of ViewPart
-        Parts of which not all segments are listed any more.
-    """
+    """Return those of some stale parts whose rows can be followed to the segments of a version."""
     refreshed = view.refreshed.get(snapshot.properties.table_id)
     if not parts or refreshed is None or snapshot.properties.source is not UNSET:
         return ()  # rows of a file that a source no longer lists can be read no more

@@ -125,15 +125,7 @@ class ListedViews(msgspec.Struct, frozen=True):
 
 
 class Nominated(msgspec.Struct, frozen=True):
-    """The views that may answer a query, smallest first, and why others may not.
-
-    Parameters
-    ----------
-    views : tuple of ViewEntry
-        Those that may.
-    refused : tuple of WiderVerdict
-        Of the others.
-    """
+    """The views that may answer a query, smallest first, and why others may not."""
 
     views: tuple[ViewEntry, ...]
     refused: tuple[WiderVerdict, ...]

@@ -68,15 +68,7 @@ class Work:
 
 @dataclass(slots=True)
 class ChunkWork:
-    """What new parts of a chunk are made of.
-
-    Parameters
-    ----------
-    entries : list of SegmentEntry
-        Segments to fold.
-    rewritten : list of RewrittenParts
-        Parts to write anew.
-    """
+    """What new parts of a chunk are made of: segments to fold, and parts to write anew."""
 
     entries: list[SegmentEntry] = field(default_factory=list)
     rewritten: list[RewrittenParts] = field(default_factory=list)
@@ -160,10 +152,7 @@ def commit_refresh(
 ) -> tuple[StoreVersion, Refresh]:
     """Build what a view answers from, and publish it; return the store, and what was done.
 
-    Parameters
-    ----------
-    build : callable
-        Returns the view as it is to be listed, or None if nothing changed, and what was done.
+    `build` returns the view as it is to be listed, or None if nothing changed, and what was done.
     """
     with store_write(store) as write:
         view, done = build(write)

@@ -84,12 +84,8 @@ def leave_views(
 ) -> tuple[list[Snapshot], list[tuple[str, str]]]:
     """Refresh every view that reads a table whose rows were erased, and remove what was before.
 
-    These are views of the table, and of others that join it.
-
-    Returns
-    -------
-    tuple
-        The tables with such views; and of what could not be done the place, and why.
+    These are views of the table, and of others that join it. Return the tables with such views, and
+    the places that could not be left, each with the reason.
     """
     left: list[Snapshot] = []
     problems: list[tuple[str, str]] = []

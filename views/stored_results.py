@@ -51,10 +51,7 @@ _KIND: Final = b'"kind":"view_result"'
 class ResultRefresher:
     """One try at a refresh of one view that is kept as the rows of its SELECT.
 
-    Parameters
-    ----------
-    snapshot, store, view, work
-        As of a `Refresher`, with what has Spark run a SELECT.
+    Its work has what has Spark run a SELECT.
     """
 
     def __init__(

@@ -33,13 +33,7 @@ any order: a sum of deviations is zero but for such noise."""
 def verify_views(
     snapshot: Snapshot, store: StoreVersion, view: ViewEntry | None = None, *, deep: bool = False
 ) -> list[Finding]:
-    """Check a store, or one of its views.
-
-    Parameters
-    ----------
-    view : ViewEntry or None
-        The only view that is looked at; None: all.
-    """
+    """Check a store, or one of its views."""
     views = [view] if view is not None else list(store.views.values())
     return [found for one in views for found in _of_view(snapshot, store, one, deep=deep)]
 

@@ -52,13 +52,7 @@ def paths_of(spec: ProjectionSpec) -> tuple[Call, ...]:
 def dimensions_used(
     joins: Iterable[Call], tables: Mapping[str, TableDimension], fact: Snapshot
 ) -> tuple[ViewDimension, ...]:
-    """Return the tables of a view's FROM, with the columns that its joins read of each.
-
-    Parameters
-    ----------
-    tables : mapping of str to TableDimension
-        By their names in FROM.
-    """
+    """Return the tables of a view's FROM, with the columns that its joins read of each."""
     columns: dict[str, set[str]] = {}
     for node in joins:
         path = path_of(node)

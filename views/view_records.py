@@ -47,14 +47,9 @@ _ID: Final = re.compile("[0-9a-f]{32}")
 
 
 class TableReference(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A table that a view reads.
+    """A table that a view reads; `..` is the table in whose folder the store is.
 
-    Parameters
-    ----------
-    location : str
-        Where it is; `..` is the table in whose folder the store is.
-    table_id : str
-        As it declares itself; another table at its place has another.
+    It declares its id itself; another table at its place has another.
     """
 
     location: str

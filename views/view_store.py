@@ -52,15 +52,7 @@ _Sealed = TypeVar("_Sealed", bound=SealedFile)
 
 
 class StoreVersion(msgspec.Struct, frozen=True):
-    """A version of a store; version -1 is that of a store that does not exist.
-
-    Parameters
-    ----------
-    storage : Storage
-        The folder.
-    file : ViewsFile
-        What the version's file says.
-    """
+    """A version of a store; version -1 is that of a store that does not exist."""
 
     storage: Storage
     file: ViewsFile
@@ -207,12 +199,8 @@ def newest_store(storage: Storage) -> StoreVersion | None:
 def read_store(storage: Storage, version: int) -> StoreVersion | None:
     """Return a version of a store, or None if it certainly has no file.
 
-    Raises
-    ------
-    CorruptTableError, UnsupportedFeatureError
-        If the file is there and cannot be trusted or understood.
-    OSError
-        If the storage cannot say.
+    Raises CorruptTableError or UnsupportedFeatureError if the file is there and cannot be trusted
+    or understood, and OSError if the storage cannot say.
     """
     name = snapshot_name(version) if version >= 0 else None
     if name is None:
@@ -293,12 +281,7 @@ def _corrupt(storage: Storage, name: str, problem: str) -> CorruptTableError:
 class NewLists:
     """Files of one commit to a store, each written once.
 
-    Parameters
-    ----------
-    storage : Storage
-        The store.
-    files : list of str
-        Gets the name of each file before it is written.
+    `files` gets the name of each file before it is written.
     """
 
     def __init__(self, storage: Storage, files: list[str]) -> None:

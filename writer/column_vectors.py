@@ -49,11 +49,8 @@ _SAMPLE_SHARE_MIN: Final = 0.5
 def column_vector(column: pa.ChunkedArray, *, wants_dictionary: bool) -> Vector:
     """Return a column of a segment as the vector it is stored as.
 
-    Parameters
-    ----------
-    wants_dictionary : bool
-        Whether projections group by it or rows are sorted by it: such a column gets a dictionary
-        even where the base table alone would not want one, so that both share it.
+    A column that projections group by or rows are sorted by wants a dictionary even where the base
+    table alone would not, so that both share it.
     """
     if is_text(column.type):
         return text_vector(column, wants_dictionary)
@@ -216,14 +213,10 @@ def _joined_validity(stretches: Sequence[_Stretch]) -> NDArray[np.bool_] | None:
 
 
 def merged_column(vectors: Sequence[Vector], *, wants_dictionary: bool) -> Vector:
-    """Return the rows of all vectors, one after the other.
+    """Return the rows of all vectors, of one type, one after the other.
 
-    Dictionaries are merged by value; rows are not turned into values where all have one.
-
-    Parameters
-    ----------
-    vectors : sequence of Vector
-        At least one, all of one type. A dictionary holds only values that occur in its vector.
+    Dictionaries, which hold only values that occur in their vectors, are merged by value; rows are
+    not turned into values where all have one.
     """
     arrow_type = vectors[0].type
     if is_text(arrow_type):

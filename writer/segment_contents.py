@@ -83,10 +83,7 @@ def projection_of(
 ) -> BuiltProjection | NotBuilt:
     """Return the projection whose groups `fold` makes, or the reason why there is none.
 
-    Parameters
-    ----------
-    fold : callable
-        Returns groups in the order of their keys, and how many of them, from the first, exist.
+    It returns groups in the order of their keys, and how many of them, from the first, exist.
     """
     return _or_reason(spec, lambda: _built(spec, *fold()))
 
@@ -149,12 +146,8 @@ def sorted_rows(
 ) -> tuple[int, dict[str, Vector], dict[str, Vector]]:
     """Return what a projection of rows stores of the base rows `source`.
 
-    Ids keep the dictionaries of the base rows. Equal rows stay in the order of the base rows.
-
-    Returns
-    -------
-    int, dict, dict
-        Number of rows, their columns by stored name, and the column of row numbers by its name.
+    These are the number of rows, their columns by stored name, and the column of row numbers by its
+    name. Ids keep the dictionaries of the base rows; equal rows stay in their order.
     """
     rows = filter_rows(all_rows(source), spec.filter)
     columns = {
@@ -184,13 +177,7 @@ def row_numbers(rows: Rows) -> np.ndarray:
 def guarded(
     result: BuiltProjection | NotBuilt, scope: ProjectionScope, base_rows: int, base_bytes: int
 ) -> BuiltProjection | NotBuilt:
-    """Return a projection, or why its scope leaves it out.
-
-    Parameters
-    ----------
-    base_rows, base_bytes : int
-        Rows of the base table, and stored bytes of its columns.
-    """
+    """Return a projection, or why its scope excludes it, by rows and bytes of the base table."""
     if isinstance(result, NotBuilt):
         return result
     reason = scope.row_guard(result.row_count, base_rows)
@@ -212,12 +199,7 @@ def _stored_bytes(projection: BuiltProjection) -> int:
 class SegmentContents:
     """The tables of one file, in the order they are added: base rows, then projections.
 
-    Parameters
-    ----------
-    encoder : SegmentEncoder
-        Writes the file.
-    pool : Executor or None
-        Encodes the columns of a table of many rows side by side; they are written in order.
+    A pool encodes the columns of a table of many rows side by side; they are written in order.
     """
 
     def __init__(self, encoder: SegmentEncoder, pool: Executor | None = None) -> None:

@@ -190,14 +190,10 @@ def write_bloom_file(
     ranges: Iterable[tuple[int, int]],
     fill: Callable[[BloomWriter], BloomSummary],
 ) -> BloomReference:
-    """Write a Bloom file, durably, and return how a snapshot lists it.
+    """Write a new Bloom file, durably, and return how a snapshot lists it.
 
-    Parameters
-    ----------
-    name : str
-        The file's; it must not exist.
-    ranges : iterable of (int, int)
-        The smallest and largest time of each segment; the empty range of one without times.
+    `ranges` has the smallest and largest time of each segment; the empty range of one without
+    times.
     """
     with storage.create(name) as sink:
         writer = BloomWriter(

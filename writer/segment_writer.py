@@ -242,10 +242,7 @@ def add_projections(
 ) -> list[BuiltProjection | NotBuilt]:
     """Write the projections that scopes and the format allow, and the reasons against others.
 
-    Parameters
-    ----------
-    base_bytes : int or None
-        Stored bytes of the base rows; None: those of the base table.
+    Without `base_bytes`, the stored bytes of the base table count.
     """
     base_bytes = encoder.column_bytes(BASE_TABLE) if base_bytes is None else base_bytes
     found = [guarded(r, layout.scopes[r.spec.name], base_rows, base_bytes) for r in results]

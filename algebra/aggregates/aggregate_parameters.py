@@ -24,12 +24,8 @@ def split_parameters(
 ) -> tuple[list[exp.Expression], tuple[object, ...]]:
     """Return the arguments of a call, and the constants behind them.
 
-    Returns
-    -------
-    arguments : list of exp.Expression
-    parameters : tuple
-        (size,) of a sketch; (percentage or tuple of percentages,) of a percentile, and then an
-        accuracy; (relative standard error,) of a number of distinct values; (separator,) of texts.
+    These are (size,) of a sketch; (percentage or tuple of percentages,) of a percentile, and then
+    an accuracy; (relative standard error,) of a number of distinct values; (separator,) of texts.
     """
     if function == "median":
         return given, ()

@@ -189,12 +189,7 @@ _OPERATIONS: Final = ("+", "-", "*", "negative", "cast")
 def products_of(expression: Expression, is_factor: Callable[[Expression], bool]) -> Products | None:
     """Return the products whose sum an expression is, as if no operation overflowed or rounded.
 
-    None if they are too many.
-
-    Parameters
-    ----------
-    is_factor : function of an expression
-        Whether an operation is to stay whole.
+    None if they are too many; `is_factor` says whether an operation is to stay whole.
     """
     if isinstance(expression, Literal):
         constant = fraction_of(expression)

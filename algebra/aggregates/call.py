@@ -66,14 +66,9 @@ def bind_aggregate(
     timezone: str = "UTC",
     time_column: str | None = None,
 ) -> AggregateCall:
-    """Return the aggregate that a text means over a schema.
+    """Return the aggregate that a text of Spark SQL means over a schema.
 
-    Parameters
-    ----------
-    text : str
-        Spark SQL: `function([DISTINCT] arguments) [FILTER (WHERE condition)] [[AS] alias]`.
-    schema : pa.Schema
-        The columns that arguments may name.
+    It is `function([DISTINCT] arguments) [FILTER (WHERE condition)] [[AS] alias]`.
     """
     try:
         tree = parse_sql(text)
@@ -328,13 +323,7 @@ def _aggregate_in(tree: exp.Expr) -> str | None:
 
 @contextmanager
 def refusing_aggregates(what: str, text: str, instead: str) -> Iterator[None]:
-    """Say where an aggregate belongs, if a text is not bound because it has one.
-
-    Parameters
-    ----------
-    what : str
-        What the text is: "filter".
-    """
+    """Say where an aggregate belongs, if a text ("filter") is not bound because it has one."""
     try:
         yield
     except UnsupportedFeatureError as error:

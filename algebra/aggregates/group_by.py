@@ -217,14 +217,9 @@ def _free_name(name: str, taken: Mapping[str, object]) -> str:
 
 
 class Grouping(msgspec.Struct, frozen=True):
-    """What GROUP BY asks for.
+    """The grouping columns of GROUP BY, each text once, and the sets of their positions.
 
-    Parameters
-    ----------
-    texts : tuple of str
-        The grouping columns, each text once, in the order in which they are written.
-    sets : tuple of tuple of int, or None
-        Positions of the columns of each grouping set; None: GROUP BY is a list of columns.
+    Without sets, GROUP BY is a list of columns.
     """
 
     texts: tuple[str, ...]

@@ -47,11 +47,8 @@ def measured_work(call: Call) -> CallWork | None:
 def saved_by_spark(expressions: Iterable[Expression]) -> tuple[float, Call | None]:
     """Return the nanoseconds a row by which Spark computes expressions faster.
 
-    Returns
-    -------
-    tuple of float and Call or None
-        The sum over all calls, each once, and the call that takes most of it; 0 and None if the
-        engine is as fast.
+    This is the sum over all calls, each once, and the call that takes most of it; 0 and None if the
+    engine is as fast.
     """
     calls = {node for one in expressions for node in one.walk() if isinstance(node, Call)}
     saved: dict[Call, float] = {}

@@ -103,12 +103,8 @@ class SegmentOffers:
     def cheapest(self, fitting: tuple[Fitting, ...], rejected: dict[str, Reason]) -> SourceChoice:
         """Return the plans of the cheapest source, with their cost as the reason against others.
 
-        Parameters
-        ----------
-        fitting : tuple of Fitting
-            Projections that can answer if their buckets cover the interval.
-        rejected : dict of str to Reason
-            Why others cannot; reasons found here are added.
+        Projections of `fitting` can answer if their buckets cover the interval; reasons are added
+        to `rejected`.
         """
         offers = []
         for candidate in fitting:

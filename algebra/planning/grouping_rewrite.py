@@ -33,12 +33,8 @@ _Inverted = tuple[Expression, Expression]
 class NotStored(Exception):
     """An expression cannot be computed from the grouping columns.
 
-    Parameters
-    ----------
-    code : ReasonCode
-        MISSING_GROUPING_COLUMN, GRANULARITY_TOO_COARSE or TIME_ZONE.
-    column : str
-        The base column that would be needed.
+    The code is MISSING_GROUPING_COLUMN, GRANULARITY_TOO_COARSE or TIME_ZONE; the base column is the
+    one that would be needed.
     """
 
     def __init__(self, code: ReasonCode, column: str) -> None:
@@ -48,15 +44,7 @@ class NotStored(Exception):
 
 
 class GroupingRewriter:
-    """Rewrites for one projection of one segment.
-
-    Parameters
-    ----------
-    spec : ProjectionSpec
-        The projection whose grouping columns are used.
-    view : SegmentView
-        What is known of the segment.
-    """
+    """Rewrites for one projection of one segment."""
 
     def __init__(self, spec: ProjectionSpec, view: SegmentView) -> None:
         self._spec = spec
@@ -66,10 +54,7 @@ class GroupingRewriter:
     def rewrite(self, expression: Expression) -> Expression:
         """Return an equal expression over `Column` nodes named by the grouping columns.
 
-        Raises
-        ------
-        NotStored
-            If the grouping columns do not determine the value.
+        Raises NotStored if the grouping columns do not determine the value.
         """
         stored = self._spec.column_by_expression.get(expression)
         if stored is not None:

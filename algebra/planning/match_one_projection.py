@@ -198,13 +198,7 @@ def _says_not_null(condition: Expression) -> bool:
 
 
 class ColumnIndex:
-    """For each base column, a bit for each projection whose stored columns read it.
-
-    Parameters
-    ----------
-    specs : sequence of ProjectionSpec
-        The projections; bit i is the i-th.
-    """
+    """For each base column, a bit for each projection whose stored columns read it, in order."""
 
     def __init__(self, specs: Sequence[ProjectionSpec]) -> None:
         self._specs = specs

@@ -125,10 +125,7 @@ class CandidateGroup:
     ) -> Verdicts:
         """Return which projections can answer on a segment, and why others cannot.
 
-        Parameters
-        ----------
-        conditions : tuple of Expression
-            The part of the query's filter that is not true of every row.
+        Conditions are the part of the query's filter that is not true of every row.
         """
         names = self._separated.names
         apart = tuple(c for c in conditions if c.columns and c.columns <= names)

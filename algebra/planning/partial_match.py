@@ -172,12 +172,8 @@ def cover_by_bounds(
 ) -> Cover | None:
     """Return the cover that selects rows by conditions on grouping columns; None if there is none.
 
-    Parameters
-    ----------
-    is_fulfilled : tuple of bool
-        Of each, whether every time in the segment fulfils it.
-    has_null_time : bool
-        Whether the time of some row is null; then a bound is needed to leave it out.
+    Every time in the segment fulfils the bounds in `is_fulfilled`; if the time of some row is null,
+    a bound is needed to leave it out.
     """
     pairs = zip(bounds, is_fulfilled, strict=True)
     needed = [bound for bound, is_known in pairs if has_null_time or not is_known]

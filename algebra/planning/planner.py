@@ -37,10 +37,7 @@ _SEGMENTS_SHOWN: Final = 3
 def check_forced(query: QuerySpec, choices: Mapping[str, SourceChoice]) -> None:
     """Raise if the query context asks for projections and a segment is read without one.
 
-    Parameters
-    ----------
-    choices : mapping of str to SourceChoice
-        The choice for each segment by name; segments that need not be read are ignored.
+    Segments that need not be read are ignored.
     """
     context = query.context
     if not context.is_forced:
@@ -68,10 +65,7 @@ def check_forced(query: QuerySpec, choices: Mapping[str, SourceChoice]) -> None:
 def check_excluded(query: QuerySpec, known: Iterable[str]) -> None:
     """Raise if `excludeProjections` names something that is not a projection of the table.
 
-    Parameters
-    ----------
-    known : iterable of str
-        Names of all projections that the table declares or its segments hold.
+    `known` are all projections that the table declares or its segments hold.
     """
     if not query.context.exclude_projections:
         return

@@ -154,13 +154,7 @@ class DirectFeeds:
 
 
 def _is_alike(stored: Primitive, wanted: Primitive, *, of_any: bool) -> bool:
-    """Whether two primitives differ at most in which rows they take.
-
-    Parameters
-    ----------
-    of_any : bool
-        Whether the arguments may be others, as of counts they may.
-    """
+    """Whether two primitives differ at most in which rows they take, and of counts in arguments."""
     if stored.function != wanted.function or not _is_precise(stored, wanted):
         return False
     return of_any or stored.arguments == wanted.arguments

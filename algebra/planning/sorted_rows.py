@@ -59,10 +59,7 @@ def sorted_cost(
 ) -> int:
     """Return the cost of reading a projection of rows, at least 1 so that base rows win a tie.
 
-    Parameters
-    ----------
-    needs_row_numbers, is_put_back : bool
-        Whether rows have to be found among the base rows, and returned in their order.
+    It is higher if rows are matched with the base rows, or returned in their order.
     """
     work = _SORT_WORK if is_put_back else 0
     if needs_row_numbers:

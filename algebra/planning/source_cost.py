@@ -171,12 +171,8 @@ def read_shape(
 ) -> ReadShape:
     """Return the shape of evaluating keys, conditions and feeds over a source's columns.
 
-    Parameters
-    ----------
-    more_columns : tuple of str
-        Others that are read for the rows that pass.
-    buckets : frozenset of str
-        Columns of buckets of time, which have dictionaries as times do not.
+    `more_columns` are read for the rows that pass; `buckets` are columns of buckets of time, which
+    have dictionaries as times do not.
     """
     filter_columns = _columns(conditions)
     fold_columns = dict.fromkeys((*more_columns, *_columns(keys)))

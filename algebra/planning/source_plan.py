@@ -23,15 +23,7 @@ from projseg.segment_format.footer import ROW_NUMBER
 
 
 class AddRows(msgspec.Struct, frozen=True):
-    """Fold rows of the source as if they were base rows.
-
-    Parameters
-    ----------
-    arguments : tuple of Expression
-        The primitive's inputs, over the source's columns.
-    filter : Expression or None
-        Rows where it is not true are left out.
-    """
+    """Fold rows of the source, if the filter is true, as if they were base rows."""
 
     arguments: tuple[Expression, ...]
     filter: Expression | None = None
@@ -50,14 +42,9 @@ class AddWeighted(msgspec.Struct, frozen=True):
 
 
 class MergeStates(msgspec.Struct, frozen=True):
-    """Merge stored states.
+    """Merge stored states of the columns `f"{prefix}.{part}"`.
 
-    Parameters
-    ----------
-    prefix : str
-        Text of the stored primitive; its columns are `f"{prefix}.{part}"`.
-    filter : Expression or None
-        Over grouping columns; rows where it is not true are left out.
+    The prefix is the text of the stored primitive, the filter over grouping columns.
     """
 
     prefix: str
@@ -116,11 +103,7 @@ class AddPresence(msgspec.Struct, frozen=True):
 class Known(msgspec.Struct, frozen=True):
     """A whole segment's answer from metadata.
 
-    Parameters
-    ----------
-    value : object
-        The number of rows counted for a count, the value (as in `Literal`) for min and max; None if
-        there is no value.
+    It is the number of rows for a count, the value (as in `Literal`) for min and max, or None.
     """
 
     value: object
@@ -155,12 +138,7 @@ class Reversal(msgspec.Struct, frozen=True):
 class SubtractedRows(msgspec.Struct, frozen=True):
     """Deleted rows of a segment, whose states are subtracted from those of a projection.
 
-    Parameters
-    ----------
-    rows : SourcePlan
-        How they are folded as base rows: one feed for each of the reversal's primitives.
-    reversal : Reversal
-        What is subtracted.
+    They are folded as base rows: one feed for each of the reversal's primitives.
     """
 
     rows: SourcePlan
@@ -280,12 +258,7 @@ def columns_read(
 ) -> tuple[set[str], set[str]]:
     """Return the names of the columns and of the state columns that are read from a source.
 
-    Parameters
-    ----------
-    source : SourcePlan
-        How one source of a segment answers it; not from metadata.
-    primitives : sequence of Primitive or None
-        What its feeds feed; None: the query's.
+    It is not metadata; its feeds feed `primitives`, or the query's.
     """
     expressions = [*source.keys, *([] if source.filter is None else [source.filter])]
     states: set[str] = set()

@@ -50,14 +50,9 @@ _SAME: Final = {
 
 
 def translate_expression(text: str, names: Mapping[str, str]) -> str:
-    """Return Spark SQL text that means what a Druid expression means.
+    """Return Spark SQL text that means what `timestamp_floor(__time, 'PT1H')` means in Druid.
 
-    Parameters
-    ----------
-    text : str
-        Such as `timestamp_floor(__time, 'PT1H')`.
-    names : mapping of str to str
-        SQL text for `__time` and virtual columns, which are not plain columns.
+    `names` has the SQL text for `__time` and virtual columns, which are not plain columns.
     """
     check_text(text)
     translator = _Translator(text, names)

@@ -100,12 +100,8 @@ class DruidObject:
 class DruidFilters:
     """Translates filters of one declaration.
 
-    Parameters
-    ----------
-    names : mapping of str to str
-        SQL text for `__time` and virtual columns.
-    types : mapping of str to pa.DataType
-        Types of the names a filter may compare, by Druid's name.
+    `names` has the SQL text for `__time` and virtual columns, `types` those of the names a filter
+    may compare, by Druid's name.
     """
 
     def __init__(self, names: Mapping[str, str], types: Mapping[str, pa.DataType]) -> None:

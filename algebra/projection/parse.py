@@ -126,11 +126,8 @@ def parse_projection(
 ) -> ProjectionSpec:
     """Return the spec that a declaration means for a table of `schema`.
 
-    Parameters
-    ----------
-    declaration : mapping, Projection or str
-        `Projection(...)`, the same as a mapping, `{"name", "sql"}`, or Druid's JSON; a text is one
-        of the mappings as JSON.
+    It is `Projection(...)`, the same as a mapping, `{"name", "sql"}`, or Druid's JSON; a text is
+    one of the mappings as JSON.
     """
     texts = _declared_texts(declaration, schema, time_column)
     _check_name(texts.name)

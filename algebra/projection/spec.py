@@ -77,12 +77,7 @@ _DEFINITION_DECODER: Final = msgspec.json.Decoder(_Definition)
 class TimeGrouping(msgspec.Struct, frozen=True):
     """The grouping column that says in which bucket of time a projection's rows lie.
 
-    Parameters
-    ----------
-    index : int
-        Position among the grouping columns.
-    granularity : Granularity
-        Its buckets; `Granularity.NONE` for the exact time.
+    Its granularity is `Granularity.NONE` for the exact time.
     """
 
     index: int
@@ -103,12 +98,7 @@ class StoredFloor(msgspec.Struct, frozen=True):
 class StoredAs(msgspec.Struct, frozen=True):
     """How segments store a projection whose columns have other names or types there.
 
-    Parameters
-    ----------
-    spec : ProjectionSpec
-        The projection over stored names.
-    grouping, states : tuple of (str, str)
-        Names of stored columns: by this projection's trees, and as segments have them.
+    Names of stored columns are pairs: by this projection's trees, and as segments have them.
     """
 
     spec: ProjectionSpec

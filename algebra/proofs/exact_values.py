@@ -252,10 +252,7 @@ def ordered_parts(expression: Expression, moment: Column) -> Iterator[Expression
 def is_steady(expression: Expression, buckets: Granularity, low: int, end: int) -> bool:
     """Whether an ordered expression has in each bucket one value, that at the bucket's start.
 
-    Parameters
-    ----------
-    low, end : int
-        The times that count, in microseconds: from `low`, before `end`.
+    Times from `low`, before `end`, count, in microseconds.
     """
     if (end - low) // max(buckets.length_micros, 1) > _BUCKETS_MAX:
         return False

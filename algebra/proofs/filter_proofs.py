@@ -43,13 +43,7 @@ _CASES_MAX: Final = 64
 
 
 class Premises:
-    """Conditions that are true of all rows, and what follows from them.
-
-    Parameters
-    ----------
-    conditions : iterable of Expression
-        Boolean expressions; each is true, not merely not false.
-    """
+    """Conditions that are true, not merely not false, of all rows, and what follows from them."""
 
     def __init__(self, conditions: Iterable[Expression]) -> None:
         self.conditions = frozenset(part for whole in conditions for part in conjuncts(whole))
@@ -180,13 +174,7 @@ _ANY_OUTCOME: Final = Outcomes(true=True, false=True, null=True)
 
 
 class ZoneSets:
-    """The values that terms can have in one segment.
-
-    Parameters
-    ----------
-    facts : SegmentFacts
-        The facts of the segment.
-    """
+    """The values that terms can have in one segment."""
 
     def __init__(self, facts: SegmentFacts) -> None:
         self._facts = facts

@@ -56,10 +56,7 @@ class AnyOf(msgspec.Struct, Generic[Part], frozen=True):
 class OneOf(msgspec.Struct, frozen=True):
     """One key must be there; nothing is possible without any.
 
-    Parameters
-    ----------
-    values : tuple of Literal
-        The keys, of one type: values of the column, words, or numbers of three characters.
+    Keys are of one type: values of the column, words, or numbers of three characters.
     """
 
     values: tuple[Literal, ...]
@@ -133,13 +130,7 @@ def keys_of(
     kinds: Mapping[str, frozenset[str]],
     expressions: Mapping[Expression, str] = NO_EXPRESSIONS,
 ) -> tuple[KeyTree | None, tuple[Refusal, ...]]:
-    """Return the keys that a condition needs, and what indexed columns give none.
-
-    Parameters
-    ----------
-    condition : Expression or None
-        Canonical; rows where it is true are wanted.
-    """
+    """Return the keys that a canonical condition needs, and why other indexed columns give none."""
     refusals: list[Refusal] = []
     tree = None if condition is None else _tree(condition, kinds, expressions, refusals)
     return tree, tuple(refusals)

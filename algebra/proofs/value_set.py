@@ -21,12 +21,7 @@ from projseg.algebra.expressions.tree import BOTTOM, TOP, Call, Cut, Expression,
 class ValueSet(msgspec.Struct, frozen=True):
     """Values between cuts, and perhaps null.
 
-    Parameters
-    ----------
-    cuts : tuple of Cut
-        Ascending and even in number: values from the first to the second are inside, and so on.
-    has_null : bool
-        Whether null is a member.
+    Cuts ascend: values from the first to the second are inside, and so on.
     """
 
     cuts: tuple[Cut, ...]

@@ -88,11 +88,8 @@ def parse_period(text: str) -> Period:
 class Span(msgspec.Struct, frozen=True):
     """An interval constant; days are kept apart because not every day has 24 hours.
 
-    Parameters
-    ----------
-    months, days, clock_micros : int
-        Calendar months, up to 2^31 - 1; calendar days and exact microseconds, up to 2^63 - 1
-        microseconds each and together. Each may be negative.
+    Calendar months are up to 2^31 - 1; calendar days and exact microseconds up to 2^63 - 1
+    microseconds each and together. Each may be negative.
     """
 
     months: int = 0

@@ -19,12 +19,9 @@ _FORMS = "write START/END, START/PERIOD or PERIOD/END, such as 2015-09-12/P1D"
 
 @dataclass(frozen=True, order=True)
 class Interval:
-    """The instants from `start_us`, included, to `end_us`, excluded.
+    """The instants from `start_us`, included, to `end_us`, excluded, within years 1 to 9999.
 
-    Parameters
-    ----------
-    start_us, end_us : int
-        UTC microseconds, within years 1 to 9999; if they are equal, the interval is empty.
+    They are UTC microseconds; if they are equal, the interval is empty.
     """
 
     start_us: int

@@ -109,12 +109,7 @@ class Granularity:
     def parse(text: str, timezone: str = "UTC", origin: int | None = None) -> Granularity:
         """Return the granularity of a Druid name (`hour`, `six_hour`) or ISO period (`PT15M`).
 
-        Parameters
-        ----------
-        text : str
-            The name or period, in any case.
-        origin : int or None
-            An instant, UTC microseconds, at which a bucket starts.
+        Texts are in any case; a bucket starts at the instant `origin`, UTC microseconds.
         """
         name = str(text).strip().casefold()
         if name == "all":

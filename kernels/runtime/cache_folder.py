@@ -109,12 +109,9 @@ def _numba_version() -> str:
 
 
 def _refuse_strange_owners(folder: Path) -> None:
-    """Refuse a folder inside another user's folder, who could replace it by one of their own.
+    """Raise PermissionError if a parent of the folder belongs to neither this user nor root.
 
-    Raises
-    ------
-    PermissionError
-        If a parent belongs to neither this user nor root.
+    Its owner could replace the folder by one of their own.
     """
     for parent in folder.parents:
         if parent.stat().st_uid not in (0, os.geteuid()):

@@ -261,10 +261,8 @@ class Kernel:
     def _interpreted(self, *arguments: Any) -> Any:
         """Call the function as it is written.
 
-        Raises
-        ------
-        UnsupportedFeatureError
-            PROJSEG_CANNOT_COMPILE if a number fits its array in machine code only.
+        Raises UnsupportedFeatureError (PROJSEG_CANNOT_COMPILE) if a number fits its array in
+        machine code only.
         """
         try:
             with np.errstate(all="ignore"):
@@ -319,15 +317,7 @@ def inlined_kernel(function: Callable[..., Any]) -> Kernel:
 
 
 class Intrinsic:
-    """An operation that compiled kernels spell in machine code.
-
-    Parameters
-    ----------
-    function : callable
-        What it does, in Python.
-    emit : callable
-        The same as Numba's `intrinsic` takes it.
-    """
+    """An operation in Python that compiled kernels have in machine code, by Numba's `intrinsic`."""
 
     def __init__(self, function: Callable[..., Any], emit: Callable[..., Any]) -> None:
         self._function, self._emit = function, emit

@@ -185,15 +185,7 @@ class MachineCode(msgspec.Struct, frozen=True, array_like=True):
 
 
 def machine_code(content: bytes, function: str) -> MachineCode | None:
-    """Return a function of an object file with all that it calls, or None if it needs more.
-
-    Parameters
-    ----------
-    content : bytes
-        An object file that Numba made for this machine.
-    function : str
-        The symbol of the function.
-    """
+    """Return a function of Numba's object file with all that it calls, or None if it needs more."""
     if content[:6] != _MAGIC or int.from_bytes(content[18:20], "little") != _X86_64:
         return None
     return _Object(content).cut(function)

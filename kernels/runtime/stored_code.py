@@ -117,13 +117,7 @@ def _cpu_lines() -> list[str]:
 
 
 def store(kernel: StoredKernel, name: str) -> None:
-    """Keep a kernel's code for later processes.
-
-    Raises
-    ------
-    OSError
-        If that is impossible.
-    """
+    """Keep a kernel's code for later processes, or raise OSError."""
     path = _path(name, kernel.arguments)
     if path is None:
         return

@@ -72,13 +72,7 @@ def pairs_of_buckets(buckets: Buckets) -> NDArray[np.uint64]:
 
 
 def pair_starts(pairs: NDArray[np.uint64], group_count: int) -> NDArray[np.int64]:
-    """Return where each group's pairs start, and their end: int64[group_count + 1].
-
-    Raises
-    ------
-    InvalidInputError
-        If the last pair, the largest, is of no group.
-    """
+    """Return where each group's pairs start, and their end: int64[group_count + 1]."""
     if len(pairs) and int(pairs[-1]) >> 32 >= group_count:
         raise InvalidInputError(
             "PROJSEG_BAD_GROUP_IDS", f"pairs of group {int(pairs[-1]) >> 32} of {group_count}"

@@ -34,13 +34,7 @@ def occupied_counts(registers: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def fold_buckets(registers: NDArray[np.uint8], slots: NDArray[np.int32], buckets: Buckets) -> None:
-    """Fold the buckets of count -1 into their groups' rows of `registers`, in place.
-
-    Raises
-    ------
-    InvalidInputError
-        If such a group has no row there.
-    """
+    """Fold the buckets of count -1 into their groups' rows of `registers`, in place."""
     groups = np.flatnonzero(buckets.counts < 0)
     if len(groups) == 0:
         return

@@ -67,13 +67,7 @@ def check_offsets(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> Non
 
 
 def require_sound(kind: str, row: int, problem: int, problems: Mapping[int, str]) -> None:
-    """Require that a kernel found no problem, 0.
-
-    Raises
-    ------
-    CorruptSegmentError
-        PROJSEG_CORRUPT_SEGMENT, naming the row.
-    """
+    """Raise CorruptSegmentError, naming the row, unless a kernel's problem is 0, which is none."""
     if problem:
         raise CorruptSegmentError(
             "PROJSEG_CORRUPT_SEGMENT", f"{kind} sketch of row {row} {problems[problem]}"

@@ -187,13 +187,7 @@ def _hash_bytes(
 
 
 def theta_hash_bytes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return the theta hash of each text: content[offsets[i] : offsets[i + 1]].
-
-    Raises
-    ------
-    InvalidInputError
-        If an offset lies outside the content.
-    """
+    """Return the theta hash of each text: content[offsets[i] : offsets[i + 1]]."""
     offsets, content = checked_texts(offsets, content)
     hashes = np.empty(len(offsets) - 1, np.uint64)
     _theta_hash_bytes(offsets, content, hashes)

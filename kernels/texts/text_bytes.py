@@ -139,13 +139,7 @@ def suffixes(
 def gathered(
     starts: NDArray[np.int64], sizes: NDArray[np.int64], content: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Return slices of bytes one after the other, uint8[m]; they lie within the content.
-
-    Parameters
-    ----------
-    starts, sizes : int64[n]
-    content : uint8[k]
-    """
+    """Return slices of bytes one after the other, uint8[m]; they lie within the content."""
     left = empty(int(sizes.sum()), np.uint8)
     _gather(starts, sizes, read_only(content), left)
     return left

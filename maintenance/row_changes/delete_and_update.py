@@ -94,14 +94,9 @@ def update_rows(
     *,
     dry_run: bool = False,
 ) -> tuple[Snapshot, Corrected]:
-    """Give columns of the rows that a condition means other values, in one commit.
+    """Give columns of the rows that match a condition other values, in one commit.
 
-    Parameters
-    ----------
-    base : Snapshot
-        The newest version.
-    dry_run : bool
-        Whether to compute the new values, and to write nothing.
+    With `dry_run`, the new values are computed and nothing is written.
     """
     assigned = _assignments(base, values, condition)
     note = note.asking(
@@ -127,11 +122,6 @@ def add_columns(
     """Change columns, and give new ones a value in the rows that are there, in one commit.
 
     Rows that others add meanwhile are a conflict, since they would have no value.
-
-    Parameters
-    ----------
-    base : Snapshot
-        The newest version.
     """
     everything = Condition()
     assigned = _assignments(_with_columns(base, columns, new_write_id()), values, everything)

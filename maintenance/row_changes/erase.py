@@ -88,12 +88,7 @@ def erase(
 ) -> tuple[Snapshot, Erased]:
     """Delete rows, write anew what stores removed values, vacuum, and search what is left.
 
-    Parameters
-    ----------
-    base : Snapshot
-        The newest version.
-    leave_views : callable or None
-        Called before the search; None: nothing has views.
+    `leave_views` is called before the search, if there are views.
     """
     texts = _texts_of(base, condition)
     snapshot, deleted = delete_rows(base, condition, note)

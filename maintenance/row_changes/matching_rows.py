@@ -121,12 +121,9 @@ def update_of(
 
 
 def planned(snapshot: Snapshot, condition: Condition, keys: KeyTree | None = None) -> QueryPlan:
-    """Return the plan of a scan of all columns: the segments that may hold a meant row.
+    """Return the plan of a scan of all columns: the segments that may hold a matching row.
 
-    Parameters
-    ----------
-    keys : KeyTree or None
-        Keys that each of them has one of, which indexes may be asked about.
+    Each of these rows has one of `keys`, so indexes may exclude segments.
     """
     return plan_query(snapshot, scanned(snapshot.properties, condition), keys=keys)
 

@@ -73,10 +73,7 @@ def commit_numbered(
 ) -> Snapshot:
     """Commit a change of rows of a version, once; nothing if no row changes.
 
-    Parameters
-    ----------
-    depends_on_all : bool
-        Whether rows that others added since then are a conflict.
+    With `depends_on_all`, rows that others added since then are a conflict.
     """
     storage = base.storage
     with removed_on_failure(storage, write_id, base.version) as files:

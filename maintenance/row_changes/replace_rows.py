@@ -44,15 +44,7 @@ def replace_rows(
     *,
     on_segment: OnSegment | None = None,
 ) -> tuple[Snapshot, Corrected]:
-    """Remove the rows that a condition means and add others, in one commit.
-
-    Parameters
-    ----------
-    base : Snapshot
-        The newest version.
-    condition : Condition
-        Which rows they replace; each has to fulfil it.
-    """
+    """Remove the rows that match a condition and add others that do, in one commit."""
 
     def rows_of(now: Snapshot, done: Rewriting) -> Iterator[pa.RecordBatch]:
         yield from surviving_rows(now, condition, done)
@@ -81,12 +73,9 @@ def replace_by_written(
     note: CommitNote,
     txn: tuple[str, int] | None,
 ) -> Snapshot:
-    """Commit segments that are written already, in place of the rows that a condition means.
+    """Commit segments that are written already, in place of the rows that match a condition.
 
-    Parameters
-    ----------
-    condition : Condition
-        Which rows they replace, of the version that is the newest when it is committed.
+    These are rows of the version that is the newest when it is committed.
     """
     for attempt in range(REWRITE_TRIES):
         base = open_snapshot(storage)

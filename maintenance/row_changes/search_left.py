@@ -73,10 +73,7 @@ class Search:
     ) -> None:
         """Search the newest version's own segments, then everything else.
 
-        Parameters
-        ----------
-        problems : iterable of (str, str)
-            Places that could not be left, and why.
+        Problems are places that could not be left, and why.
         """
         storage = self.holders.newest.storage
         newest = self.holders.newest.version

@@ -69,10 +69,7 @@ def _pages(band: Band, hashes: NDArray[np.uint64]) -> list[int]:
 def holders_of(storage: Storage, filters: BandFilters, needed: Needed) -> Mask:
     """Return which segments of a band may hold the keys that are needed: bool[segments].
 
-    Raises
-    ------
-    ProjsegError, OSError
-        If a page cannot be read.
+    Raises ProjsegError or OSError if a page cannot be read.
     """
     band = filters.band
     pages = _read_pages(storage, filters, _pages(band, _every_hash(needed)))

@@ -61,15 +61,7 @@ class ImaginedIndex(Protocol):
 
 
 class Left(NamedTuple):
-    """What indexes leave of some segments.
-
-    Parameters
-    ----------
-    shares : sequence of float
-        How likely each segment must be read, 0 to 1.
-    uses : tuple of IndexUse
-        What each did for each condition.
-    """
+    """How likely, 0 to 1, each segment must be read, and what indexes did for each condition."""
 
     shares: Sequence[float]
     uses: tuple[IndexUse, ...]

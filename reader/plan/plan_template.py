@@ -151,12 +151,7 @@ class PlanTemplate:
     ) -> PlanTemplate | None:
         """Return the template of a query; None if a value may decide more than its condition.
 
-        Parameters
-        ----------
-        interval : Interval or None
-            The query's own, without the bounds of its filter.
-        matching : SharedMatching
-            What it shares with queries of other values.
+        The interval is the query's own, without the bounds of its filter.
         """
         slots = slots_of(query, bound, arguments)
         times = slots.times

@@ -138,12 +138,7 @@ def plan_query(
 ) -> QueryPlan:
     """Choose a source for each segment of a snapshot, or for some of them.
 
-    Parameters
-    ----------
-    entries : sequence of SegmentEntry or None
-        Those of the snapshot's segments that are to be read; None: all.
-    keys : KeyTree or None
-        Keys that each wanted row has one of, which indexes may be asked about.
+    Each row of the answer has one of `keys`, so indexes may exclude segments by them.
     """
     if entries is not None:
         return _plan(snapshot, query, entries, len(entries))

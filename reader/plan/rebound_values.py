@@ -198,13 +198,7 @@ class TimeSlots(NamedTuple):
 
     @staticmethod
     def of(tree: exp.Expression | None, bound: QuerySpec) -> TimeSlots | None:
-        """Return the bounds of a filter; None if parameters decide more of the time.
-
-        Parameters
-        ----------
-        bound : QuerySpec
-            What it is over a table whose time column the query may be bounded by.
-        """
+        """Return the bounds of a filter; None if parameters decide more of the time."""
         assert bound.time_column is not None
         assert bound.time_type is not None
         empty = TimeSlots(bound.time_type, bound.context.zone)
@@ -229,13 +223,7 @@ class TimeSlots(NamedTuple):
         return empty._replace(slots=tuple(slots), has_others=has_others)
 
     def interval(self, arguments: Arguments | None) -> Interval | None:
-        """Return the times that fulfil all bounds; None without bounds.
-
-        Raises
-        ------
-        ValueError
-            If a value makes no bound.
-        """
+        """Return the times that fulfil all bounds, or None; ValueError if a value is no bound."""
         found: Interval | None = None
         for slot in self.slots:
             assert arguments is not None

@@ -46,10 +46,7 @@ MakeRecord: TypeAlias = Callable[[], Mapping[str, Any]]
 class LogFile:
     """The file that this process appends to; a new one where the last is full.
 
-    Parameters
-    ----------
-    folder : Path
-        It is made, for its owner alone, if it is missing.
+    A folder that is missing is made for its owner alone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,13 +55,7 @@ class LogFile:
         self._size = 0
 
     def append(self, lines: Iterable[bytes]) -> None:
-        """Append whole lines.
-
-        Raises
-        ------
-        OSError
-            If the storage takes no more; of the lines that are written, none is torn.
-        """
+        """Append whole lines; OSError if the storage takes no more, and no line is torn."""
         batch: list[bytes] = []
         for line in lines:
             batch.append(line)
@@ -140,13 +131,7 @@ def _is_written(path: Path) -> bool:
 
 
 class QueryLog:
-    """The log of this process in a folder.
-
-    Parameters
-    ----------
-    folder : str
-        Where its files are.
-    """
+    """The log of this process in a folder."""
 
     def __init__(self, folder: str) -> None:
         self._file = LogFile(Path(folder))

@@ -38,10 +38,7 @@ _STEERED: Final = frozenset(one.key for one in STEERING.values() if one.about)
 def query_content(query: QuerySpec, shown: ShownLiterals = "none") -> dict[str, Any]:
     """Return a query as `Query.to_json` does, without values, outputs' names and interval.
 
-    Parameters
-    ----------
-    shown : {"none", "expressions", "all"}
-        Which constants stay: none, those of groups and aggregates, or all.
+    Constants may stay: none, those of groups and aggregates ("expressions"), or all.
     """
     in_groups, in_rows = shown != "none", shown == "all"
     parts = {named.name: _text(named.expression, shown=in_groups) for named in query.keys}

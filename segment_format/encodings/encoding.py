@@ -66,13 +66,7 @@ def _least(candidates: Iterable[tuple[Encoding[Codec], Offer | None]]) -> _Chose
 
 
 class IntegerEncodings:
-    """Integer encodings by their number.
-
-    Parameters
-    ----------
-    records : iterable of Encoding
-        One of them must hold any page.
-    """
+    """Integer encodings by their number, of which one must hold any page."""
 
     def __init__(self, records: Iterable[Encoding[IntegerEncoding]]) -> None:
         self.records: Final = {record.number: record for record in records}
@@ -123,10 +117,7 @@ class NumberEncodings:
     def choose(self, values: NDArray[Any]) -> tuple[_Chosen, PageStatistics | None]:
         """Return the best encoding and its offer, and the facts of integers that all fit int64.
 
-        Parameters
-        ----------
-        values : int64[n], float32[n], float64[n] or object[n] of Python integers
-            n >= 1.
+        Values are int64, float32, float64 or Python integers, at least one.
         """
         if values.dtype.kind == "f":
             return self._choose_floats(values), None
@@ -150,14 +141,9 @@ class NumberEncodings:
         return any(number in self.wide for number in numbers)
 
     def decode_into(self, reader: ByteReader, number: int, out: NDArray[Any], base: int) -> None:
-        """Fill `out` from whichever encoding the page has.
+        """Fill contiguous `out`, not empty, from whichever encoding the page has.
 
-        Parameters
-        ----------
-        out : uint8[n], uint16[n], uint32[n], int64[n], float32[n], float64[n] or WIDE[n]
-            Contiguous and not empty.
-        base : int
-            Subtracted from each integer; 0 for floats and WIDE.
+        `base`, 0 for floats and WIDE, is subtracted from each integer.
         """
         if out.dtype == WIDE:
             out[:] = as_wide(self.decode_integers(reader, number, len(out)))
@@ -179,13 +165,7 @@ class NumberEncodings:
 
 
 class TextEncodings:
-    """Text encodings by their number.
-
-    Parameters
-    ----------
-    records : iterable of Encoding
-        One of them must hold any page.
-    """
+    """Text encodings by their number, of which one must hold any page."""
 
     def __init__(self, records: Iterable[Encoding[TextEncoding]]) -> None:
         self.records: Final = {record.number: record for record in records}

@@ -102,10 +102,7 @@ class TextEncoding(Protocol):
     def offer(self, array: pa.Array, *, is_sorted: bool) -> Offer | None:
         """Return the offer for a string or binary array of at least one row, or None.
 
-        Parameters
-        ----------
-        is_sorted : bool
-            The texts ascend strictly; a null, if there is one, comes first.
+        If it is sorted, the texts ascend strictly; a null comes first.
         """
 
     def decode(self, reader: ByteReader, row_count: int) -> tuple[NDArray[Any], Any]:

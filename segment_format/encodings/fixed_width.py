@@ -78,13 +78,7 @@ _DECIMAL_LAYOUT: Final = struct.Struct("<II")  # scale, integers_encoding
 
 
 class DecimalDoubles:
-    """A scale, and a page of integers.
-
-    Parameters
-    ----------
-    parts : IntegerEncodings
-        Encodings that the integers may use.
-    """
+    """A scale, and a page of integers."""
 
     def __init__(self, parts: IntegerEncodings) -> None:
         self._parts = parts

@@ -34,13 +34,7 @@ RUNS: Final = 3  # run ends: runs of valid and null rows in turn, the first one 
 
 
 def encode_validity(validity: NDArray[np.bool_] | None) -> tuple[int, bytes]:
-    """Return the kind and the bytes of the smallest form.
-
-    Parameters
-    ----------
-    validity : bool[n] or None
-        True where there is a value; None means everywhere.
-    """
+    """Return the kind and the bytes of the smallest form of a mask that is true for values."""
     if validity is None or validity.all():
         return ALL_VALID, b""
     if not validity.any():

@@ -82,13 +82,7 @@ _ROWS_PER_RUN_MIN: Final = 4  # shorter runs are read slower than rows one by on
 
 
 class RunLength:
-    """Lengths and values of runs, each a page of integers.
-
-    Parameters
-    ----------
-    parts : IntegerEncodings
-        Encodings that lengths and values may use.
-    """
+    """Lengths and values of runs, each a page of integers."""
 
     def __init__(self, parts: IntegerEncodings) -> None:
         self._parts = parts
@@ -133,13 +127,7 @@ _FACTOR_MIN: Final = 8  # a smaller factor saves fewer than three bits a row
 
 
 class Scaled:
-    """A factor, and a page of quotients.
-
-    Parameters
-    ----------
-    parts : IntegerEncodings
-        Encodings that the quotients may use.
-    """
+    """A factor, and a page of quotients."""
 
     def __init__(self, parts: IntegerEncodings) -> None:
         self._parts = parts

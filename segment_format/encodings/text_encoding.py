@@ -34,13 +34,7 @@ def text_parts(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 
 class Text:
-    """A page of lengths, and all bytes; holds any page.
-
-    Parameters
-    ----------
-    parts : IntegerEncodings
-        Encodings that the lengths may use.
-    """
+    """A page of lengths, and all bytes; holds any page."""
 
     def __init__(self, parts: IntegerEncodings) -> None:
         self._parts = parts
@@ -79,13 +73,7 @@ class Text:
 
 
 class FrontCoded:
-    """A page of prefixes, one of the lengths of the rests, and the rests.
-
-    Parameters
-    ----------
-    parts : IntegerEncodings
-        Encodings that both pages may use.
-    """
+    """A page of prefixes, one of the lengths of the rests, and the rests."""
 
     def __init__(self, parts: IntegerEncodings) -> None:
         self._parts = parts

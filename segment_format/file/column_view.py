@@ -32,12 +32,7 @@ Find = Callable[[Role, str], tuple[str, pa.DataType] | None]
 class ColumnView:
     """What `SegmentFile` offers of the columns of one table, by names that the file does not know.
 
-    Parameters
-    ----------
-    file : SegmentFile
-        The open segment.
-    find : callable
-        Returns where a column is stored; None if it does not exist.
+    `find` returns where a column is stored; None if it does not exist.
     """
 
     file: SegmentFile

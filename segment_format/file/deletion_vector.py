@@ -26,13 +26,7 @@ _CHECKSUM: Final = struct.Struct("<Q")
 
 
 def encode_vector(row_ids: NDArray[np.uint32], segment_checksum: int) -> bytes:
-    """Return the file of some deleted rows.
-
-    Parameters
-    ----------
-    row_ids : uint32[k]
-        At least one.
-    """
+    """Return the file of deleted rows, of at least one row id."""
     with late_import:
         import pyroaring
     bitmap = pyroaring.BitMap(row_ids)
@@ -65,12 +59,8 @@ def decode_vector(
 ) -> NDArray[np.uint32]:
     """Return the deleted rows of a segment, uint32[deleted_row_count] ascending.
 
-    Nothing is allocated for row ids before the bitmap is proved to hold exactly so many.
-
-    Parameters
-    ----------
-    segment_checksum, row_count : int
-        Of the segment: the checksum of its footer, and its base rows.
+    `segment_checksum` is that of its footer. Nothing is allocated for row ids before the bitmap is
+    proved to hold exactly so many.
     """
     body = memoryview(content)[: -_CHECKSUM.size]
     reader = ByteReader(body, path=path, part_name="deletion vector")

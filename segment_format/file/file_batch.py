@@ -200,28 +200,14 @@ class SmallFile(NamedTuple):
 
 
 class StackedIds(NamedTuple):
-    """Ids of files with a dictionary each.
-
-    Parameters
-    ----------
-    ids : int64[n]
-        Places among `values`.
-    values : pa.Array
-        The values of all dictionaries, one after the other.
-    """
+    """Ids of files with a dictionary each: places among the values of all, one after the other."""
 
     ids: NDArray[np.int64]
     values: pa.Array
 
 
 class FileBatch:
-    """Files read together.
-
-    Parameters
-    ----------
-    endings : sequence of Ending
-        At least a tail each.
-    """
+    """Files read together, of which at least the tail is read."""
 
     def __init__(self, endings: Sequence[Ending]) -> None:
         self.files: list[SmallFile | None] = [None] * len(endings)
@@ -261,15 +247,7 @@ class FileBatch:
     def column(
         self, files: Sequence[SmallFile], table: str, role: Role, name: str
     ) -> Numbers | StackedIds | None:
-        """Return a column of several files; None if it is to be decoded file by file.
-
-        Parameters
-        ----------
-        files : sequence of SmallFile
-            Some of `files`, at least one.
-        table, role, name
-            The column; each file has it.
-        """
+        """Return a column that several files have; None if it is to be decoded file by file."""
         try:
             return self._column(files, table, role, name)
         except (NotTogetherError, ProjsegError, pa.ArrowException, ValueError):

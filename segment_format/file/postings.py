@@ -87,13 +87,7 @@ class BuiltPostings(msgspec.Struct, frozen=True, eq=False):
 
 
 def build_postings(definition: IndexDefinition, vector: Vector) -> BuiltPostings | str:
-    """Return the postings of a column, or why it has none.
-
-    Parameters
-    ----------
-    definition : IndexDefinition
-        Of kind `token` or `ngram`.
-    """
+    """Return the postings of a column for a `token` or `ngram` index, or why it has none."""
     if not isinstance(vector, Ids):
         return NO_DICTIONARY
     dictionary = vector.dictionary
@@ -114,15 +108,7 @@ def build_postings(definition: IndexDefinition, vector: Vector) -> BuiltPostings
 
 
 class StoredPostings:
-    """The postings of one definition; any number of threads may use them.
-
-    Parameters
-    ----------
-    segment : SegmentFile
-        The open file.
-    entry : PostingsEntry
-        As its footer states them.
-    """
+    """The postings of one definition in an open file; any number of threads may use them."""
 
     def __init__(self, segment: SegmentFile, entry: PostingsEntry) -> None:
         self._segment, self._part = segment, f"postings {entry.definition_hash}"

@@ -106,14 +106,9 @@ class SegmentEncoder:
     def add_dictionary(
         self, name: str, dictionary: Dictionary, *, store_hashes: bool = True
     ) -> None:
-        """Write a dictionary that columns of any table may then name.
+        """Write a dictionary, proved sorted here, that columns of any table may then name.
 
-        Parameters
-        ----------
-        dictionary : Dictionary
-            Proved sorted here.
-        store_hashes : bool
-            Whether to keep the value hashes; without them a reader computes them.
+        Without stored value hashes a reader computes them.
         """
         require(self._open is None, f"dictionary '{name}' inside a table")
         require_name("dictionary", name, self._dictionary_names)
@@ -210,14 +205,9 @@ class SegmentEncoder:
         dictionary: str | None = None,
         encoded: EncodedColumn | None = None,
     ) -> None:
-        """Write a column of the open table.
+        """Write a column of the open table, encoded already by `encode_column` or here.
 
-        Parameters
-        ----------
-        dictionary : str, optional
-            For an `Ids` vector: the name under which its dictionary was added.
-        encoded : EncodedColumn, optional
-            What `encode_column` made of the vector, if somebody called it already.
+        An `Ids` vector names its dictionary.
         """
         table = self._open
         assert table is not None, "begin_table comes first"

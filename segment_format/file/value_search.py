@@ -18,15 +18,7 @@ from projseg.segment_format.vectors import Opaque
 
 
 class SearchedSegment(NamedTuple):
-    """What a search of one file found.
-
-    Parameters
-    ----------
-    found : frozenset of bytes
-        Those of the texts that a value of the file equals.
-    value_count, byte_count : int
-        Values that were compared, and their decoded bytes.
-    """
+    """Those texts that a value of a file equals, and the values and decoded bytes compared."""
 
     found: frozenset[bytes]
     value_count: int
@@ -34,13 +26,7 @@ class SearchedSegment(NamedTuple):
 
 
 def search_segment(segment: SegmentFile, wanted: pa.Array) -> SearchedSegment:
-    """Return which texts are values of a segment.
-
-    Parameters
-    ----------
-    wanted : pa.Array of large_binary
-        The texts, in UTF-8.
-    """
+    """Return which texts, large_binary in UTF-8, are values of a segment."""
     found: set[bytes] = set()
     value_count = byte_count = 0
     for values in _texts(segment):

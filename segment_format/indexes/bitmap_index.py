@@ -175,12 +175,7 @@ class IndexBlock(NamedTuple):
 def index_blocks(ids: NDArray[Any], cardinality: int, bytes_max: int) -> list[IndexBlock]:
     """Return the index of a column if it takes no more than `bytes_max`, or nothing.
 
-    Parameters
-    ----------
-    ids : unsigned[n]
-        Dictionary ids, each below `cardinality`.
-    bytes_max : int
-        Most bytes of the index: those of the column's own pages, or one bit a row.
+    The limit is the bytes of the column's own pages, or one bit a row.
     """
     if not _may_pay(ids, cardinality, bytes_max):
         return []

@@ -75,13 +75,7 @@ _DEFINITION: Final = msgspec.json.Decoder(IndexDefinition)
 
 
 def read_definition(text: str) -> IndexDefinition:
-    """Return the definition that a canonical text states.
-
-    Raises
-    ------
-    ValueError
-        If it is no such text.
-    """
+    """Return the definition that a canonical text states; ValueError if it is no such text."""
     found = _DEFINITION.decode(text)
     if found.text != text or not 1 <= found.bits <= _BITS_MAX:
         raise ValueError(f"{text[:200]} is no canonical definition of an index")

@@ -253,15 +253,7 @@ class PendingCommit(Generic[Version]):
 
 @dataclass(slots=True)
 class _TableCommit(PendingCommit[Snapshot]):
-    """A commit to a table that is being tried, and what earlier tries left.
-
-    Parameters
-    ----------
-    storage, base, change, label
-        As `commit` was given them.
-    manifests : NewManifests
-        The manifests that earlier tries have written.
-    """
+    """A commit to a table that is being tried, and the manifests that earlier tries wrote."""
 
     change: Change
     label: CommitLabel

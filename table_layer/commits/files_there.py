@@ -36,11 +36,8 @@ def require_manifests(storage: Storage, file: SnapshotFile) -> None:
 def require_written(storage: Storage, change: Change, versions: Sequence[Snapshot]) -> None:
     """Refuse to publish, or undo, a change whose files are gone.
 
-    Parameters
-    ----------
-    versions : sequence of Snapshot
-        Those since the change was begun. Of a store, nothing is asked unless a vacuum is among
-        them: it commits before it removes a file.
+    Of a store, nothing is read unless a vacuum is among the versions since the change was begun: it
+    commits before it removes a file.
     """
     if storage.is_remote and all(one.operation != "vacuum" for one in versions):
         return

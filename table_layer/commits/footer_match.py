@@ -39,10 +39,7 @@ def footer_mismatches(
 ) -> Iterator[Mismatch]:
     """Yield where an entry, or the table's schema, contradicts the footer of the entry's file.
 
-    Parameters
-    ----------
-    schema : TableSchema
-        The table's; it may have columns that were added after the segment was written.
+    The schema may have columns that were added after the segment was written.
     """
     counts = [table.row_count for table in segment.tables]
     yield from listing_mismatches(entry, segment.footer, counts)

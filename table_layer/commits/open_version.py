@@ -32,12 +32,8 @@ def open_as_of(
 ) -> Snapshot:
     """Pin a version by its number, an instant or a tag, the newest by default.
 
-    The newest of a table over a source is pinned with what the source lists now.
-
-    Parameters
-    ----------
-    timestamp : str, date, datetime or None
-        The newest version committed at or before it; without a zone it is UTC.
+    An instant, without a zone in UTC, chooses the newest version committed at or before it. The
+    newest of a table over a source is pinned with what the source lists now.
     """
     named = {"version": version, "timestamp": timestamp, "tag": tag}
     given = [f"{what} '{value}'" for what, value in named.items() if value is not None]
@@ -66,15 +62,7 @@ def open_as_of(
 
 
 def instant_us(timestamp: InstantLike, timezone: str = "UTC") -> int:
-    """Return an instant in microseconds UTC.
-
-    Parameters
-    ----------
-    timestamp : str, date or datetime
-        A text is ISO 8601.
-    timezone : str
-        The zone of a time that is given without one.
-    """
+    """Return an instant, of which a text is ISO 8601, in microseconds UTC."""
     try:
         return Interval.parse((timestamp, timestamp), timezone).start_us
     except InvalidInputError as error:

@@ -82,10 +82,7 @@ class CommitLabel:
 class NewManifests:
     """Manifests of one commit's entries, written once however often the commit is tried.
 
-    Parameters
-    ----------
-    files : list of str
-        Gets the name of each manifest before it is written.
+    `files` gets the name of each manifest before it is written.
     """
 
     def __init__(self, files: list[str]) -> None:
@@ -105,12 +102,8 @@ def next_file(
 ) -> SnapshotFile:
     """Return the snapshot after `current`, its manifests published.
 
-    Raises
-    ------
-    InvalidInputError
-        If an entry embeds a projection whose definition nobody has declared.
-    OSError
-        If a manifest could not be written; nothing was committed then.
+    Raises InvalidInputError if an entry embeds a projection whose definition nobody has declared,
+    and OSError if a manifest could not be written; nothing was committed then.
     """
     kept, entries = _merge_small(draft.kept, draft.entries, current)
     definitions = _definitions(draft, kept, entries, base, current)
@@ -213,12 +206,8 @@ Version = TypeVar("Version", bound=_LogVersion)
 def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
     """Create the version's file; return it, or None if another commit has this version.
 
-    Raises
-    ------
-    CommitStateUnknownError
-        If the file may be there and cannot be recognised as ours.
-    OSError
-        If it was certainly not created.
+    Raises CommitStateUnknownError if the file may be there and cannot be recognised as ours, and
+    OSError if it was certainly not created.
     """
     return published(
         storage,
@@ -238,10 +227,7 @@ def published(
 ) -> Version | None:
     """Create the file of a version of any log; return it, or None if another commit has it.
 
-    Parameters
-    ----------
-    read : callable
-        Returns the version as the storage has it; None: there is none.
+    `read` returns the version as the storage has it, or None.
     """
     try:
         storage.put_if_absent(snapshot_name(file.version), payload)
@@ -263,12 +249,9 @@ def published(
 def probe(storage: Storage, files: list[str]) -> str:
     """Refuse storage on which two creations of one name can both succeed, or that lists late.
 
-    Returns
-    -------
-    str
-        The probe file's name, also added to `files`. Remove it only after the first snapshot
-        exists, or after every other file is removed: it distinguishes an interrupted creation,
-        which leaves manifests and no snapshot, from a table that has lost its log.
+    Return the probe file's name, also added to `files`. Remove it only after the first snapshot
+    exists, or after every other file is removed: it distinguishes an interrupted creation, which
+    leaves manifests and no snapshot, from a table that has lost its log.
     """
     name = new_probe_name()
     files.append(name)

@@ -78,13 +78,7 @@ class Draft:
 
 
 def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
-    """Return the draft of the version after the newest.
-
-    Parameters
-    ----------
-    since : sequence of Snapshot
-        Every version after it, in order; empty if it is still the newest.
-    """
+    """Return the draft of the version after the newest, given all versions since the base."""
     current = since[-1] if since else base
     _check_table(change, base, current)
     match change:
@@ -209,13 +203,7 @@ def _check_table(change: Change, base: Snapshot, current: Snapshot) -> None:
 
 
 def refuse_foreign(properties: TableProperties, location: str) -> None:
-    """Refuse to change the rows or columns of a table over files of others.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_FOREIGN_ROWS.
-    """
+    """Refuse to change rows or columns of a table over files of others: PROJSEG_FOREIGN_ROWS."""
     if properties.source is not UNSET:
         raise InvalidInputError(
             "PROJSEG_FOREIGN_ROWS",

@@ -49,13 +49,7 @@ _Value = TypeVar("_Value")
 def rebased_columns(
     changes: ColumnChanges | NewColumns, base: TableProperties, current: TableProperties
 ) -> TableProperties:
-    """Return what the newest version declares after changes that were made for its base.
-
-    Parameters
-    ----------
-    base, current : TableProperties
-        Of the version that they were made for, and of the newest.
-    """
+    """Return what the newest version declares after changes that were made for its base."""
     if changes == NO_CHANGES:
         return current
     wanted = with_changes(base, changes)
@@ -102,10 +96,7 @@ def check_entries(
 ) -> None:
     """Refuse segments whose columns the next version does not have, or whose times are others.
 
-    Parameters
-    ----------
-    declared : TableProperties or None
-        What they were written for, if not for the base.
+    They were written for the declarations of the base, or for `declared`.
     """
     entries = tuple(entries)
     if entries and _stored_time(declared or base.properties) != _stored_time(properties):
@@ -195,10 +186,7 @@ def may_adopt(properties: TableProperties, definition: str, version: int) -> boo
 def with_layout(current: TableProperties, layout: AdoptLayout) -> TableProperties:
     """Return what a table declares once it has adopted a layout, if it may.
 
-    Parameters
-    ----------
-    current : TableProperties
-        Of the newest version, with the columns that are added in the same commit.
+    `current` has the columns that are added in the same commit.
     """
     definition, version = layout.definition, layout.definition_version
     if not layout.takes_over and not may_adopt(current, definition, version):

@@ -135,12 +135,8 @@ def _refused(entry: SegmentEntry, problem: str) -> InvalidInputError:
 def listed_ending(storage: Storage, entry: SegmentEntry, size: int = TAIL_LAYOUT.size) -> bytes:
     """Return the last bytes of a listed segment; refuse a file that is not the committed one.
 
-    One small read: the checksum of the footer tells whether the file is the committed one.
-
-    Parameters
-    ----------
-    size : int
-        Bytes wanted, at least a tail's; all if the file has fewer.
+    One small read of at least a tail: the checksum of the footer tells whether the file is the
+    committed one.
     """
     return _ending(storage, entry, size, CorruptTableError, "was committed and", _LOST)
 

@@ -71,12 +71,8 @@ def _has_vectors(table: DeltaTable) -> bool:
 def files_of(table: DeltaTable, location: str) -> Iterator[ListedFile]:
     """Yield the files of a Delta table's version, with the values of its partition columns.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if a path leads out of the table.
-    StorageError
-        PROJSEG_SOURCE_CHANGED, if the log names a file twice.
+    Raises InvalidInputError (PROJSEG_BAD_SOURCE) if a path leads out of the table, and StorageError
+    (PROJSEG_SOURCE_CHANGED) if the log names a file twice.
     """
     known: set[str] = set()
     folder = SourceFolder(location)

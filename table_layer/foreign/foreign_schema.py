@@ -60,11 +60,9 @@ def schema_of_file(file: ListedFile, footer: ParquetFooter) -> FileColumns:
 def merged_schema(several: Sequence[FileColumns], wanted: Forms | None) -> MergedSchema:
     """Return the union of columns by name, or those that are wanted, in their types.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if two files have a column in types of which none holds the other, or a
-        wanted column is in no file and no path, or in a type that its own does not hold.
+    Raises InvalidInputError (PROJSEG_BAD_SOURCE) if two files have a column in types of which none
+    holds the other, or a wanted column is in no file and no path, or in a type that its own does
+    not hold.
     """
     merged = MergedSchema({}, {}, {})
     names: dict[str, str] = {}
@@ -89,13 +87,7 @@ def require_columns(
     files: Sequence[tuple[ListedFile, ParquetFooter]],
     stated: Mapping[str, pa.DataType],
 ) -> None:
-    """Refuse a wanted column that no file, no path and no list has.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, with the column.
-    """
+    """Refuse a wanted column that no file, no path and no list has: PROJSEG_BAD_SOURCE."""
     present = {name_key(name) for name in stated}
     for file, footer in files:
         present |= {*footer.fields, *(name_key(name) for name, _ in file.partition)}

@@ -174,10 +174,7 @@ def source_options(storage: Storage) -> StorageOptions:
 def file_options(storage: Storage, is_in_catalog: bool) -> StorageOptions:
     """Return the options by which the files of a table's source are read.
 
-    Parameters
-    ----------
-    is_in_catalog : bool
-        Whether the source is found by a catalog, whose properties the options are.
+    Those of a source in a catalog are properties of that.
     """
     options = source_options(storage)
     return _options_of_files(options) if is_in_catalog else options

@@ -83,12 +83,7 @@ class _Deletes(NamedTuple):
 def load(location: str, options: StorageOptions) -> IcebergTable:
     """Return an Iceberg table at its newest state, by its name in a catalog.
 
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE.
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if there is none, or the catalog cannot be asked.
+    Raises InvalidInputError (PROJSEG_BAD_SOURCE) if there is none, or the catalog does not answer.
     """
     require("pyiceberg", "a source in Iceberg")
     # Imported here: tables over other sources do without it.
@@ -353,10 +348,7 @@ def _path_of(file: _DataFile, root: str, location: str, folder: SourceFolder) ->
 def address_of(table: Any) -> tuple[str, Mapping[str, str]]:
     """Return the name of a loaded table, and the properties of its catalog.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if no name would find it again.
+    Raises InvalidInputError (PROJSEG_BAD_SOURCE) if no name would lead to it again.
     """
     identifier, catalog = table.name(), table.catalog
     if not hasattr(catalog, "properties") or any("." in part for part in identifier):

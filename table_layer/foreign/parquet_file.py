@@ -140,13 +140,7 @@ def read_footer(
 def proved_footer(
     file: ListedFile, digest: int, options: StorageOptions = NO_OPTIONS
 ) -> ParquetFooter:
-    """Return the footer of a file, whose bytes are read and have such a digest.
-
-    Raises
-    ------
-    StorageError
-        PROJSEG_SOURCE_CHANGED if the file has another footer.
-    """
+    """Return the footer of a file; another digest raises PROJSEG_SOURCE_CHANGED."""
     with reads_of(file, options) as reads:
         _require_footer(file, reads, digest, options)
     return read_footer(file, options)
@@ -356,10 +350,7 @@ class ParquetRows:
     def _require_chunks(self, name: str, groups: range) -> None:
         """Look at each part of a column in Python: Arrow ends the process where one is of no type.
 
-        Raises
-        ------
-        OSError, ValueError
-            If the parts are not those of the schema.
+        Raises OSError or ValueError if the parts are not those of the schema.
         """
         metadata = self._footer.metadata
         for part in self._footer.leaves[name_key(name)]:

@@ -104,26 +104,14 @@ def find_files(pattern: str, options: StorageOptions = NO_OPTIONS) -> list[Liste
 
 
 class SourceFolder:
-    """The folder of a source on a disk, which no link may lead out of; of one list alone.
-
-    Parameters
-    ----------
-    root : str
-        Its path.
-    """
+    """The folder of a source on a disk, which no link may lead out of; of one list alone."""
 
     def __init__(self, root: str) -> None:
         self._real = os.path.realpath(root)
         self._below: dict[str, bool] = {}
 
     def require_no_link_out(self, path: str, shown: str) -> None:
-        """Refuse a file below it that is a link to what is not.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_SOURCE.
-        """
+        """Refuse a file below it that is a link to what is not: PROJSEG_BAD_SOURCE."""
         folder = os.path.dirname(path)
         is_below = self._below.get(folder)
         if is_below is None:
@@ -231,11 +219,8 @@ def _tag_of(meta: Any) -> str:
 def reads_of(file: ListedFile, options: StorageOptions = NO_OPTIONS) -> Iterator[Reads]:
     """Yield the reads of a file, and prove afterwards that it is still the one that was listed.
 
-    Raises
-    ------
-    StorageError
-        PROJSEG_SOURCE_GONE, PROJSEG_SOURCE_CHANGED if another file has its place, or what the
-        system says.
+    Raises StorageError: PROJSEG_SOURCE_GONE, PROJSEG_SOURCE_CHANGED if another file has its place,
+    or the system's error.
     """
     if is_in_store(file.path):
         yield _StoreReads(file, options)

@@ -83,12 +83,8 @@ def require_apart(source: StoredSource, location: str, root: str | None = None) 
 def list_source(source: StoredSource, options: StorageOptions) -> SourceList:
     """Return what a source lists now.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SOURCE, if it is not what it was.
-    StorageError
-        PROJSEG_SOURCE_CHANGED, if its list is not whole; and what the storage says.
+    Raises InvalidInputError (PROJSEG_BAD_SOURCE) if it is another than before, and StorageError if
+    its list is not whole (PROJSEG_SOURCE_CHANGED) or the storage fails.
     """
     if source.kind == "delta":
         return _delta_list(source, options)

@@ -106,12 +106,9 @@ class SourceState(Snapshot):
 
 
 def open_numbered(storage: Storage, number: int) -> Snapshot:
-    """Return the state that a number names: one that is known here, or what the source lists.
+    """Return the state that a number names: one that this process has, or what the source lists.
 
-    Raises
-    ------
-    StorageError
-        PROJSEG_SOURCE_CHANGED, if the source lists other files by now.
+    Raises StorageError (PROJSEG_SOURCE_CHANGED) if the source lists other files by now.
     """
     known: Snapshot | None = KEPT.get(_key(storage, number))
     if known is not None:

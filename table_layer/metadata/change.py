@@ -143,15 +143,7 @@ class ChangeColumns(msgspec.Struct, frozen=True):
 
 
 class Restore(msgspec.Struct, frozen=True):
-    """Make the table what it was at an earlier version, whatever is listed now. Always applies.
-
-    Parameters
-    ----------
-    version : int
-        The earlier version.
-    properties, definitions, manifests, bloom_files
-        What it declares and lists.
-    """
+    """Make the table what it was at an earlier version, whatever is listed now. Always applies."""
 
     version: int
     properties: TableProperties
@@ -245,14 +237,9 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 @dataclass(frozen=True, slots=True)
 class CommitNote:
-    """What a caller wants the history to say of a commit.
+    """What the history is to say of a commit: the operation's parameters, and the user's own words.
 
-    Parameters
-    ----------
-    parameters : mapping of str to str
-        What the operation was asked to do.
-    user_name, user_metadata : str or None
-        Given by the user, never guessed.
+    The user's name and metadata are given, never guessed.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)

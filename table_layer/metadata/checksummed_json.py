@@ -77,13 +77,7 @@ def checksum_of(payload: bytes) -> str:
 
 
 def unseal(payload: bytes, decoder: msgspec.json.Decoder[Sealed], kind: str, name: str) -> Sealed:
-    """Return the value of a sealed file, after every check that its bytes allow.
-
-    Parameters
-    ----------
-    kind : str
-        The kind that the file must state.
-    """
+    """Return the value of a sealed file of a kind, after every check that its bytes allow."""
     if not payload.startswith(_PREFIX) or payload[_CHECKSUM_END:_BODY_START] != b'",':
         raise _corrupt(name, "it does not start as one")
     if payload[len(_PREFIX) : _CHECKSUM_END] != _digest(payload):

@@ -41,10 +41,7 @@ def encode_bounds(
 ) -> tuple[Bound, Bound, bool]:
     """Return (minimum, maximum, whether both are exact) in stored form.
 
-    Parameters
-    ----------
-    minimum, maximum : bool, int, float, Decimal, str, bytes, date, datetime or None
-        Values of the column's type; None for no bound. Not NaN.
+    Bounds are values of the column's type, not NaN; None for no bound.
     """
     low, high = _encode(minimum, arrow_type), _encode(maximum, arrow_type)
     exact = True

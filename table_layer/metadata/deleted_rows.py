@@ -31,12 +31,8 @@ def with_deleted_rows(
 ) -> SegmentEntry:
     """Write a deletion vector, durably, and return the entry of the segment with it.
 
-    Parameters
-    ----------
-    row_ids : uint32[k]
-        All its deleted rows: those of earlier commits and of this one.
-    files : list of str
-        Gets the name of the file before it is written.
+    `row_ids` has all its deleted rows: those of earlier commits and of this one. `files` gets the
+    name of the file before it is written.
     """
     name, content = new_vector_name(write_id), encode_vector(row_ids, entry.footer_checksum)
     files.append(name)

@@ -91,13 +91,7 @@ def stored_indexes(
 
 
 def declared_indexes(stored: StoredIndexes | UnsetType) -> tuple[DeclaredIndex, ...]:
-    """Return the indexes that a snapshot declares.
-
-    Raises
-    ------
-    ValueError
-        If it contradicts itself.
-    """
+    """Return the indexes that a snapshot declares; ValueError if it contradicts itself."""
     if stored is UNSET:
         return ()
     definitions = {digest: read_definition(text) for digest, text in stored.definitions.items()}

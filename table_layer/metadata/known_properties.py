@@ -54,14 +54,9 @@ class ProjectionScope(msgspec.Struct, frozen=True):
     max_bytes_ratio: float | None = None
 
     def reason_against(self, first_us: int | None, last_us: int | None, now_us: int) -> str | None:
-        """Return why rows from `first_us` to `last_us` go without the projection, or None.
+        """Return why a segment with times from `first_us` to `last_us` goes without it, or None.
 
-        Parameters
-        ----------
-        first_us, last_us : int or None
-            The segment's smallest and largest time; None if it has none.
-        now_us : int
-            The clock, microseconds UTC.
+        Times are None if the segment has none; the clock is in microseconds UTC.
         """
         if first_us is None or last_us is None:
             return None

@@ -259,10 +259,7 @@ _FOREIGN: Final = msgspec.json.Decoder(ForeignEntry)
 def decoded_entry(raw: msgspec.Raw) -> SegmentEntry:
     """Return an entry that a task has written, of foreign rows where it has their file.
 
-    Raises
-    ------
-    msgspec.MsgspecError
-        If it is none.
+    Raises msgspec.MsgspecError if it is none.
     """
     is_foreign = len(_FIELDS.decode(raw)) == len(ForeignEntry.__struct_fields__)
     found: SegmentEntry = (_FOREIGN if is_foreign else _ENTRY).decode(raw)

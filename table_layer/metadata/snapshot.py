@@ -148,15 +148,7 @@ class SegmentList(Sequence[SegmentEntry]):
 
 
 class Snapshot:
-    """A table version a reader or writer has pinned.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where the table is.
-    file : SnapshotFile
-        The content of the version's file.
-    """
+    """A table version that a reader or writer has pinned, by the content of its file."""
 
     def __init__(self, storage: Storage, file: SnapshotFile) -> None:
         self.storage = storage
@@ -315,12 +307,8 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot:
 def read_version(storage: Storage, version: int) -> Snapshot | None:
     """Return the snapshot of one version, or None if it certainly has no file.
 
-    Raises
-    ------
-    CorruptTableError, UnsupportedFeatureError
-        If the file is there and cannot be trusted or understood.
-    OSError
-        If the storage cannot say.
+    Raises CorruptTableError or UnsupportedFeatureError if the file is there and cannot be trusted
+    or understood, and OSError if the storage cannot say.
     """
     if version < 0:
         return None

@@ -32,12 +32,8 @@ Forms = tuple[ColumnDeclaration, ...]
 class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The stored names of a table's columns, if they are not the columns' own.
 
-    Parameters
-    ----------
-    columns : tuple of tuple of ColumnDeclaration
-        Of each column in the table's order, the oldest first; the last has its present type.
-    retired : tuple of ColumnDeclaration
-        Those that columns had which the table no longer has.
+    Each column has its names, the oldest first; the last has its present type. `retired` were those
+    of columns that the table no longer has.
     """
 
     columns: tuple[Forms, ...]
@@ -62,10 +58,7 @@ STORED_COLUMNS: Final = "stored_columns"
 def new_stored_name(wanted: str, taken: Iterable[str]) -> str:
     """Return a stored name for a column: its own, or one that begins with it.
 
-    Parameters
-    ----------
-    taken : iterable of str
-        Every stored name that was ever given; names differ in more than case.
+    It differs in more than case from `taken`, every stored name that was ever given.
     """
     known = {name_key(name) for name in taken}
     if name_key(wanted) not in known:

@@ -234,11 +234,8 @@ def check_projection_count(properties: TableProperties) -> None:
 def check_options(properties: TableProperties, /, **given: Any) -> None:
     """Raise InvalidInputError if an option given for an existing table contradicts it.
 
-    Parameters
-    ----------
-    **given : object
-        `time_column`, `segment_granularity`, `cluster_by` (names in order),
-        `target_segment_rows`, `properties`; None means not given.
+    Options are `time_column`, `segment_granularity`, `cluster_by` (names in order),
+    `target_segment_rows` and `properties`; None means not given.
     """
     fixed = ("time_column", "segment_granularity", "cluster_by", "target_segment_rows")
     for option, value in in_own_spelling(given, properties.schema.names).items():

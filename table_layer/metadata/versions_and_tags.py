@@ -65,12 +65,8 @@ def holds_table(
 ) -> bool:
     """Whether a location holds a table; parameters are those of `open_storage`.
 
-    Raises
-    ------
-    CorruptTableError
-        If it holds remains of one.
-    OSError
-        If that cannot be found out, for want of permission, say.
+    Raises CorruptTableError if it holds remains of one, and OSError if that is unknown, for want of
+    permission, say.
     """
     storage = open_storage(location, storage_options)
     try:

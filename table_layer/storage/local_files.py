@@ -103,10 +103,7 @@ def storage_error(error: OSError, action: str, path: str) -> StorageError:
 def explained(action: str, path: str, answer: type[OSError] = FileNotFoundError) -> Iterator[None]:
     """Raise StorageError for an OSError inside, unless it is an answer and no failure.
 
-    Parameters
-    ----------
-    answer : type
-        An expected error that passes through: that there is no such file, or that there is one.
+    An answer passes through: that there is no such file, or that there is one.
     """
     try:
         yield

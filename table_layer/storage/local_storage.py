@@ -59,14 +59,9 @@ _LINK_REFUSED: Final = frozenset(
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """A directory as a `Storage`; holds a path and nothing open.
+    """A directory, by its absolute path, as a `Storage`; holds nothing open.
 
-    Parameters
-    ----------
-    root : str
-        Its absolute path.
-    is_durable : bool
-        Whether what is written is synced; False for tables that no other process ever opens.
+    It is durable, which syncs what is written, but for tables that no other process ever opens.
     """
 
     root: str
@@ -136,12 +131,8 @@ class LocalStorage:
     def create(self, name: str) -> Iterator[_LocalSink]:
         """Open a temporary file beside `name`, for `_LocalSink.commit` to publish.
 
-        Raises
-        ------
-        FileExistsError
-            If the name is taken.
-        StorageError
-            If the system refuses to create a file.
+        Raises FileExistsError if the name is taken, StorageError if the system refuses to create a
+        file.
         """
         with ExitStack() as stack:
             with explained("write", f"{self.root}/{name}", FileExistsError):

@@ -136,12 +136,8 @@ class ObjectStorage:
     def create(self, name: str) -> Iterator[_ObjectSink]:
         """Yield a sink that uploads an object; nothing of it is visible before it commits.
 
-        Raises
-        ------
-        FileExistsError
-            By `_ObjectSink.commit`, if the name is taken.
-        StorageError
-            If the store refuses or does not answer.
+        Raises StorageError if the store refuses or does not answer; if the name is taken,
+        `_ObjectSink.commit` raises.
         """
         sink = _ObjectSink(self._client, check_name(name), f"{self.location}/{name}")
         try:

@@ -13,15 +13,7 @@ _PREFIX: Final = "source."
 
 @dataclass(frozen=True)
 class SourcedStorage:
-    """A storage, and the options of another store that its table reads files of.
-
-    Parameters
-    ----------
-    table : Storage
-        Where the table is.
-    source_options : StorageOptions
-        Of the other store.
-    """
+    """A storage, and the options of another store that its table reads files of."""
 
     table: Storage
     source_options: StorageOptions

@@ -79,12 +79,8 @@ class Storage(Protocol):
     def read_range(self, name: str, offset: int, size: int) -> bytes:
         """Return exactly `size` bytes from `offset`.
 
-        Raises
-        ------
-        FileNotFoundError
-            If there is no file of that name.
-        CorruptTableError
-            If the file ends before that: the caller knows its size, so it was cut.
+        Raises FileNotFoundError if there is no file of that name, and CorruptTableError if the file
+        ends before that: the caller knows its size, so it was cut.
         """
 
     def read_sized(self, name: str, offset: int, size: int) -> SizedRead:
@@ -131,13 +127,7 @@ class Storage(Protocol):
 
 @dataclass(frozen=True)
 class ViewsFolder:
-    """The folder of a table's views; it has no state and no credentials but the table's.
-
-    Parameters
-    ----------
-    table : Storage
-        Where the table is.
-    """
+    """The folder of a table's views; it has no state and no credentials but the table's."""
 
     table: Storage
 

@@ -255,10 +255,7 @@ def status_of(error: BaseException) -> int | None:
 def store_error(error: BaseException, action: str, where: str) -> StorageError:
     """Return the error of a failed request, in a user's words and without the store's.
 
-    Parameters
-    ----------
-    where : str
-        The file or table, as the user would name it.
+    `where` is the file or table, as the user would name it.
     """
     code, problem, remedy = _meaning(error)
     return StorageError(code, f"cannot {action} {where}: {problem}; {remedy}")

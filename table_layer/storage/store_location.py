@@ -84,13 +84,7 @@ StorageOptionsLike: TypeAlias = Mapping[str, str | int | bool]
 
 
 class StorageOptions(Mapping[str, str]):
-    """Options by obstore's key names; hashable, picklable, and silent about its values.
-
-    Parameters
-    ----------
-    given : mapping of str to (str, int or bool), or None
-        Keys in any case.
-    """
+    """Options by obstore's key names, in any case; hashable, picklable, silent about its values."""
 
     __slots__ = ("_items",)
 

@@ -53,14 +53,10 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 def define(sql: str, properties: TableProperties) -> Definition:
-    """Return what a SELECT over a table means as a view.
+    """Return what a SELECT over a table, under whatever name, means as a view.
 
-    Conditions that compare the time column with constants are the view's scope.
-
-    Parameters
-    ----------
-    sql : str
-        One SELECT with aggregates, GROUP BY or DISTINCT, over one table under whatever name.
+    It has aggregates, GROUP BY or DISTINCT. Conditions that compare the time column with constants
+    are the view's scope.
     """
     statement = checked_statement(sql)
     schema = properties.schema
@@ -80,10 +76,7 @@ def _rows_of_a_view() -> InvalidInputError:
 def text_problem(view: ViewEntry, define: Callable[[str], Definition]) -> str | None:
     """Return why the text of a view does not say what the view stores; None if it does.
 
-    Parameters
-    ----------
-    view : ViewEntry
-        The view; Spark alone reads the text of a result.
+    Spark alone reads the text of a result.
     """
     if view.is_result or not may_have_been_read_otherwise(view.sql):
         return None
@@ -212,11 +205,8 @@ def view_spec(
 ) -> ProjectionSpec | str:
     """Return what a view stores under a table's present names; a text says why it is of no use.
 
-    Parameters
-    ----------
-    known : mapping of str to TableDimension, or None
-        By table id, dimensions with the rows that parts were built with. Columns of others are
-        not stored, as far as any query can tell.
+    `known` has, by table id, dimensions with the rows that parts were built with. Columns of others
+    are not stored, as far as any query can tell.
     """
     if stored_groups_spec(view, properties).definition_hash != view.definition_hash:
         raise CorruptTableError(

@@ -30,12 +30,7 @@ _DEFINED: Final = msgspec.json.Encoder(order="sorted")
 class ResultDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The definition of a stored result, as its view keeps it.
 
-    Parameters
-    ----------
-    select : str
-        As written.
-    session : dict of str to str
-        Settings of the session that may change what a SELECT means.
+    `session` has settings that may change what a SELECT means.
     """
 
     select: str

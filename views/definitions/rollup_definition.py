@@ -74,13 +74,10 @@ def _druid_call(metric: Mapping[str, Any], properties: TableProperties) -> str:
 def derived_form(
     text: str | Mapping[str, Any] | Sequence[str], properties: TableProperties
 ) -> dict[str, Any]:
-    """Return the arguments of `define_rollup` in Druid's JSON.
+    """Return the arguments of `define_rollup` in a `derivativeDataSource`, Druid's JSON.
 
-    Parameters
-    ----------
-    text : str, mapping or sequence of str
-        A `derivativeDataSource`; or a list of dimensions alone, with which the sums of all other
-        numbers and the count of rows are kept, by the table's granularity.
+    A list of dimensions alone keeps the sums of all other numbers and the count of rows, by the
+    table's granularity.
     """
     try:
         given = json.loads(text) if isinstance(text, str) else text

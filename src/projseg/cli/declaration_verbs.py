@@ -194,10 +194,7 @@ def parse_declarations(texts: list[str] | None) -> list[dict[str, Any]]:
 def parse_declaration(text: str) -> list[dict[str, Any]]:
     """Read one text: a JSON object, a JSON array of them, or `NAME=SELECT ... GROUP BY ...`.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION if the text is none of these.
+    Raises InvalidInputError (PROJSEG_BAD_PROJECTION) if the text is none of these.
     """
     stripped = text.strip()
     if stripped.startswith(("{", "[")):

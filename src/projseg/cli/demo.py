@@ -120,13 +120,7 @@ def demo(
 
 
 def remove_earlier(folder: Path, made_by: str) -> None:
-    """Remove the table that an earlier run of a verb made, and nothing else.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_TABLE_EXISTS if something else is there.
-    """
+    """Remove the table that an earlier run of a verb made; refuse another: PROJSEG_TABLE_EXISTS."""
     if not folder.exists() and not folder.is_symlink():
         return
     is_own = not folder.is_symlink() and projseg.is_table(folder)

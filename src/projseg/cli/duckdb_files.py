@@ -38,13 +38,7 @@ class DuckDBFiles:
         self.source = _source(paths, form, schema)
 
     def ask(self, sql: str) -> tuple[pa.Table, float]:
-        """Return an answer, and its milliseconds.
-
-        Raises
-        ------
-        Exception
-            What DuckDB raises.
-        """
+        """Return an answer, and its milliseconds; raise what DuckDB raises."""
         start = time.perf_counter()
         found: pa.Table = self._engine.sql(sql).to_arrow_table()
         return found, (time.perf_counter() - start) * 1000
@@ -83,13 +77,7 @@ def _doubles(kind: pa.DataType) -> pa.DataType:
 
 
 def _source(paths: Sequence[str], form: FileForm, schema: pa.Schema) -> str:
-    """Return what FROM names: DuckDB's function that reads the files.
-
-    Raises
-    ------
-    ValueError
-        For what DuckDB is not asked to read.
-    """
+    """Return what FROM names: DuckDB's function that reads the files, or raise ValueError."""
     kinds = {kind_of(path, form.kind)[0] for path in paths}
     if len(kinds) > 1:
         raise ValueError("files of several kinds")

@@ -33,14 +33,9 @@ _DAY_US: Final = 86_400_000_000
 
 
 class TimeGuess(NamedTuple):
-    """The column that says when a row happened.
+    """The column that says when a row happened, if there is one.
 
-    Parameters
-    ----------
-    column : str or None
-        None: there is none.
-    unit : str
-        Of numbers since 1970; empty: it holds times.
+    The unit is that of numbers since 1970; empty: it holds times.
     """
 
     column: str | None

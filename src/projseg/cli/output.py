@@ -274,10 +274,7 @@ _MEASURED: Final = (
 def shown_progress(*columns: ProgressColumn) -> Iterator[Progress]:
     """Yield a display of progress; it prints nothing where standard error is no terminal.
 
-    Parameters
-    ----------
-    *columns : rich.progress.ProgressColumn
-        What a task's line shows; none: what rich shows.
+    Without columns, a task's line shows what rich shows.
     """
     console = Console(stderr=True)
     progress = Progress(*columns, console=console, disable=not console.is_terminal)

@@ -40,15 +40,7 @@ _LOOKED_AT: Final = 20  # tables whose columns are proposed if the text names no
 
 
 def typed_texts(places: Places, is_whole: Callable[[str], bool]) -> Iterator[str]:
-    """Yield what is typed at the prompt, until ctrl-D.
-
-    Parameters
-    ----------
-    places : Places
-        The tables whose names are completed.
-    is_whole : function of str
-        Whether a text ends with the line.
-    """
+    """Yield what is typed at the prompt, until ctrl-D; names of tables are completed."""
     keys = KeyBindings()
 
     @keys.add("enter", filter=Condition(lambda: not session.default_buffer.complete_state))
@@ -90,13 +82,7 @@ def _history() -> History:
 
 
 class NameCompleter(Completer):
-    """Proposes tables behind FROM and JOIN, else columns, functions and keywords.
-
-    Parameters
-    ----------
-    places : Places
-        The tables.
-    """
+    """Proposes tables behind FROM and JOIN, else columns, functions and keywords."""
 
     def __init__(self, places: Places) -> None:
         self._places = places

@@ -94,12 +94,8 @@ def describe_segment(read_range: ReadRange, byte_count: int, path: str) -> Segme
 def opened(path: str) -> tuple[ReadRange, int]:
     """Return what reads a range (offset, size) of a file, and the file's bytes.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INPUT_FILE if there is no file of that name.
-    StorageError
-        If it cannot be read.
+    Raises InvalidInputError (PROJSEG_BAD_INPUT_FILE) if there is no file of that name, StorageError
+    if it cannot be read.
     """
     if os.path.isdir(path):
         raise InvalidInputError(

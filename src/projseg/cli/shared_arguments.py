@@ -57,12 +57,7 @@ SegmentInterval = Annotated[str | None, "Only segments with rows in START/END or
 class OptionGroup(NamedTuple):
     """Parameters of the command line that become one argument of a verb.
 
-    Parameters
-    ----------
-    parameters : mapping of str to annotation
-        By name, with a default if it is neither False nor None.
-    value : callable
-        Takes their values by name, and returns the argument.
+    `value` takes their values by name; parameters whose default is neither False nor None have one.
     """
 
     parameters: Mapping[str, Any]
@@ -284,13 +279,7 @@ def open_table(
 
 
 def tables_named(texts: list[str] | None) -> dict[str, projseg.Table] | None:
-    """Return the tables of `--table` by their names; None if there are none.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_OPTION.
-    """
+    """Return the tables of `--table` by their names, or None, or raise PROJSEG_BAD_OPTION."""
     found = {}
     for text in texts or ():
         name, sign, location = text.partition("=")
@@ -305,10 +294,7 @@ def tables_named(texts: list[str] | None) -> dict[str, projseg.Table] | None:
 def parsed_options(texts: list[str], option: str = "--storage-option") -> dict[str, str]:
     """Return the options of an object store that a repeatable option gives.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_STORAGE_OPTION.
+    Raises InvalidInputError (PROJSEG_BAD_STORAGE_OPTION).
     """
     options = {}
     for text in texts:
@@ -328,13 +314,7 @@ def sql_list(texts: list[str] | None) -> tuple[str, ...]:
 
 
 def content_of(text: str, what: str) -> str:
-    """Return a text, or of `@FILE` the file's.
-
-    Raises
-    ------
-    StorageError
-        PROJSEG_STORAGE_FAILED if the file cannot be read.
-    """
+    """Return a text, or of `@FILE` the file's, or raise PROJSEG_STORAGE_FAILED."""
     if not text.startswith("@"):
         return text
     try:

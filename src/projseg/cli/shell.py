@@ -116,12 +116,7 @@ def is_whole(text: str) -> bool:
 class _Session:
     """How the answers of statements are shown.
 
-    Parameters
-    ----------
-    places : Places
-        The tables.
-    mode : OutputFormat or None
-        How rows are printed; None: by whether standard output is a terminal.
+    Without a mode, whether standard output is a terminal decides.
     """
 
     def __init__(self, places: Places, mode: OutputFormat | None) -> None:
