@@ -1,48 +1,66 @@
 """`Catalog`: definitions by name, and the tables that they are of.
 
-| module | methods |
-|---|---|
-| `catalog` | create, register, merge, edit, rename, spec, exists |
-| `definition_verbs` | columns, namespaces, tables, status, history, changes |
-| `table_verbs` | table, metadata, apply, rebind |
-| `information_schema` | sql |
-| `external_verbs` | read, external |
-| `definition_files` | export, load, register_warehouse |
-| `catalog_maintenance` | drop, undrop, trash, gc, drop_namespace |
-| `catalog_maintenance` | backup, restore, migrate, check, expire |
+| module | object, or functions | of the methods |
+|---|---|---|
+| `definitions` | `definitions` | create to rename, columns, lists, changes, namespaces, undrop |
+| `catalog_tables` | tables by name | table, apply, rebind, expire, check |
+| `information_schema` | `information_schema` | sql over the catalog itself |
+| `table_status` | | status |
+| `trash` | the trash | drop, trash, gc |
+| `definition_files` | | export, load, register_warehouse |
+| `external` | | read, external |
 """
 
 from __future__ import annotations
 
 import os
-import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from projseg.catalog.catalog_maintenance import Upkeep
-from projseg.catalog.definition_files import DefinitionFiles
-from projseg.catalog.definition_verbs import DefinitionVerbs, StatusVerbs
+import pyarrow as pa
+
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike
+from projseg.catalog.catalog_tables import CatalogTables
+from projseg.catalog.definition_files import (
+    export_definitions,
+    load_definitions,
+    register_warehouse,
+)
+from projseg.catalog.definitions import Definitions
 from projseg.catalog.external.allowed_places import AllowedPlaces
-from projseg.catalog.external_verbs import ExternalVerbs
-from projseg.catalog.information_schema import InformationSchema
-from projseg.catalog.spec.spec_edits import merge_of
-from projseg.catalog.spec.spec_rules import checked
+from projseg.catalog.external.source_parameters import given_spec, whole_spec
+from projseg.catalog.external.source_reader import read_source
+from projseg.catalog.information_schema import InformationSchema, table_of, view_named
+from projseg.catalog.named_table import CatalogTable
+from projseg.catalog.spec.spec_edits import drop_of, hide_of, merge_of, move_of
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
-from projseg.catalog.staged_definitions import register_at
+from projseg.catalog.store.open_store import open_store
 from projseg.catalog.store.store_contract import CatalogAdmin
-from projseg.catalog.store.table_metadata import Action, NameLike, check_name, parse_name
-from projseg.errors import CatalogConflictError, InvalidInputError
+from projseg.catalog.store.table_metadata import (
+    Action,
+    NameLike,
+    TableMetadata,
+    check_name,
+    parse_name,
+)
+from projseg.catalog.table_places import TablePlaces
+from projseg.catalog.table_status import table_status
+from projseg.catalog.trash import Trash
+from projseg.errors import InvalidInputError
+from projseg.extras import require
 from projseg.table_layer.storage.store_location import StorageOptionsLike
 
+if TYPE_CHECKING:
+    from projseg.doors.duckdb_tables import DuckDBTables
+    from projseg.explain import Explain
+
 ENVIRONMENT: Final = "PROJSEG_CATALOG"
-_RANDOM: Final = random.SystemRandom()
 
 
-class Catalog(
-    InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles, StatusVerbs, Upkeep
-):
+class Catalog:
     """The definitions of a tenant in a SQLite file, in PostgreSQL, or behind a server.
 
     It is a context manager, and picklable without its connections; threads may share one.
@@ -103,16 +121,16 @@ class Catalog(
                 f"no catalog was named; give its file or address, or set {ENVIRONMENT}",
             )
         self.allowed_places = AllowedPlaces.of(external_roots, external_hosts)
-        self._open(
-            os.fspath(given),
-            warehouse=None if warehouse is None else os.fspath(warehouse),
-            tenant=check_name(tenant),
-            token=token,
-            user=user,
-            refresh_seconds=refresh_seconds,
-            timeout=timeout,
-            storage_options=storage_options,
-        )
+        self._tenant = check_name(tenant)
+        self.store = open_store(os.fspath(given), self._tenant, user, token, timeout)
+        folder, path = None if warehouse is None else os.fspath(warehouse), self.store.database.path
+        if folder is None and path is not None:
+            folder = str(path.parent / "warehouse")
+        self.places = TablePlaces(self.store, folder, storage_options)
+        self.definitions = Definitions(self.store, self.places, refresh_seconds)
+        self._tables = CatalogTables(self.definitions)
+        self._trash = Trash(self.definitions)
+        self.information_schema = InformationSchema(self.store, self._tables)
 
     def __enter__(self) -> Self:
         return self
@@ -133,10 +151,6 @@ class Catalog(
         """Tenants, principals, tokens and grants of those who come through a server."""
         return self.store.access()
 
-    def close(self) -> None:
-        """Close the connections; the next use opens others."""
-        self.store.database.close()
-
     def init(self) -> None:
         """Make the catalog in an empty database, or in a new file; one that is there stays.
 
@@ -146,6 +160,14 @@ class Catalog(
             As of `create`.
         """
         self.store.database.make()
+
+    def close(self) -> None:
+        """Close the connections; the next use opens others."""
+        self.store.database.close()
+
+    def flush(self) -> None:
+        """Forget every definition that was read."""
+        self.definitions.flush()
 
     def create(
         self,
@@ -182,14 +204,7 @@ class Catalog(
         CatalogError
             If the database cannot be used.
         """
-        parsed, whole = parse_name(name), checked(TableSpec.of(spec))
-
-        def location(definition: str) -> str | None:
-            return self.places.new_location(parsed, definition) if whole.type == "table" else None
-
-        return self._edited(
-            lambda: self.store.put(parsed, whole, action, version, location=location)
-        )
+        return self.definitions.put(name, spec, action, version)
 
     def register(
         self, name: NameLike, location: str | os.PathLike[str], spec: SpecLike | None = None
@@ -216,7 +231,7 @@ class Catalog(
             As of `create`; PROJSEG_BAD_LOCATION.
         """
         place = self.places.open(os.fspath(location)).location
-        return register_at(self, name, place, {} if spec is None else spec, "new")
+        return self.definitions.register(name, place, spec)
 
     def merge(self, name: NameLike, spec: SpecLike, version: int | None = None) -> int:
         """Merge a part of a spec into a definition.
@@ -245,7 +260,7 @@ class Catalog(
         CatalogConflictError, CatalogError
             As of `create`.
         """
-        return self._change(name, merge_of(spec), version)
+        return self.definitions.change(name, merge_of(spec), version)
 
     def edit(
         self, name: NameLike, function: Callable[[TableSpec], SpecLike], retries: int = 20
@@ -273,16 +288,125 @@ class Catalog(
         CatalogConflictError
             If others were faster each time.
         """
-        for tries in range(retries + 1):
-            found = self.store.load(parse_name(name))
-            wanted = checked(TableSpec.of(function(found.spec)))
-            try:
-                return self.create(name, wanted, "replace", found.version)
-            except CatalogConflictError:
-                if tries == retries:
-                    raise
-            time.sleep(_RANDOM.uniform(0, min(1.0, 0.005 * 2**tries)))
-        raise AssertionError("the last try returns or raises")
+        return self.definitions.rewrite(name, function, retries)
+
+    def rename(self, old: NameLike, new: NameLike) -> int:
+        """Give a definition another name; its table stays where it is.
+
+        Parameters
+        ----------
+        old, new : str or pair of str
+            The present and the new name.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `create`.
+        """
+        return self.definitions.rename(old, new)
+
+    def move_column(
+        self, name: NameLike, column: str, where: str, anchor: str | None = None
+    ) -> int:
+        """Move a declared column.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        column : str
+            Which.
+        where : str
+            `first`, `last`, `before`, `after`.
+        anchor : str or None
+            The column that it goes before or after.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN, also if somebody dropped it meanwhile; PROJSEG_BAD_ARGUMENT.
+        CatalogError
+            As of `create`.
+        """
+        return self.definitions.change(name, move_of(column, where, anchor))
+
+    def drop_columns(self, name: NameLike, columns: Iterable[str]) -> int:
+        """Declare columns no longer; what is stored stays, in its stored type at the end.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        columns : iterable of str
+            Which, in any case.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN; PROJSEG_COLUMN_IN_USE if the layout names one.
+        CatalogError
+            As of `create`.
+        """
+        return self.definitions.change(name, drop_of(columns))
+
+    def hide_columns(self, name: NameLike, columns: Iterable[str]) -> int:
+        """Take columns out of sight by name; by path everything stays visible.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        columns : iterable of str
+            Which, in any case.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            PROJSEG_BAD_SPEC for the time column; as of `create`.
+        """
+        return self.definitions.change(name, hide_of(hide=columns))
+
+    def unhide_columns(self, name: NameLike, columns: Iterable[str]) -> int:
+        """Bring hidden columns back.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        columns : iterable of str
+            Which, in any case.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `create`.
+        """
+        return self.definitions.change(name, hide_of(unhide=columns))
 
     def spec(self, name: NameLike) -> TableSpec:
         """Return what the user wrote.
@@ -306,6 +430,26 @@ class Catalog(
         """
         return self.metadata(name).spec
 
+    def metadata(self, name: NameLike) -> TableMetadata:
+        """Return a definition with what the catalog knows of it.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+
+        Returns
+        -------
+        TableMetadata
+            id, version, location, state, spec and the like.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `spec`.
+        """
+        return self.store.load(parse_name(name))
+
     def exists(self, name: NameLike) -> bool:
         """Whether there is a definition of a name.
 
@@ -326,22 +470,622 @@ class Catalog(
         """
         return self.store.find(parse_name(name)) is not None
 
-    def rename(self, old: NameLike, new: NameLike) -> int:
-        """Give a definition another name; its table stays where it is.
+    def tables(
+        self, namespace: str | None = None, like: str | None = None, type: str | None = None
+    ) -> Iterator[TableMetadata]:
+        """Yield the definitions in the order of their names.
 
         Parameters
         ----------
-        old, new : str or pair of str
-            The present and the new name.
+        namespace : str or None
+            Only of this one.
+        like : str or None
+            Only names that match this pattern of `*` and `?`, in any case.
+        type : str or None
+            Only of this type.
 
         Returns
         -------
-        int
-            The definition's version.
+        iterator of TableMetadata
+            Read page by page.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        return self.definitions.listed(namespace, like, type)
+
+    def history(self, name: NameLike) -> pa.Table:
+        """Return the changes of a definition that are kept, oldest first.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+
+        Returns
+        -------
+        pa.Table
+            version, name (then), kind, at, by, spec (JSON text; null where it did not change).
 
         Raises
         ------
         InvalidInputError, CatalogError
+            As of `spec`.
+        """
+        return self.definitions.history(name)
+
+    def changes(self, since: int = 0) -> pa.Table:
+        """Return all changes of the tenant's definitions after a version, in order.
+
+        Parameters
+        ----------
+        since : int
+            The newest version that is known.
+
+        Returns
+        -------
+        pa.Table
+            As of `history`.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VERSION if not all of them are kept: list the definitions anew.
+        CatalogError
             As of `create`.
         """
-        return self._edited(lambda: self.store.rename(parse_name(old), parse_name(new)))
+        return self.definitions.changes(since)
+
+    def namespaces(self) -> list[str]:
+        """Return the names of the namespaces; `default` is always one.
+
+        Returns
+        -------
+        list of str
+            In order, without regard to case.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        return [found["name"] for found in self.store.namespaces()]
+
+    def create_namespace(
+        self,
+        name: str,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> int:
+        """Make a namespace.
+
+        Parameters
+        ----------
+        name : str
+            The new name.
+        comment : str or None
+            For people.
+        properties : mapping of str to str, or None
+            The user's own.
+
+        Returns
+        -------
+        int
+            The tenant's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NAMESPACE_EXISTS, PROJSEG_BAD_NAME, PROJSEG_BAD_ARGUMENT.
+        CatalogError
+            As of `create`.
+        """
+        return self.definitions.create_namespace(name, comment, properties)
+
+    def drop_namespace(self, name: str, cascade: bool = False) -> int:
+        """Drop a namespace, and with `cascade` its definitions; data stays.
+
+        Parameters
+        ----------
+        name : str
+            Which.
+        cascade : bool
+            Whether its definitions go to the trash; else it must be empty.
+
+        Returns
+        -------
+        int
+            The tenant's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_NAMESPACE_NOT_EMPTY.
+        CatalogError
+            As of `create`.
+        """
+        return self.definitions.drop_namespace(name, cascade)
+
+    def sql(
+        self,
+        text: str,
+        *,
+        context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
+        explain: bool = False,
+    ) -> pa.Table | Explain:
+        """Return the rows of one SELECT over a table that FROM names.
+
+        Parameters
+        ----------
+        text : str
+            As of `Table.sql`, with the name of a definition after FROM: `sales.edits`, or `edits`
+            in `default`. `information_schema` has the views `schemata`, `tables`, `columns` and
+            `projections`.
+        context, args, explain
+            As of `Table.sql`.
+
+        Returns
+        -------
+        pa.Table or Explain
+            As of `Table.sql`.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.sql` and `table`.
+        """
+        parts = table_of(text, args)
+        view = view_named(parts)
+        if view is not None:
+            return self.information_schema.sql(view, text, context, args, explain=explain)
+        table = self.table(parts)
+        if explain:
+            return table.sql(text, context=context, args=args, explain=True)
+        return table.sql(text, context=context, args=args)
+
+    def table(self, name: NameLike, version: int | None = None) -> CatalogTable:
+        """Open a table by name: with the columns and the layout of its definition.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        version : int or None
+            The table version to read; None: the newest, which may be written to.
+
+        Returns
+        -------
+        CatalogTable
+            All methods of `Table`. Of a table that was never written: no rows.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE; PROJSEG_TABLE_REPLACED if another table lies at the location;
+            PROJSEG_NOT_A_TABLE if a table that was there is gone; and as of `Table`.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_FEATURE for a definition of files from outside.
+        CatalogError
+            As of `create`.
+        """
+        return self._tables.table(name, version)
+
+    def read(
+        self, name: NameLike, *, timezone: str = "UTC", **parameters: Any
+    ) -> pa.RecordBatchReader:
+        """Return the rows of any definition; those of files from outside in bounded memory.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        timezone : str
+            Of times in files that are written without a zone.
+        **parameters : object
+            What a template leaves open, by the names of its properties: `files=["a.csv"]`,
+            `filePattern="*.csv"`, `uris=[...]`. Of a connection also `format`, what belongs to it,
+            and `schema`, columns as DDL text.
+
+        Returns
+        -------
+        pa.RecordBatchReader
+            The declared columns in their types. An error in a file comes while it is read.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_PARAMETER, PROJSEG_MISSING_PARAMETER, PROJSEG_OUTSIDE_ROOTS,
+            PROJSEG_HOST_NOT_ALLOWED, PROJSEG_BAD_INPUT_FILE, PROJSEG_UNKNOWN_TABLE.
+        EvaluationError
+            A value is not one of its type; the message names file, row and column.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_FEATURE for definitions of type `spark`.
+        CatalogError
+            As of `create`.
+        """
+        definition = self.definitions.recent(name)
+        if definition.type == "table" and not parameters:
+            return self.table(name).query().to_reader()
+        spec = whole_spec(str(definition.full_name), definition.spec, parameters)
+        return read_source(spec, self.allowed_places, timezone)
+
+    def external(self, *, timezone: str = "UTC", **parameters: Any) -> pa.RecordBatchReader:
+        """Return rows of files from outside, without a definition.
+
+        Parameters
+        ----------
+        timezone : str
+            As of `read`.
+        **parameters : object
+            `source` (`inline`, `files`, `http`), its properties, and `schema`.
+
+        Returns
+        -------
+        pa.RecordBatchReader
+            As of `read`.
+
+        Raises
+        ------
+        ProjsegError
+            As of `read`.
+        """
+        return read_source(given_spec(parameters), self.allowed_places, timezone)
+
+    def duckdb(self, names: Iterable[NameLike], connection: Any = None) -> DuckDBTables:
+        """Return a connection of DuckDB in which tables are views under their names.
+
+        Each question reads the newest version as its definition says; `sql` answers groups from
+        projections, as of `projseg.duckdb`.
+
+        Parameters
+        ----------
+        names : iterable of str or pair of str
+            The definitions of tables.
+        connection : duckdb.DuckDBPyConnection or None
+            Where the views are made, in a schema for each namespace; None: a new one.
+
+        Returns
+        -------
+        DuckDBTables
+            For DuckDB's SQL: `SELECT ... FROM sales.edits JOIN ...`.
+
+        Raises
+        ------
+        MissingPackageError
+            Without `duckdb`.
+        ProjsegError
+            As of `table`.
+        """
+        require("duckdb", "Catalog.duckdb")
+        # Imported here: most users of a catalog ask in Spark's SQL.
+        from projseg.doors.duckdb_tables import DuckDBTables
+
+        found = [self.table(name).definition.full_name for name in names]
+        return DuckDBTables({(*name,): partial(self.table, name) for name in found}, connection)
+
+    def status(self, name: NameLike | None = None, refresh: bool = False) -> pa.Table:
+        """Return what became of the projections of tables.
+
+        Parameters
+        ----------
+        name : str, pair of str, or None
+            The definition; None: all tables.
+        refresh : bool
+            Open the tables and count anew; else as commits by name last kept it, once a minute.
+
+        Returns
+        -------
+        pa.Table
+            A row for each table, whose projection is null, and one for each projection: name,
+            projection, table_version, status, segments (that hold it), missing, failed, rows,
+            bytes, at. The status of a projection is ENABLED (in all segments), PARTIAL, DISABLED
+            (in none) or FAILED; of a table ENABLED, FAILED if it could not be opened, and null if
+            it was never written or counted.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `spec`.
+        """
+        found = self.store.listed(type="table") if name is None else [self.metadata(name)]
+        return table_status(found, self._tables, refresh=refresh)
+
+    def apply(self, name: NameLike, dry_run: bool = True) -> pa.Table:
+        """Make a definition's columns and layout its table's, without rows; or say what would be.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        dry_run : bool
+            Only say what would be done.
+
+        Returns
+        -------
+        pa.Table
+            field, table (as it is), definition: what differs.
+
+        Raises
+        ------
+        ProjsegError
+            As of `table`, and what does not fit.
+        """
+        return self._tables.apply(name, dry_run)
+
+    def rebind(self, name: NameLike) -> int:
+        """Take the table that lies at a definition's location for the definition's own.
+
+        Its columns are bound by name anew, and it takes its layout from this definition, also if
+        another definition was the one that it went by.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+
+        Returns
+        -------
+        int
+            The table's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, PROJSEG_NOT_A_TABLE.
+        CatalogError, CommitError
+            As of `create` and `append`.
+        """
+        return self._tables.rebind(name)
+
+    def expire(self, name: NameLike, dry_run: bool = True) -> pa.Table:
+        """Remove the segments whose rows are all older than the definition's `retention`.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        dry_run : bool
+            Only list them.
+
+        Returns
+        -------
+        pa.Table
+            file, max_time, rows of the segments that go, or went.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SPEC if the definition has no retention; as of `table`.
+        CatalogError, CommitError, StorageError
+            As of `append`.
+        """
+        return self._tables.expire(name, dry_run)
+
+    def check(self) -> pa.Table:
+        """Return the disagreements between definitions and their tables.
+
+        Returns
+        -------
+        pa.Table
+            name, code, problem.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        return self._tables.problems()
+
+    def drop(
+        self,
+        name: NameLike,
+        if_exists: bool = False,
+        data: str = "keep",
+        version: int | None = None,
+    ) -> bool:
+        """Drop a definition; for seven days `undrop` brings it back.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        if_exists : bool
+            Whether one that is not there is no error.
+        data : str
+            `keep`: the table's files stay; `trash`: those of a managed table go with the
+            definition, once it is due; `now`: at once. A registered table's files always stay.
+        version : int or None
+            The version that it must have.
+
+        Returns
+        -------
+        bool
+            Whether there was one.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, PROJSEG_BAD_ARGUMENT.
+        CatalogConflictError, CatalogError
+            As of `create`.
+        """
+        return self._trash.drop(name, if_exists, data, version)
+
+    def undrop(self, name: NameLike, definition: str | None = None) -> int:
+        """Bring the newest dropped definition of a name back, or one by its id.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The name that it had.
+        definition : str or None
+            Its id, as `trash` says.
+
+        Returns
+        -------
+        int
+            Its version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, PROJSEG_TABLE_EXISTS.
+        CatalogError
+            As of `create`.
+        """
+        return self.definitions.undrop(name, definition)
+
+    def trash(self) -> pa.Table:
+        """Return the dropped definitions.
+
+        Returns
+        -------
+        pa.Table
+            id, name, due, removes_files.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        return self._trash.table()
+
+    def gc(self, dry_run: bool = True) -> pa.Table:
+        """Remove dropped definitions that are due, and those that were never finished, with files.
+
+        Nothing is found by listing folders: only locations that a row names and that the catalog
+        can compute again are emptied, and only of files with projseg's names.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Only list them.
+
+        Returns
+        -------
+        pa.Table
+            id, name, location (null if files stay).
+
+        Raises
+        ------
+        CatalogError, StorageError
+            As of `create`; a repetition goes on.
+        """
+        return self._trash.empty(dry_run)
+
+    def export(self, folder: str | os.PathLike[str]) -> int:
+        """Write each definition as a JSON file.
+
+        Parameters
+        ----------
+        folder : str or path
+            It is made if it is not there; files of other names stay.
+
+        Returns
+        -------
+        int
+            How many files.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        return export_definitions(self.store, folder)
+
+    def load(
+        self,
+        definitions: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
+        action: Action = "force",
+    ) -> int:
+        """Bring exported definitions back.
+
+        Parameters
+        ----------
+        definitions : folder, or iterable of mappings
+            Of `export`: `{"name": [namespace, name], "spec": …, "location": …}`. Namespaces that
+            are missing are made.
+        action : str
+            As of `create`.
+
+        Returns
+        -------
+        int
+            How many definitions.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `create` and `register`; the definitions before the one that is wrong are there.
+        """
+        return load_definitions(self.definitions, definitions, action)
+
+    def register_warehouse(self, folder: str | os.PathLike[str]) -> int:
+        """Register the tables of a folder warehouse under their names.
+
+        Parameters
+        ----------
+        folder : str or path
+            Of folders of namespaces, which hold folders of tables.
+
+        Returns
+        -------
+        int
+            How many tables.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `register`.
+        """
+        return register_warehouse(self.definitions, folder)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy a catalog that is a file, as of one moment.
+
+        Parameters
+        ----------
+        path : str or path
+            A new file.
+
+        Raises
+        ------
+        InvalidInputError, UnsupportedFeatureError
+            PROJSEG_BAD_ARGUMENT if something stands there; PROJSEG_UNSUPPORTED_STORAGE for
+            PostgreSQL, which has `pg_dump`.
+        """
+        self.store.database.copy_to(Path(path))
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Put a backup in place of everything; edits since then are lost, rows never.
+
+        Parameters
+        ----------
+        path : str or path
+            Of `backup`.
+
+        Raises
+        ------
+        CatalogUnavailableError, UnsupportedFeatureError
+            If it is no catalog; PROJSEG_UNSUPPORTED_STORAGE for PostgreSQL.
+        """
+        self.store.database.restore_from(Path(path))
+        self.flush()
+
+    def migrate(self) -> bool:
+        """Bring an older catalog to this release's schema; a file is copied beside itself first.
+
+        Returns
+        -------
+        bool
+            Whether there was anything to do.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        return self.store.database.migrate()

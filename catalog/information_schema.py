@@ -11,7 +11,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -20,25 +20,25 @@ from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.proofs.index_keys import AnyOf, Keys, KeyTree, OneOf, keys_of
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.select_query import select_query
-from projseg.algebra.query.statement_words import is_select
+from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.algebra.query.statement_words import explained_select, is_select
+from projseg.catalog.catalog_tables import CatalogTables
 from projseg.catalog.declared_table import UNTYPED
 from projseg.catalog.spec.spec_rules import column_types
+from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE, TableMetadata
-from projseg.catalog.table_verbs import TableVerbs, innermost_select, table_of
 from projseg.declarations import declare_properties
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError, did_you_mean
 from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.table import Table
+from projseg.table.sql_statements import described_table
 from projseg.table.table_state import TableState
 from projseg.table.version_reader import VersionReader
 from projseg.table_layer.commits.commit import create_table
 from projseg.table_layer.storage.local_storage import LocalStorage
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.writer.table_writer import write_segments
-
-if TYPE_CHECKING:
-    from projseg.explain import Explain
 
 _ROWS_A_BATCH: Final = 10_000
 _DEFINITIONS_A_PAGE: Final = 100
@@ -77,51 +77,42 @@ class _View(Table):
         super(Table, self).__init__(TableState(VersionReader(snapshot), is_pinned=False))
 
 
-class InformationSchema(TableVerbs):
-    """SELECT over a catalog's tables, and over its own description."""
+class InformationSchema:
+    """A catalog's description of itself, and SELECT over it."""
+
+    def __init__(self, store: Store, tables: CatalogTables) -> None:
+        self._store, self._tables = store, tables
 
     def sql(
         self,
+        name: str,
         text: str,
+        context: Mapping[str, Any] | None,
+        args: ArgumentsLike | None,
         *,
-        context: Mapping[str, Any] | None = None,
-        args: ArgumentsLike | None = None,
-        explain: bool = False,
-    ) -> pa.Table | Explain:
-        """Return the rows of one SELECT over a table that FROM names.
-
-        Parameters
-        ----------
-        text : str
-            As of `Table.sql`, with the name of a definition after FROM: `sales.edits`, or `edits`
-            in `default`. `information_schema` has the views `schemata`, `tables`, `columns` and
-            `projections`.
-        """
-        parts = table_of(text, args)
-        if parts[0].casefold() != RESERVED_NAMESPACE or len(parts) != 2:
-            return super().sql(text, context=context, args=args, explain=explain)
+        explain: bool,
+    ) -> pa.Table:
+        """Return the rows of one SELECT over the view of a name."""
         if explain:
             raise UnsupportedFeatureError(
                 "PROJSEG_UNSUPPORTED_FEATURE", "information_schema is read whole; leave explain out"
             )
-        view = view_of(parts[1])
+        view = view_of(name)
         among: tuple[_Names, _Names] = (None, None)
         if view != "schemata" and is_select(text):
             among = _named_tables(text, VIEWS[view], context, args)
-        batches = self._view_batches(view, among)
+        batches = self._batches(view, among)
         with tempfile.TemporaryDirectory(prefix="projseg-") as folder:
             made = _View(LocalStorage(folder, is_durable=False), VIEWS[view], batches)
             return made.sql(text, context=context, args=args)
 
-    def _view_batches(
-        self, view: str, among: tuple[_Names, _Names] = (None, None)
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, view: str, among: tuple[_Names, _Names]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a view, of definitions among some."""
         found: Iterable[Any]
-        found = self.store.namespaces() if view == "schemata" else self._described(view, among)
-        return _batches(VIEWS[view], view_rows(view, self.store.tenant, found))
+        found = self._store.namespaces() if view == "schemata" else self._described(view, among)
+        return _batches(VIEWS[view], view_rows(view, self._store.tenant, found))
 
-    def _view_page(
+    def page(
         self, view: str, among: tuple[_Names, _Names], after: tuple[str, str]
     ) -> tuple[pa.Table, tuple[str, str] | None]:
         """Return the rows of the definitions after a key, and the key that they end with.
@@ -129,13 +120,13 @@ class InformationSchema(TableVerbs):
         None: they are the last.
         """
         if view == "schemata":
-            return pa.Table.from_batches(self._view_batches(view), VIEWS[view]), None
+            return pa.Table.from_batches(self._batches(view, among), VIEWS[view]), None
         batches: list[pa.RecordBatch] = []
         count, last = 0, None
         for one in self._described(view, among, after):
             if count >= _ROWS_A_BATCH:
                 return pa.Table.from_batches(batches, VIEWS[view]), last
-            rows = list(view_rows(view, self.store.tenant, [one]))
+            rows = list(view_rows(view, self._store.tenant, [one]))
             batches.append(pa.RecordBatch.from_pylist(rows, VIEWS[view]))
             count, last = count + len(rows), one.full_name.folded
         return pa.Table.from_batches(batches, VIEWS[view]), None
@@ -144,7 +135,7 @@ class InformationSchema(TableVerbs):
         self, view: str, among: tuple[_Names, _Names], after: tuple[str, str] = ("", "")
     ) -> Iterator[TableMetadata]:
         """Yield definitions among some; of a table that is named alone with what it has now."""
-        found = self.store.listed(page=_DEFINITIONS_A_PAGE, among=among, after=after)
+        found = self._store.listed(page=_DEFINITIONS_A_PAGE, among=among, after=after)
         is_live = view in ("columns", "projections") and len(among[1] or ()) == 1
         return (self._live(one) for one in found) if is_live else found
 
@@ -153,16 +144,35 @@ class InformationSchema(TableVerbs):
         if definition.type != "table":
             return definition
         try:
-            return self._counted(definition, "sometimes")
+            return self._tables.counted(definition, "sometimes")
         except (ProjsegError, OSError):
             return definition
 
 
-def page_of_view(
-    catalog: InformationSchema, view: str, among: tuple[_Names, _Names], after: tuple[str, str]
-) -> tuple[pa.Table, tuple[str, str] | None]:
-    """Return the rows of the definitions after a key, and the key that they end with, or None."""
-    return catalog._view_page(view, among, after)  # noqa: SLF001 - of this module's class
+def view_named(parts: tuple[str, ...]) -> str | None:
+    """Return the view of `information_schema` that a name in FROM is of, if it is of one."""
+    is_view = len(parts) == 2 and parts[0].casefold() == RESERVED_NAMESPACE
+    return parts[1] if is_view else None
+
+
+def table_of(text: str, args: ArgumentsLike | None) -> tuple[str, ...]:
+    """Return the name after a statement's innermost FROM."""
+    name = described_table(text) if isinstance(text, str) else None
+    if name:
+        return name
+    return innermost_select(text, args).table.parts
+
+
+def innermost_select(text: str, args: ArgumentsLike | None) -> SelectStatement:
+    """Return the SELECT of a statement that reads a table itself."""
+    if not isinstance(text, str):
+        raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
+    asked = explained_select(text)
+    select, _ = with_arguments(text if asked is None else asked.select, args)
+    statement: SelectStatement = parse_select(select, with_joins=False)  # as `Table.sql`: once
+    while statement.source is not None:
+        statement = statement.source
+    return statement
 
 
 def view_of(name: str) -> str:

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from projseg.catalog.catalog_maintenance import DATA
 from projseg.catalog.external.allowed_places import check_location
 from projseg.catalog.information_schema import view_of, view_rows
 from projseg.catalog.rest_request import (
@@ -25,12 +24,9 @@ from projseg.catalog.rest_request import (
     page_of,
     page_size,
 )
-from projseg.catalog.spec.spec_edits import hide_of
+from projseg.catalog.spec.spec_edits import drop_of, hide_of, merge_of, move_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.staged_definitions import DAY_US, TRASH_DAYS, register_at
-from projseg.catalog.staged_definitions import publish as publish_staged
-from projseg.catalog.staged_definitions import stage as stage_definition
 from projseg.catalog.store.operations import (
     HideColumns,
     MoveColumn,
@@ -56,7 +52,8 @@ from projseg.catalog.store.table_metadata import (
     Action,
     parse_name,
 )
-from projseg.catalog.store.tenant_edits import PAGE, now_us
+from projseg.catalog.store.tenant_edits import PAGE
+from projseg.catalog.trash import DATA, due_of
 from projseg.errors import InvalidInputError
 
 _ACTIONS: Final[dict[str, Action]] = {action.casefold(): action for action in ACTIONS}
@@ -66,9 +63,9 @@ def create(request: RestRequest) -> RestReply:
     """Write a whole definition."""
     spec, name = _spec_of(request.whole_body()), request.name
     action, version = _action(request), request.number("version")
-    found = request.catalog.store.find(name)
+    found = request.store.find(name)
     return request.edited(
-        lambda catalog: catalog.create(name, spec, action, version),
+        lambda own: own.put(name, spec, action, version),
         status=201 if found is None else 200,
     )
 
@@ -79,14 +76,14 @@ def register(request: RestRequest) -> RestReply:
     whole = _spec_of(bytes(asked.spec))
     check_location(asked.location, request.caller.roots)
     name, action, place = request.name, _action(request), asked.location.removeprefix("file://")
-    return request.edited(lambda catalog: register_at(catalog, name, place, whole, action))
+    return request.edited(lambda own: own.register(name, place, whole, action))
 
 
 def merge(request: RestRequest) -> RestReply:
     """Merge a part of a spec into a definition."""
     name = request.name
     part, version = request.json(), request.number("version")
-    return request.edited(lambda catalog: catalog.merge(name, part, version))
+    return request.edited(lambda own: own.change(name, merge_of(part), version))
 
 
 def spec_of(request: RestRequest) -> RestReply:
@@ -106,7 +103,7 @@ def drop(request: RestRequest) -> RestReply:
     name, data = request.name, request.query.get("data", "keep")
     if data not in DATA:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"data is one of {', '.join(DATA)}")
-    due_us = now_us() + (0 if data == "now" else TRASH_DAYS * DAY_US)
+    due_us = due_of(data)
     version, removes = request.number("version"), data != "keep"
     try:
         return request.edited(
@@ -122,33 +119,33 @@ def drop(request: RestRequest) -> RestReply:
 def move_column(request: RestRequest) -> RestReply:
     """Move a declared column."""
     name, asked = request.name, msgspec.structs.astuple(request.record(MoveColumn))
-    return request.edited(lambda catalog: catalog.move_column(name, *asked))
+    return request.edited(lambda own: own.change(name, move_of(*asked)))
 
 
 def drop_columns(request: RestRequest) -> RestReply:
     """Declare columns no longer."""
     name, columns = request.name, request.record(list[str])
-    return request.edited(lambda catalog: catalog.drop_columns(name, columns))
+    return request.edited(lambda own: own.change(name, drop_of(columns)))
 
 
 def hide_columns(request: RestRequest) -> RestReply:
     """Hide columns, and show others again, in one edit."""
     name, asked = request.name, request.record(HideColumns)
     edit = hide_of(asked.hide or (), asked.unhide or ())
-    return request.edited(lambda catalog: catalog.store.change(name, edit))
+    return request.edited(lambda own: own.change(name, edit))
 
 
 def rename(request: RestRequest) -> RestReply:
     """Give a definition another name."""
     asked = request.record(Rename)
     source, target = parse_name(asked.source), parse_name(asked.target)
-    return request.edited(lambda catalog: catalog.rename(source, target))
+    return request.edited(lambda own: own.rename(source, target))
 
 
 def history(request: RestRequest) -> RestReply:
     """Return who changed a definition."""
     after, _ = page_after(request, (-1, ""))
-    rows, is_all = request.own_store.changes_page(after, request.definition.id)
+    rows, is_all = request.store.changes_page(after, request.definition.id)
     return RestReply(_changes(request, rows, is_all))
 
 
@@ -162,8 +159,8 @@ def changes(request: RestRequest) -> RestReply:
             "PROJSEG_UNKNOWN_VERSION", "grants changed since then; list the definitions anew"
         )
     # The head first: what is committed in between is then sent twice, and never left out.
-    head, epoch = request.catalog.store.head(), request.own_store.epoch()
-    rows, is_all = request.own_store.changes_page(since)
+    head, epoch = request.store.head(), request.store.epoch()
+    rows, is_all = request.store.changes_page(since)
     return RestReply(_changes(request, rows, is_all, head, epoch))
 
 
@@ -197,7 +194,7 @@ def schemas(request: RestRequest) -> RestReply:
 
 def _schemas(request: RestRequest) -> tuple[list[dict[str, Any]], str | None]:
     size, (after, _) = page_size(request, PAGE), page_after(request, ("", ""))
-    found, is_all = request.own_store.namespaces_page(after, size + 1)
+    found, is_all = request.store.namespaces_page(after, size + 1)
     shown = found[:size]
     is_last = is_all and len(shown) == len(found)
     return shown, None if is_last else page_token((shown[-1]["name"].casefold(), ""))
@@ -206,7 +203,7 @@ def _schemas(request: RestRequest) -> tuple[list[dict[str, Any]], str | None]:
 def schema_of(request: RestRequest) -> RestReply:
     """Return a namespace."""
     wanted = request.path["ns"]
-    found = request.own_store.namespace(wanted)
+    found = request.store.namespace(wanted)
     if found is None:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_NAMESPACE", f"there is no namespace '{wanted[:80]}'"
@@ -217,21 +214,19 @@ def schema_of(request: RestRequest) -> RestReply:
 def create_schema(request: RestRequest) -> RestReply:
     """Make a namespace."""
     name, asked = request.path["ns"], request.record(NewSchema)
-    return request.edited(
-        lambda catalog: catalog.create_namespace(name, asked.comment, asked.properties)
-    )
+    return request.edited(lambda own: own.create_namespace(name, asked.comment, asked.properties))
 
 
 def drop_schema(request: RestRequest) -> RestReply:
     """Drop a namespace."""
     name, cascade = request.path["ns"], request.flag("cascade")
-    return request.edited(lambda catalog: catalog.drop_namespace(name, cascade))
+    return request.edited(lambda own: own.drop_namespace(name, cascade))
 
 
 def trash(request: RestRequest) -> RestReply:
     """Return dropped definitions, a page at a time."""
     size, after = page_size(request, DEFINITIONS_MAX), page_after(request, (-1, ""))
-    dropped = request.own_store.trash(page=size + 1, after=after)
+    dropped = request.store.trash(page=size + 1, after=after)
     rows = (
         (
             DroppedTable(
@@ -255,39 +250,37 @@ def trash(request: RestRequest) -> RestReply:
 def undrop(request: RestRequest) -> RestReply:
     """Bring a dropped definition back."""
     found = request.definition
-    return request.edited(lambda catalog: catalog.undrop(found.full_name, found.id))
+    return request.edited(lambda own: own.undrop(found.full_name, found.id))
 
 
 def stage(request: RestRequest) -> RestReply:
     """Make a definition without a name, whose first rows a client is writing."""
     spec, name = _spec_of(request.whole_body()), request.name
-    return request.edited(
-        lambda catalog: stage_definition(catalog, name, spec), lambda found: found.to_json()
-    )
+    return request.edited(lambda own: own.stage(name, spec), lambda found: found.to_json())
 
 
 def publish(request: RestRequest) -> RestReply:
     """Give a staged definition its name."""
     found, replaces = request.definition, request.flag("replace")
-    return request.edited(lambda catalog: publish_staged(catalog, found.id, replace=replaces))
+    return request.edited(lambda own: own.publish(found.id, replace=replaces))
 
 
 def discard(request: RestRequest) -> RestReply:
     """Forget a staged definition."""
-    return request.edited(lambda catalog: catalog.store.discard(request.definition.id))
+    return request.edited(lambda own: own.store.discard(request.definition.id))
 
 
 def begin_removal(request: RestRequest) -> RestReply:
     """Mark a dropped definition whose files the client is about to remove."""
     return request.edited(
-        lambda catalog: catalog.store.begin_removal(request.definition.id),
+        lambda own: own.store.begin_removal(request.definition.id),
         lambda is_begun: {"begun": is_begun},
     )
 
 
 def forget(request: RestRequest) -> RestReply:
     """Remove a dropped definition whose files are gone, or stay."""
-    return request.edited(lambda catalog: catalog.store.forget(request.definition.id))
+    return request.edited(lambda own: own.store.forget(request.definition.id))
 
 
 def record(request: RestRequest) -> RestReply:
@@ -297,7 +290,7 @@ def record(request: RestRequest) -> RestReply:
     facts = msgspec.structs.asdict(seen)
     if seen.stored_status is None:
         del facts["stored_status"]  # what was counted before stays
-    return request.edited(lambda catalog: catalog.store.record(request.definition.id, **facts))
+    return request.edited(lambda own: own.store.record(request.definition.id, **facts))
 
 
 def config(request: RestRequest) -> RestReply:
@@ -308,10 +301,10 @@ def config(request: RestRequest) -> RestReply:
             "tenant": caller.tenant,
             "principal": caller.principal,
             "admin": caller.is_admin,
-            "warehouse": request.catalog.places.warehouse,
+            "warehouse": request.places.warehouse,
             "roots": caller.roots,
-            "epoch": request.own_store.epoch(),
-            "head": request.catalog.store.head(),
+            "epoch": request.store.epoch(),
+            "head": request.store.head(),
         }
     )
 
@@ -335,7 +328,7 @@ def information_schema(request: RestRequest) -> RestReply:
 
 def flush(request: RestRequest) -> RestReply:
     """Forget what was read."""
-    return request.edited(lambda catalog: catalog.flush())
+    return request.edited(lambda own: own.flush())
 
 
 def _listed_access(what: str) -> Callable[[RestRequest], RestReply]:
@@ -344,7 +337,7 @@ def _listed_access(what: str) -> Callable[[RestRequest], RestReply]:
     def listed(request: RestRequest) -> RestReply:
         """List who may use the catalog."""
         size, after = page_size(request, ROWS_MAX), page_after(request, ("", ""))
-        rows = request.own_store.access().listed(
+        rows = request.store.access().listed(
             what, request.query.get("principal"), after=after, most=size + 1
         )
         keys = (
@@ -366,14 +359,14 @@ def create_principal(request: RestRequest) -> RestReply:
     """Make a principal."""
     asked = request.record(NewPrincipal)
     return request.edited(
-        lambda catalog: catalog.admin.create_principal(asked.name, asked.admin),
+        lambda own: own.store.access().create_principal(asked.name, asked.admin),
         lambda _: {"name": asked.name},
     )
 
 
 def drop_principal(request: RestRequest) -> RestReply:
     """Drop a principal with its tokens and grants."""
-    return request.edited(lambda catalog: catalog.admin.drop_principal(request.path["id"]))
+    return request.edited(lambda own: own.store.access().drop_principal(request.path["id"]))
 
 
 def create_token(request: RestRequest) -> RestReply:
@@ -384,7 +377,7 @@ def create_token(request: RestRequest) -> RestReply:
     except (OverflowError, ValueError, OSError) as error:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"expires: {error}") from error
     return request.edited(
-        lambda catalog: catalog.admin.create_token(asked.principal, until),
+        lambda own: own.store.access().create_token(asked.principal, until),
         lambda made: dict(zip(("id", "token"), made, strict=True)),
     )
 
@@ -392,12 +385,12 @@ def create_token(request: RestRequest) -> RestReply:
 def create_grant(request: RestRequest) -> RestReply:
     """Grant an action on the definitions that a pattern matches."""
     asked = msgspec.structs.astuple(request.record(NewGrant))
-    return request.edited(lambda catalog: catalog.admin.grant(*asked), lambda made: {"id": made})
+    return request.edited(lambda own: own.store.access().grant(*asked), lambda made: {"id": made})
 
 
 def revoke(request: RestRequest) -> RestReply:
     """Take a token or a grant away."""
-    return request.edited(lambda catalog: catalog.admin.revoke(request.path["id"]))
+    return request.edited(lambda own: own.store.access().revoke(request.path["id"]))
 
 
 def _spec_of(body: bytes) -> TableSpec:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from projseg.catalog.definitions import Definitions
 from projseg.catalog.store.definition_store import DefinitionStore
 from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import KeptContent, KeptReply, RequestKey
@@ -25,10 +26,8 @@ from projseg.catalog.store.table_metadata import (
     parse_name,
 )
 from projseg.catalog.store.tenant_edits import PAGE_BYTES
+from projseg.catalog.table_places import TablePlaces
 from projseg.errors import InvalidInputError, PermissionDeniedError
-
-if TYPE_CHECKING:
-    from projseg.catalog.catalog import Catalog
 
 ROWS_MAX: Final = 1000
 _NAMES_MAX: Final = 10_000
@@ -51,8 +50,10 @@ class RestRequest:
     ----------
     operation : RestOperation
         What is asked for.
-    catalog : Catalog
-        Of the caller's tenant.
+    store : DefinitionStore
+        The definitions of the caller's tenant, in the server's database.
+    places : TablePlaces
+        Where its tables lie.
     caller : Caller
         Who asks.
     path, query : mapping of str to str
@@ -68,7 +69,8 @@ class RestRequest:
     """
 
     operation: RestOperation
-    catalog: Catalog
+    store: DefinitionStore
+    places: TablePlaces
     caller: Caller
     path: Mapping[str, str]
     query: Mapping[str, str]
@@ -93,10 +95,10 @@ class RestRequest:
                 "PROJSEG_PERMISSION_DENIED", f"'{self.caller.principal}' is no admin of the tenant"
             )
         if operation.states:
-            found = self.own_store.by_id(self.path["id"], *operation.states)
+            found = self.store.by_id(self.path["id"], *operation.states)
             absent = _ABSENT[operation.states[0]]
         elif operation.needs == "READ":
-            found = self.own_store.find(self.name)
+            found = self.store.find(self.name)
             absent = f"the catalog has no definition '{self.name}'"
         else:
             return self
@@ -118,7 +120,7 @@ class RestRequest:
 
     def edited(
         self,
-        edit: Callable[[Catalog], T],
+        edit: Callable[[Definitions], T],
         content: Callable[[T], Any] | None = None,
         status: int | None = None,
     ) -> RestReply:
@@ -138,17 +140,11 @@ class RestRequest:
             has_version = self.operation.reply is Version
             return self.reply({"version": result} if has_version else None, status)
 
+        store = self.store
         if self.key is not None and self.operation.keeps_reply:
             kept = KeptReply(self.key, lambda result: reply_of(result).to_kept())
-            self.catalog.store = replace(self.own_store, kept=kept)
-        return reply_of(edit(self.catalog))
-
-    @property
-    def own_store(self) -> DefinitionStore:
-        """The definitions of the caller's tenant, in the server's database."""
-        store = self.catalog.store
-        assert isinstance(store, DefinitionStore), "a server has a database"
-        return store
+            store = replace(store, kept=kept)
+        return reply_of(edit(Definitions(store, self.places)))
 
     def unless_known(self, tag: str, content: Callable[[], str]) -> RestReply:
         """Return a JSON text with its tag, or that the client has it."""
@@ -284,7 +280,7 @@ def definitions_of(request: RestRequest) -> Iterator[TableMetadata]:
     """Yield the readable definitions from the asked page on; `filled` ends it."""
     size, namespace = page_size(request, DEFINITIONS_MAX), _namespace(request)
     after = page_after(request, ("", ""))
-    for found in request.catalog.store.listed(namespace, page=size + 1, after=after):
+    for found in request.store.listed(namespace, page=size + 1, after=after):
         if request.caller.may("READ", found.full_name):
             yield found
 
@@ -292,7 +288,7 @@ def definitions_of(request: RestRequest) -> Iterator[TableMetadata]:
 def _namespace(request: RestRequest) -> str | None:
     """Return the namespace that a page is of, if the path names one."""
     found = request.path.get("ns")
-    if found is not None and request.own_store.namespace(found) is None:
+    if found is not None and request.store.namespace(found) is None:
         raise InvalidInputError("PROJSEG_UNKNOWN_NAMESPACE", "there is no such namespace")
     return found
 
@@ -301,7 +297,7 @@ def _names(
     request: RestRequest, namespace: str | None, after: tuple[str, str], size: int
 ) -> Iterator[Name]:
     while True:
-        names = request.catalog.store.names(namespace, after, size)
+        names = request.store.names(namespace, after, size)
         allowed = request.caller.allowed("READ", [name.text for name in names])
         yield from compress(names, allowed)
         if len(names) < size:

@@ -27,7 +27,6 @@ from projseg.catalog.store.grants import Caller
 from projseg.catalog.store.kept_replies import RepeatedRequestError, RequestKey
 from projseg.catalog.store.operations import OPERATIONS
 from projseg.catalog.store.rest_client import BASE
-from projseg.catalog.table_verbs import of_store
 from projseg.errors import (
     CatalogConflictError,
     InvalidInputError,
@@ -202,9 +201,11 @@ def _answer(
                 kept = key.reply(connection)
             if kept is not None:
                 return _response(RestReply(kept.content, kept.status))
+        store = DefinitionStore(_database(catalog), caller.tenant, caller.principal, caller=caller)
         request = RestRequest(
             OPERATIONS[name],
-            _catalog_of(catalog, caller),
+            store,
+            catalog.places.of_store(store, caller.warehouse),
             caller,
             http.path_params,
             http.query_params,
@@ -263,13 +264,6 @@ def _token(http: HttpRequest) -> str:
     return token.strip()
 
 
-def _catalog_of(catalog: Catalog, caller: Caller) -> Catalog:
-    """Return the catalog of a caller's tenant, with the same connections."""
-    store = DefinitionStore(_database(catalog), caller.tenant, caller.principal, caller=caller)
-    found: Catalog = of_store(catalog, store, caller.warehouse)
-    return found
-
-
 def _database(catalog: Catalog) -> Database:
     """Return the database of a catalog that is served, which is behind no server itself."""
     if not isinstance(catalog.store, DefinitionStore):
@@ -293,7 +287,7 @@ def _version_of(error: ProjsegError, request: RestRequest | None) -> int | None:
     """Return the version that an edit in conflict met."""
     if not isinstance(error, CatalogConflictError) or request is None or "ns" not in request.path:
         return None
-    found = request.catalog.store.find(request.name)
+    found = request.store.find(request.name)
     return None if found is None else found.version
 
 

@@ -154,7 +154,6 @@ def _stage(catalog: Catalog, request: Request) -> dict[str, Any]:
     from projseg.catalog.declared_table import new_properties
     from projseg.catalog.spec.spec_rules import checked
     from projseg.catalog.spec.table_spec import TableSpec
-    from projseg.catalog.staged_definitions import stage
 
     spec = spec_of(request)
     if spec["type"] != "table":
@@ -172,7 +171,7 @@ def _stage(catalog: Catalog, request: Request) -> dict[str, Any]:
                 "the table of a query lies where the catalog puts it; define it with its LOCATION "
                 "first, and then INSERT",
             )
-        staged = stage(catalog, _name(request), spec)
+        staged = catalog.definitions.stage(_name(request), spec)
         found = planned(catalog.places.storage_of(staged), None, new_properties(staged, schema))
         return {**found, "id": staged.id, "staged": staged.to_json()}
     storage = catalog.places.storage_of(present)
@@ -220,16 +219,13 @@ def _replace(catalog: Catalog, request: Request) -> int:
 
 
 def _publish(catalog: Catalog, request: Request) -> int:
-    from projseg.catalog.staged_definitions import publish
-
-    return publish(catalog, request["id"], replace=request["replace"])
+    return catalog.definitions.publish(request["id"], replace=request["replace"])
 
 
 def _discard(catalog: Catalog, request: Request) -> None:
-    from projseg.catalog.staged_definitions import abandon
     from projseg.catalog.store.table_metadata import metadata_of_json
 
-    abandon(catalog, metadata_of_json(request["staged"].encode()))
+    catalog.definitions.abandon(metadata_of_json(request["staged"].encode()))
 
 
 # ---- writes

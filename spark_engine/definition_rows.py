@@ -106,14 +106,14 @@ def view_page(catalog: Catalog, request: Mapping[str, Any]) -> Reply:
     The request has the wanted `columns`; `schemas` and `tables`, names that WHERE lets through, or
     None for any; and `after`, the key of the page before.
     """
-    from projseg.catalog.information_schema import page_of_view, view_of
+    from projseg.catalog.information_schema import view_of
 
     among = tuple(
         None if names is None else frozenset(names)
         for names in (request["schemas"], request["tables"])
     )
     after = tuple(request["after"] or ("", ""))
-    rows, last = page_of_view(catalog, view_of(request["table"]), among, after)  # type: ignore[arg-type]
+    rows, last = catalog.information_schema.page(view_of(request["table"]), among, after)  # type: ignore[arg-type]
     return {"result": last}, arrow_stream(rows.select(request["columns"]))
 
 

@@ -11,7 +11,6 @@ import pytest
 from race import run_and_die, run_processes
 
 import projseg
-from projseg.catalog.staged_definitions import abandon, publish, stage
 from projseg.catalog.store.table_metadata import parse_name
 from projseg.errors import (
     CatalogConflictError,
@@ -146,30 +145,30 @@ def test_the_trash_gives_back_what_was_dropped(catalog):
 
 
 def test_a_staged_definition_has_no_name_until_it_is_published(catalog):
-    staged = stage(catalog, "t", COLUMNS)
+    staged = catalog.definitions.stage("t", COLUMNS)
     assert (staged.state, staged.version) == ("STAGED", 0)
     assert not catalog.exists("t")
     assert list(catalog.tables()) == []
     catalog.create("T", {})
     replaced = catalog.metadata("t").id
     with code("PROJSEG_TABLE_EXISTS"):
-        publish(catalog, staged.id, replace=False)
-    version = publish(catalog, staged.id, replace=True)
+        catalog.definitions.publish(staged.id, replace=False)
+    version = catalog.definitions.publish(staged.id, replace=True)
     found = catalog.metadata("t")
     assert (found.id, found.version, found.location) == (staged.id, version, staged.location)
     assert catalog.history("t")["kind"].to_pylist() == ["create"]
     assert catalog.trash()["id"].to_pylist() == [replaced]
-    gone = stage(catalog, "u", {})
-    abandon(catalog, gone)
+    gone = catalog.definitions.stage("u", {})
+    catalog.definitions.abandon(gone)
     for id_ in (gone.id, staged.id):
         with code("PROJSEG_UNKNOWN_TABLE"):
-            publish(catalog, id_, replace=True)
+            catalog.definitions.publish(id_, replace=True)
     with code("PROJSEG_UNKNOWN_NAMESPACE"):
-        stage(catalog, "none.t", {})
+        catalog.definitions.stage("none.t", {})
 
 
 def test_what_was_staged_and_never_finished_goes_after_a_day(house):
-    staged = stage(house, "t", COLUMNS)
+    staged = house.definitions.stage("t", COLUMNS)
     projseg.Table.create(staged.location, {"a": "int"})
     assert house.gc(dry_run=False).num_rows == 0
     house.store.database.edit(
@@ -200,20 +199,20 @@ def test_a_kill_while_a_table_of_a_query_is_made_leaves_a_staged_row(doors, step
 
     def dies():
         child = projseg.Catalog(**doors.options())
-        staged = stage(child, "t", {"columns": [{"name": "x", "sqlType": "int"}]})
+        staged = child.definitions.stage("t", {"columns": [{"name": "x", "sqlType": "int"}]})
         if step == "staged":
             die()
         projseg.Table.create(staged.location, {"x": "int"})
         if step == "written":
             die()
         Edit.note = die
-        publish(child, staged.id, replace=True)
+        child.definitions.publish(staged.id, replace=True)
 
     assert run_and_die(dies)
     assert catalog.metadata("t") == before, "the old one, whole"
     (left,) = catalog.store.staged()
     assert catalog.trash().num_rows == 0
-    publish(catalog, left.id, replace=True)
+    catalog.definitions.publish(left.id, replace=True)
     assert catalog.metadata("t").id == left.id, "and nothing is in the way of a repetition"
 
 

@@ -11,7 +11,6 @@ from catalog_principals import Principal, empty_trash
 from scale import tries
 
 from projseg.catalog import rest_handlers
-from projseg.catalog.staged_definitions import stage
 from projseg.catalog.store.operations import OPERATIONS, quoted
 from projseg.catalog.store.table_metadata import ACTIVE, STAGED
 
@@ -66,7 +65,7 @@ class Case:
                 own.admin.create_principal(self.principal)
             return self.principal
         if STAGED in states:
-            return stage(own, self.table, SPEC).id
+            return own.definitions.stage(self.table, SPEC).id
         if self.name not in MADE:
             own.create(self.table, SPEC)
             found = own.metadata(self.table).id
