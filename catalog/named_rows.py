@@ -96,6 +96,11 @@ class NamedRows(Table):
         return self._named
 
     @property
+    def declared(self) -> DeclaredColumns:
+        """The columns that the definition declares; a join reads them."""
+        return self._declared_of(self.properties)
+
+    @property
     def is_unwritten(self) -> bool:
         """Whether there is a definition and no table yet."""
         return self._snapshot.version < 0

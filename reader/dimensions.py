@@ -17,7 +17,7 @@ from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.cache_key import depends_on_instant, meaning_of
 from projseg.algebra.query.declared_columns import DeclaredColumns, over_stored, substituted
-from projseg.algebra.query.join import Join, declared_of, opened_version
+from projseg.algebra.query.join import Join
 from projseg.algebra.query.request import Query, with_named_parameters
 from projseg.algebra.query.star import JoinedTable, bind_star
 from projseg.errors import LimitExceededError, without_secrets
@@ -127,10 +127,10 @@ def joined_table(
     join: Join, zone: str, storage_options: StorageOptions = NO_OPTIONS
 ) -> JoinedTable:
     """Return a join with its dimension at the version that the join names, or the newest."""
-    snapshot = opened_version(join)
+    snapshot = join.snapshot
     if not isinstance(snapshot, Snapshot):
         snapshot = open_as_of(open_storage(join.table, storage_options), join.version)
-    properties, declared = snapshot.properties, declared_of(join)
+    properties, declared = snapshot.properties, join.declared
     stored: dict[str, Expression] = {
         field.name: Column(field.type, name)
         for field, name in zip(properties.schema, stored_by_name(properties).values(), strict=True)
@@ -170,7 +170,7 @@ def bound_star(
     if depends_on_instant(query):
         return bound()
     meaning = meaning_of(query)
-    contents = [(table.dimension.identity, declared_of(table.join)) for table in tables]
+    contents = [(table.dimension.identity, table.join.declared) for table in tables]
     contents.append((TableDimension(snapshot).identity, declared))
     spec: QuerySpec = KEPT.get_or_load(
         ("star", *contents, meaning), bound, lambda _: _SPEC_BYTES + meaning.byte_count

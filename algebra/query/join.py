@@ -58,16 +58,16 @@ class Join:
     where: str | None = None
     version: int | None = field(default=None, kw_only=True)
     # The opened version, and the columns that a definition declares of it, if there are such.
-    _source: Any = field(default=None, init=False, compare=False, repr=False)
-    _declared: Any = field(default=None, init=False, compare=False, repr=False)
+    snapshot: Any = field(default=None, init=False, compare=False, repr=False)
+    declared: Any = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         snapshot = getattr(self.table, "snapshot", None)
         if snapshot is not None:
             if self.version not in (None, snapshot.version):
                 raise _bad(f"version is {self.version}, of a table at version {snapshot.version}")
-            object.__setattr__(self, "_source", snapshot)
-            object.__setattr__(self, "_declared", getattr(self.table, "_declared", None))
+            object.__setattr__(self, "snapshot", snapshot)
+            object.__setattr__(self, "declared", getattr(self.table, "declared", None))
             object.__setattr__(self, "version", snapshot.version)
             object.__setattr__(self, "table", snapshot.storage.location)
         elif isinstance(self.table, str | os.PathLike):
@@ -90,7 +90,7 @@ class Join:
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process opens the version itself.
-        return {**self.__dict__, "_source": None}
+        return {**self.__dict__, "snapshot": None}
 
     def __str__(self) -> str:
         condition = f" WHERE {self.where}" if self.where is not None else ""
@@ -117,21 +117,11 @@ def join_of_content(content: object) -> Join:
     return Join(**content)
 
 
-def opened_version(join: Join) -> Any:
-    """Return the version of the table that was given instead of its location, or None."""
-    return join._source  # noqa: SLF001 - of this module's class
-
-
-def declared_of(join: Join) -> Any:
-    """Return the columns that a definition declares of that table, or None."""
-    return join._declared  # noqa: SLF001 - of this module's class
-
-
 def with_texts(join: Join, on: str, where: str | None) -> Join:
     """Return the same join with other texts, of the version that is open already."""
     found = replace(join, on=on, where=where)
-    object.__setattr__(found, "_source", opened_version(join))
-    object.__setattr__(found, "_declared", declared_of(join))
+    object.__setattr__(found, "snapshot", join.snapshot)
+    object.__setattr__(found, "declared", join.declared)
     return found
 
 

@@ -687,3 +687,24 @@ def test_a_chosen_version_may_be_older_once_it_was_refreshed(edits):
     pinned = edits.table("edits", version=edits.table("edits").version)
     assert counted(pinned) == 96
     assert counted(pinned.refresh()) == counted(edits.table("edits")) == 48
+
+
+def test_a_joined_table_has_the_columns_of_its_definition(edits):
+    location = edits.places.warehouse + "/p"
+    stored = {"code": ["#0", "#1", "#2"], "rank": [9, 10, 11], "secret": [1, 2, 3]}
+    projseg.Table.create(location, data=pa.table(stored))
+    ranks = {"columns": [{"name": "rank", "sqlType": "string"}]}
+    edits.register("places", location, {**ranks, "properties": {"hiddenColumns": ["secret"]}})
+    places, facts = edits.table("places"), edits.table("edits")
+    facts.append(rows())
+    wanted = [{"rank": text, "n": 16} for text in ("10", "11", "9")]  # as texts are ordered
+    select = "SELECT p.{0}, count(*) AS n FROM e JOIN p ON channel = p.code GROUP BY 1 ORDER BY 1"
+    tables = {"e": facts, "p": places}
+    assert projseg.sql(select.format("rank"), tables).to_pylist() == wanted
+    asked = {"group_by": "p.rank AS rank", "aggregators": "count(*) AS n", "order_by": "rank"}
+    join = projseg.Join(places, "channel = p.code", "p")
+    assert facts.query(**asked, joins=[join]).to_pylist() == wanted
+    with code("PROJSEG_UNKNOWN_COLUMN"):
+        projseg.sql(select.format("secret"), tables)
+    with code("PROJSEG_UNKNOWN_COLUMN"):
+        facts.query(group_by="p.secret", joins=[join])

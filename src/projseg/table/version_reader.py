@@ -12,7 +12,6 @@ from msgspec import UNSET, UnsetType
 
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.declared_columns import DeclaredColumns
-from projseg.algebra.query.join import opened_version
 from projseg.algebra.query.request import Query
 from projseg.errors import CorruptionError, InvalidInputError, ProjsegError, StorageError
 from projseg.memory.forks import late_import
@@ -194,7 +193,7 @@ class VersionReader:
             with late_import:
                 from projseg.reader.dimensions import bound_star
 
-            joined = [one for one in map(opened_version, query.joins) if one is not None]
+            joined = [one.snapshot for one in query.joins if one.snapshot is not None]
             with telling_why_no_view([self.snapshot, *joined]):
                 bound = bound_star(self.snapshot, query, self.declared)
             return self.plan_bound(bound)
