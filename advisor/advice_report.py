@@ -15,7 +15,7 @@ from projseg.advisor.stored_sizes import stored_size
 from projseg.advisor.workload import INDEX_USE, VIEW_USE, gather
 from projseg.reader.query_log.read_log import LoggedQuery
 from projseg.table import Table
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 
 _QUERIES_MIN: Final = 50
 _LEAST_SAVING: Final = 0.5

@@ -19,7 +19,7 @@ from projseg.errors import listed as listed_items
 from projseg.memory.memory_pool import parse_byte_count
 from projseg.reader.query_log.read_log import Since
 from projseg.table import Table
-from projseg.table.inspection import TableInspection
+from projseg.table.table_version import TableVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,7 +95,7 @@ def advise(
                 "PROJSEG_BAD_ARGUMENT", f"kinds has {kind!r}; the kinds are {', '.join(KINDS)}"
             )
     spent = SpentTime(seconds, on_progress)
-    if not isinstance(table, TableInspection):
+    if not isinstance(table, TableVersion):
         spark, table = table, session_table(table, str(log))
         log = session_workload(spark, table)
     elif hasattr(log, "toArrow"):

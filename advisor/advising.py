@@ -26,7 +26,7 @@ from projseg.maintenance.sampled_segments import SampledSegments
 from projseg.reader.plan_figures import BASE_ROWS
 from projseg.reader.query_log.query_text import query_line
 from projseg.table import Table
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 
 _QUERIES_MIN: Final = 10
 _SHARE_MIN: Final = 0.01

@@ -23,7 +23,7 @@ from projseg.table.declaration_commits import (
     declare_together,
     telling_of_declaration,
 )
-from projseg.table.inspection import reader_of, state_of
+from projseg.table.table_version import reader_of, state_of
 from projseg.table.view_form import ViewForm
 from projseg.table.writes import commit_of
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex

@@ -29,7 +29,7 @@ from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.row_scan import scan
 from projseg.table import Table
 from projseg.table.declaration_commits import Declarations, declare_together
-from projseg.table.inspection import reader_of, state_of
+from projseg.table.table_version import reader_of, state_of
 from projseg.table.version_reader import VersionReader
 from projseg.table_layer.metadata.snapshot import Snapshot
 

@@ -17,8 +17,8 @@ from projseg.reader.plan.query_plan import QueryPlan
 from projseg.reader.query_log.query_text import query_content
 from projseg.reader.query_log.read_log import bad_log
 from projseg.table import Table
-from projseg.table.inspection import reader_of
 from projseg.table.questions import PlainSelect, selected
+from projseg.table.table_version import reader_of
 
 _RUNS: Final = 2
 _WEIGHT: Final = re.compile(r"--\s*weight\s*:\s*([0-9]{1,12})\s*$", re.IGNORECASE | re.MULTILINE)

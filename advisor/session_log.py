@@ -17,7 +17,7 @@ from projseg.errors import InvalidInputError, ProjsegError
 from projseg.reader.query_log.query_record import QueryEvent
 from projseg.reader.query_log.read_log import LoggedQuery, bad_log
 from projseg.table import Table
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 from projseg.table_layer.storage.locate_storage import open_storage
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from projseg.maintenance.sampled_indexes import IndexSizes, index_sizes
 from projseg.maintenance.sampled_segments import ProjectionSizes, SampledSegments
 from projseg.reader.answer import answer
 from projseg.table import Table
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 from projseg.table.version_reader import VersionReader
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from projseg.table import Table
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 
 
 class StoredSize(NamedTuple):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from projseg.catalog.declared_table import unwritten
 from projseg.catalog.definitions import Definitions
-from projseg.catalog.named_rows import record_seen
+from projseg.catalog.named_state import NamedState
 from projseg.catalog.named_table import CatalogTable
 from projseg.catalog.named_writes import Counts, prepared, seen_of, status_of
 from projseg.catalog.spec.spec_edits import merge_of
@@ -58,17 +58,20 @@ class CatalogTables:
 
     def table(self, name: NameLike, version: int | None = None) -> CatalogTable:
         """Open a table by name."""
-        return self._opened(self._definitions.recent(name), version)
+        return CatalogTable(self.opened(name, version))
 
-    def _opened(self, definition: TableMetadata, version: int | None = None) -> CatalogTable:
-        """Open the table of a definition, as `table` does."""
+    def opened(self, name: NameLike, version: int | None = None) -> NamedState:
+        """Return a version of the table of a name; None: the newest."""
+        return self._state_of(self._definitions.recent(name), version)
+
+    def _state_of(self, definition: TableMetadata, version: int | None = None) -> NamedState:
         storage = self._places.storage_of(definition)
         try:
             snapshot = open_as_of(storage, version)
         except InvalidInputError as error:
             is_new = definition.table_id is None and version is None
             if error.code == "PROJSEG_NOT_A_TABLE" and is_new:
-                return CatalogTable(self, definition, storage, unwritten(definition, storage))
+                return NamedState(self, definition, unwritten(definition, storage))
             raise
         found = snapshot.properties.table_id
         if definition.table_id not in (None, found):
@@ -78,26 +81,26 @@ class CatalogTables:
                 f"{storage.location} holds another ({found}); if that is meant, call "
                 "rebind",
             )
-        table = CatalogTable(self, definition, storage, snapshot, is_pinned=version is not None)
+        state = NamedState(self, definition, snapshot, is_pinned=version is not None)
         if version is None:
-            record_seen(table, definition)
-        return table
+            state.record(definition)
+        return state
 
     def apply(self, name: NameLike, dry_run: bool) -> pa.Table:
         """Make a definition's columns and layout its table's; return what differs."""
-        table = self.table(name)
+        state = self.opened(name)
         rows: list[dict[str, str]] = []
-        if table.is_unwritten:
+        if state.is_unwritten:
             rows.append({"field": "table", "definition": "a new one"})
         else:
-            before = table.properties
-            after = prepared(table.definition, before).properties
+            before = state.properties
+            after = prepared(state.definition, before).properties
             for field in _LAYOUT:
                 found, wanted = (_value_text(getattr(of, field)) for of in (before, after))
                 if found != wanted:
                     rows.append({"field": field, "table": found, "definition": wanted})
         if not dry_run:
-            table.adopt()
+            state.adopt()
         return pa.Table.from_pylist(rows, _DIFFERENCES)
 
     def rebind(self, name: NameLike) -> int:
@@ -114,29 +117,29 @@ class CatalogTables:
         }
         self.store.record(definition.id, **seen)
         self.flush()
-        table = CatalogTable(self, replace(definition, **seen), storage, snapshot)
-        return table.adopt(takes_over=True)
+        state = NamedState(self, replace(definition, **seen), snapshot)
+        return state.adopt(takes_over=True)
 
     def counted(self, definition: TableMetadata, counts: Counts) -> TableMetadata:
-        """Return a definition with what its table has now; `counts` as of `record_seen`."""
-        table = self._opened(definition)
-        if table.is_unwritten:
+        """Return a definition with what its table has now; `counts` as of `NamedState.record`."""
+        state = self._state_of(definition)
+        if state.is_unwritten:
             return definition
-        record_seen(table, table.definition, counts)
-        return replace(table.definition, stored_status=status_of(definition, table.snapshot))
+        state.record(state.definition, counts)
+        return replace(state.definition, stored_status=status_of(definition, state.snapshot))
 
     def expire(self, name: NameLike, dry_run: bool) -> pa.Table:
         """Remove the segments whose rows are all older than the definition's `retention`."""
-        table = self.table(name)
-        retention = table.definition.spec.layout.retention
+        state = self.opened(name)
+        retention = state.definition.spec.layout.retention
         if retention is UNSET:
             raise InvalidInputError(
                 "PROJSEG_BAD_SPEC",
-                f"$.properties.retention: '{table.definition.full_name}' has none, so nothing of "
+                f"$.properties.retention: '{state.definition.full_name}' has none, so nothing of "
                 "it expires; merge one, such as '400 days'",
             )
         scope, now = declare_scope(retain=retention), time.time_ns() // 1000
-        entries = [] if table.is_unwritten else list(table.snapshot.segments)
+        entries = [] if state.is_unwritten else list(state.snapshot.segments)
         old = [
             entry
             for entry in entries
@@ -144,8 +147,8 @@ class CatalogTables:
         ]
         if old and not dry_run:
             commit(
-                table.snapshot.storage,
-                table.snapshot,
+                state.storage,
+                state.snapshot,
                 Replace(frozenset(entry.listed_as for entry in old)),
                 write_id=new_write_id(),
                 operation="expire",

@@ -31,9 +31,8 @@ from projseg.declarations import declare_properties
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError, did_you_mean
 from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name, type_name
-from projseg.table import Table
 from projseg.table.sql_statements import described_table
-from projseg.table.table_state import TableState
+from projseg.table.table_version import TableVersion, table_at
 from projseg.table.version_reader import VersionReader
 from projseg.table_layer.commits.commit import create_table
 from projseg.table_layer.storage.local_storage import LocalStorage
@@ -65,16 +64,13 @@ VIEWS: Final = {
 """The views and their columns."""
 
 
-class _View(Table):
-    """A table of its own gives a view all the SQL that tables have; it outlives no question."""
-
-    def __init__(
-        self, storage: LocalStorage, schema: pa.Schema, rows: Iterator[pa.RecordBatch]
-    ) -> None:
-        write_id, properties = new_write_id(), declare_properties(schema)
-        made = write_segments(rows, properties, storage, write_id=write_id, threads=1)
-        snapshot = create_table(storage, properties, entries=tuple(made), write_id=write_id)
-        super(Table, self).__init__(TableState(VersionReader(snapshot), is_pinned=False))
+def _stored(folder: str, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> TableVersion:
+    """Return a view as a table of its own in a folder, which gives it all the SQL of tables."""
+    storage = LocalStorage(folder, is_durable=False)
+    write_id, properties = new_write_id(), declare_properties(schema)
+    made = write_segments(rows, properties, storage, write_id=write_id, threads=1)
+    snapshot = create_table(storage, properties, entries=tuple(made), write_id=write_id)
+    return table_at(VersionReader(snapshot))
 
 
 class InformationSchema:
@@ -103,7 +99,7 @@ class InformationSchema:
             among = _named_tables(text, VIEWS[view], context, args)
         batches = self._batches(view, among)
         with tempfile.TemporaryDirectory(prefix="projseg-") as folder:
-            made = _View(LocalStorage(folder, is_durable=False), VIEWS[view], batches)
+            made = _stored(folder, VIEWS[view], batches)
             return made.sql(text, context=context, args=args)
 
     def _batches(self, view: str, among: tuple[_Names, _Names]) -> Iterator[pa.RecordBatch]:

@@ -1,149 +1,72 @@
-"""`NamedRows`: the rows of a table under its definition's columns and layout.
+"""`NamedRowEdits`: rows are written under a definition's columns and layout.
 
-Reads go through the declared columns. A write first adds and widens columns as declared, makes the
-definition's layout the table's own, and casts values, all in the commit that has the rows.
+A write first adds and widens columns as declared, makes the definition's layout the table's own,
+and casts values, all in the commit that has the rows.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import Any, Literal
 
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.query.declared_columns import DeclaredColumn, DeclaredColumns
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike
+from projseg.algebra.query.request import IntervalLike
 from projseg.catalog.declared_table import bindings_of, declared_columns, new_properties
+from projseg.catalog.named_state import NamedState
 from projseg.catalog.named_writes import (
-    Counts,
     Prepared,
     cast_rows,
     check_names,
-    given_options,
-    is_old,
     metrics_of,
     prepared,
     said_of,
-    seen_of,
-    status_of,
     write_chosen,
 )
-from projseg.catalog.spec.table_spec import SpecLike
-from projseg.catalog.store.store_contract import Store
-from projseg.catalog.store.table_metadata import NameLike, TableMetadata
 from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.input_rows import RowsLike, batches_of
-from projseg.table import Table
-from projseg.table.inspection import state_of
-from projseg.table.projection_edits import bounds_of
-from projseg.table.table_state import TableState
-from projseg.table.version_reader import VersionReader
+from projseg.maintenance.auto_compaction import after_commit
+from projseg.maintenance.row_changes.delete_and_update import Corrected
+from projseg.maintenance.row_changes.replace_rows import with_cut_segments
+from projseg.segment_format.format_limits import name_key
+from projseg.segment_format.logical_types import type_name
+from projseg.table.row_edits import RowEdits
+from projseg.table.segment_edits import bounds_of
 from projseg.table.writes import Commit, OnSegment, commit_of, transaction_of
 from projseg.table_layer.commits.commit import commit, create_table
-from projseg.table_layer.commits.follow_up import only_logged
 from projseg.table_layer.commits.publish import removed_on_failure
-from projseg.table_layer.metadata.change import Append, ChangeColumns, Overwrite
-from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.metadata.change import Append, Overwrite
 from projseg.table_layer.storage.paths import new_write_id
-from projseg.table_layer.storage.storage_contract import Storage
-
-if TYPE_CHECKING:
-    from projseg.algebra.expressions.sql_parameters import ArgumentsLike
-    from projseg.algebra.query.request import IntervalLike
-
-LOGGER: Final = logging.getLogger("projseg.catalog")
 
 
-class TableOpener(Protocol):
-    """The part of a catalog that its tables use."""
+class NamedRowEdits:
+    """The rows of a table, to be changed as its definition says."""
 
-    store: Store
-
-    def table(self, name: NameLike, version: int | None = None) -> NamedRows:
-        """Open a table by name."""
-
-    def merge(self, name: NameLike, spec: SpecLike, version: int | None = None) -> int:
-        """Merge a part of a spec into a definition."""
-
-    def flush(self) -> None:
-        """Forget every definition that was read."""
-
-
-class NamedRows(Table):
-    """A table at one version by name, whose rows are read and written as its definition says."""
-
-    def __init__(
-        self,
-        catalog: TableOpener,
-        definition: TableMetadata,
-        storage: Storage,
-        snapshot: Snapshot,
-        *,
-        is_pinned: bool = False,
-    ) -> None:
-        reader = VersionReader(snapshot, self._declared_of, may_be_older=not is_pinned)
-        super(Table, self).__init__(TableState(reader, is_pinned=is_pinned))
-        self._catalog = catalog
-        self._named = definition
-        self._seen: tuple[TableProperties, TableMetadata, DeclaredColumns] | None = None
-
-    @property
-    def definition(self) -> TableMetadata:
-        """The definition that this object goes by."""
-        return self._named
-
-    @property
-    def declared(self) -> DeclaredColumns:
-        """The columns that the definition declares; a join reads them."""
-        return self._declared_of(self.properties)
-
-    @property
-    def is_unwritten(self) -> bool:
-        """Whether there is a definition and no table yet."""
-        return self._snapshot.version < 0
-
-    def refresh(self) -> Self:
-        """Move to the newest version of the definition and of the table, and return this table."""
-        found = self._catalog.table(self._named.full_name)
-        self._named = found.definition
-        self._state.follow(state_of(found))
-        return self
+    def __init__(self, state: NamedState) -> None:
+        self._state, self._edits = state, RowEdits(state)
 
     def append(
         self,
         data: RowsLike,
+        options: Mapping[str, Any],
         *,
-        on_segment: OnSegment | None = None,
-        commit_as: str | None = None,
-        segment_granularity: str | None = None,
-        cluster_by: Sequence[str] | None = None,
-        target_segment_rows: int | None = None,
+        on_segment: OnSegment | None,
+        commit_as: str | None,
     ) -> Commit:
-        """Add rows as new segments; the first rows make the table.
-
-        Parameters
-        ----------
-        data, on_segment, commit_as
-            As of `Table.append`; values are cast to the declared types as Spark's ANSI mode
-            assigns them.
-        segment_granularity, cluster_by, target_segment_rows
-            Of this statement's segments alone; None: as the definition says, else the table.
-        """
-        self._begin()
-        options = given_options(segment_granularity, cluster_by, target_segment_rows)
-        if self.is_unwritten:
+        """Add rows as new segments, in the layout that the options choose for them."""
+        state = self._state
+        state.begin()
+        if state.is_unwritten:
             made = self._create(data, options, on_segment, commit_as)
-            return (
-                self.append(data, on_segment=on_segment, commit_as=commit_as, **options)
-                if (made is None)
-                else made
-            )
+            if made is not None:
+                return made
+            return self.append(data, options, on_segment=on_segment, commit_as=commit_as)
         txn = transaction_of(commit_as)
-        if txn is not None and txn[0] in self._snapshot.file.transactions:
-            return Commit(self.version, 0, 0)
+        if txn is not None and txn[0] in state.snapshot.file.transactions:
+            return Commit(state.snapshot.version, 0, 0)
         return self._write(
             data,
             options,
@@ -156,32 +79,24 @@ class NamedRows(Table):
     def overwrite(
         self,
         data: RowsLike,
-        interval: IntervalLike | None = None,
+        interval: IntervalLike | None,
+        filter: str | None,
         *,
-        filter: str | None = None,
-        args: ArgumentsLike | None = None,
-        timezone: str = "UTC",
-        on_segment: OnSegment | None = None,
+        args: ArgumentsLike | None,
+        timezone: str,
+        on_segment: OnSegment | None,
     ) -> Commit:
-        """Replace all rows, or those of an interval or for which a condition is true.
-
-        Parameters
-        ----------
-        data, interval, filter, args, timezone, on_segment
-            As of `Table.overwrite`; values are cast as of `append`.
-        """
-        self._begin()
-        if self.is_unwritten and (made := self._create(data, {}, on_segment, None)) is not None:
+        """Replace all rows, or those of an interval or for which a condition is true."""
+        state = self._state
+        state.begin()
+        if state.is_unwritten and (made := self._create(data, {}, on_segment, None)) is not None:
             return made
         if filter is not None or args is not None:
-            rows = self._rows(data)
-            return super().overwrite(
-                rows, interval, filter=filter, args=args, timezone=timezone, on_segment=on_segment
+            rows = self._stored_rows(data)
+            return self._edits.overwrite(
+                rows, interval, filter, args=args, timezone=timezone, on_segment=on_segment
             )
-
-        from projseg.maintenance.row_changes.replace_rows import with_cut_segments
-
-        base = self._snapshot
+        base = state.snapshot
         bounds = None if interval is None else bounds_of(interval)
 
         def change_of(
@@ -192,67 +107,64 @@ class NamedRows(Table):
 
         return self._write(data, {}, change_of, "overwrite", on_segment, None)
 
-    def adopt(self, *, takes_over: bool = False) -> int:
-        """Make the definition's columns and layout the table's, without rows.
+    def merge(
+        self,
+        data: RowsLike,
+        on: Sequence[str],
+        when_matched: Literal["update", "delete", "ignore"],
+        when_not_matched: Literal["insert", "ignore"],
+        *,
+        dry_run: bool,
+    ) -> Corrected:
+        """Update or delete the rows with the keys of others, and insert these."""
+        state = self._state
+        state.begin()
+        state.check_written()
+        rows = self._stored_rows(data)
+        keys = [on] if isinstance(on, str) else list(on)
+        by_name, stored = {name_key(one.name): one for one in state.declared.columns}, []
+        for key in keys:
+            column = by_name.get(name_key(str(key)))
+            if column is None or column.stored is None:
+                stored.append(str(key))
+                continue
+            own = type_name(state.properties.schema.field(column.stored).type)
+            if own != column.type:
+                raise InvalidInputError(
+                    "PROJSEG_DECLARED_TYPE",
+                    f"key '{key}' is declared as {column.type} and stored as {own}; "
+                    "merge by columns that are stored in their declared type",
+                )
+            stored.append(column.stored)
+        return self._edits.merge(rows, stored, when_matched, when_not_matched, dry_run=dry_run)
 
-        Parameters
-        ----------
-        takes_over : bool
-            Whether it becomes the table's definition where another is.
-        """
-        if self.is_unwritten:
-            properties = new_properties(self._named, None)
-            self._snapshot = create_table(self._storage, properties, operation="adopt layout")
-            self._record(self._named)
-            return self.version
-        plan = prepared(self._named, self.properties, takes_over=takes_over)
-        if plan.is_change:
-            self._snapshot = commit(
-                self._storage,
-                self._snapshot,
-                ChangeColumns(plan.changes, plan.layout),
-                write_id=new_write_id(),
-                operation="adopt layout",
-                note=self._note.asking(**said_of(plan.layout)),
-            )
-        self._record(plan.definition, "sometimes")
-        return self.version
+    def update(
+        self,
+        values: Mapping[str, str],
+        filter: str | None,
+        interval: IntervalLike | None,
+        args: ArgumentsLike | None,
+        timezone: str,
+        *,
+        dry_run: bool,
+    ) -> Corrected:
+        """Set columns of the rows for which a condition is true."""
+        state = self._state
+        state.begin()
+        state.check_written()
+        unstored = {name_key(one.name) for one in state.declared.columns if one.stored is None}
+        if isinstance(values, Mapping) and unstored & {name_key(str(name)) for name in values}:
+            state.adopt()
+        return self._edits.update(values, filter, interval, args, timezone, dry_run=dry_run)
 
-    def _declared_of(self, properties: TableProperties) -> DeclaredColumns:
-        seen = self._seen
-        if seen is None or seen[0] is not properties or seen[1] is not self._named:
-            seen = (properties, self._named, declared_columns(self._named, properties))
-            self._seen = seen
-        return seen[2]
-
-    def _begin(self) -> None:
-        super()._check_newest()
-        self.refresh()
-
-    def _check_newest(self) -> None:
-        super()._check_newest()
-        self._require_written()
-
-    def _require_written(self) -> None:
-        if self.is_unwritten:
-            raise InvalidInputError(
-                "PROJSEG_NOT_A_TABLE",
-                f"'{self._named.full_name}' is defined and was never written; append rows, or "
-                "make the table with catalog.apply",
-            )
-
-    def _own_type(self, column: DeclaredColumn) -> pa.DataType | None:
-        if column.stored is None:
-            return None
-        return self.properties.schema.field(column.stored).type
-
-    def _rows(self, data: RowsLike) -> Iterable[pa.RecordBatch]:
+    def _stored_rows(self, data: RowsLike) -> Iterable[pa.RecordBatch]:
         """Return rows as the table stores them, once it has the definition's columns."""
-        self.adopt()
-        self._named = replace(self._named, bindings=bindings_of(self._named, self.properties))
-        declared = self._declared_of(self.properties)
-        rows = batches_of(data, declared.schema)
-        return cast_rows(rows, declared, self.properties, self._named)
+        state = self._state
+        state.adopt()
+        bindings = bindings_of(state.definition, state.properties)
+        state.define(replace(state.definition, bindings=bindings))
+        rows = batches_of(data, state.declared.schema)
+        return cast_rows(rows, state.declared, state.properties, state.definition)
 
     def _write(
         self,
@@ -263,10 +175,9 @@ class NamedRows(Table):
         on_segment: OnSegment | None,
         txn: tuple[str, int] | None,
     ) -> Commit:
-        from projseg.maintenance.auto_compaction import after_commit
-
-        base, storage, write_id = self._snapshot, self._storage, new_write_id()
-        plan = prepared(self._named, base.properties)
+        state = self._state
+        base, storage, write_id = state.snapshot, state.storage, new_write_id()
+        plan = prepared(state.definition, base.properties)
         declared = declared_columns(plan.definition, plan.properties)
         rows = cast_rows(
             batches_of(data, declared.schema), declared, plan.properties, plan.definition
@@ -282,11 +193,11 @@ class NamedRows(Table):
                 operation=operation,
                 metrics=metrics_of(entries),
                 txn=txn,
-                note=self._note.asking(**said_of(plan.layout)),
+                note=state.note.asking(**said_of(plan.layout)),
             )
         made = commit_of(snapshot.version, entries)
-        self._snapshot = after_commit(snapshot, entries)
-        self._record(plan.definition, "sometimes")
+        state.move_to(after_commit(snapshot, entries))
+        state.record(plan.definition, "sometimes")
         return made
 
     def _create(
@@ -297,8 +208,9 @@ class NamedRows(Table):
         commit_as: str | None,
     ) -> Commit | None:
         """Make the table with its first rows; None if another was faster, and rows are left."""
-        storage, write_id, definition = self._storage, new_write_id(), self._named
-        batches = iter(batches_of(data, self.schema))
+        state = self._state
+        storage, write_id, definition = state.storage, new_write_id(), state.definition
+        batches = iter(batches_of(data, state.reader.schema))
         first = next(batches, None)
         schema = getattr(data, "schema", None) if first is None else first.schema
         found = schema if isinstance(schema, pa.Schema) else pa.schema([])
@@ -313,19 +225,19 @@ class NamedRows(Table):
             with removed_on_failure(storage, write_id, None) as files:
                 entries = write_chosen(rows, properties, options, storage, write_id, on_segment)
                 files += [entry.file for entry in entries]
-                self._snapshot = create_table(
+                snapshot = create_table(
                     storage,
                     properties,
                     entries=entries,
                     write_id=write_id,
                     metrics=metrics_of(entries),
                     txn=transaction_of(commit_as),
-                    note=self._note,
+                    note=state.note,
                 )
         except InvalidInputError as error:
             if error.code != "PROJSEG_TABLE_EXISTS":
                 raise
-            self.refresh()
+            state.refresh()
             if isinstance(data, Iterator | pa.RecordBatchReader):
                 raise CommitConflictError(
                     "PROJSEG_COMMIT_CONFLICT",
@@ -333,32 +245,6 @@ class NamedRows(Table):
                     "rows cannot be read again; append them again",
                 ) from error
             return None
-        self._record(definition, "sometimes")
-        return commit_of(self._snapshot.version, entries)
-
-    def _record(self, definition: TableMetadata, counts: Counts = "never") -> None:
-        """Tell the catalog what was seen; the rows are committed, whatever becomes of that.
-
-        Segments are counted `now`, `sometimes` (after a minute), or `never`.
-        """
-        known = self._named
-
-        def failure() -> str:
-            name = known.full_name
-            return f"version {self.version} of {name} is there; the catalog could not be told"
-
-        with only_logged(LOGGER, failure):
-            seen = seen_of(definition, self.properties)
-            if self.is_unwritten:
-                return
-            if counts == "now" or (counts == "sometimes" and is_old(known.stored_status)):
-                seen["stored_status"] = status_of(known, self._snapshot)
-            elif all(getattr(known, key) == value for key, value in seen.items()):
-                return
-            self._named = replace(known, **seen)
-            self._catalog.store.record(known.id, **seen, stored_version=self.version)
-
-
-def record_seen(table: NamedRows, definition: TableMetadata, counts: Counts = "never") -> None:
-    """Tell the catalog what was seen of a table, as `NamedRows` does after its writes."""
-    table._record(definition, counts)  # noqa: SLF001 - of this module's class
+        state.move_to(snapshot)
+        state.record(definition, "sometimes")
+        return commit_of(snapshot.version, entries)

@@ -18,10 +18,9 @@ from projseg.algebra.expressions.sql_parameters import ArgumentsLike
 from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.table import Table, is_table
-from projseg.table.inspection import reader_of
-from projseg.table.queries import TableVersion, table_at
+from projseg.table.sql import sql
 from projseg.table.sql_statements import tables_in, unknown_table
-from projseg.table.star_statements import sql
+from projseg.table.table_version import TableVersion, reader_of, table_at
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.storage.paths import METADATA_PREFIX
 from projseg.table_layer.storage.store_location import StorageOptionsLike

@@ -19,7 +19,7 @@ from projseg.maintenance.row_changes.delete_and_update import Corrected
 from projseg.maintenance.row_changes.erase import Erased
 from projseg.maintenance.sync import Synced
 from projseg.memory.cache import CacheStatistics
-from projseg.table.foreign_edits import AttachedSource
+from projseg.table.inspection import AttachedSource
 from projseg.table_layer.vacuum import Vacuumed
 
 _RETURNED = (

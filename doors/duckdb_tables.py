@@ -27,9 +27,9 @@ from projseg.doors.duckdb_statement import (
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.extras import require
 from projseg.memory.door import through
-from projseg.table.queries import TableVersion, current_version
-from projseg.table.star_statements import sql
-from projseg.table.writable_table import check_max_age
+from projseg.table.sql import sql
+from projseg.table.table_state import check_max_age
+from projseg.table.table_version import TableVersion, current_version
 
 if TYPE_CHECKING:
     from projseg.table import Table

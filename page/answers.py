@@ -20,8 +20,7 @@ from projseg.memory.deadline import Deadline, under
 from projseg.memory.door import through
 from projseg.query_pool.pool import QueryPool
 from projseg.table import Table
-from projseg.table.inspection import reader_of
-from projseg.table.queries import TableVersion
+from projseg.table.table_version import TableVersion, reader_of
 
 if TYPE_CHECKING:
     from projseg.advisor.advice import Advice

@@ -50,7 +50,7 @@ from projseg.page.statements import box_statement, check_names
 from projseg.page.table_view import source_of, table_record
 from projseg.page.tables_view import tables_record
 from projseg.page.timeline import open_window
-from projseg.table.queries import TableVersion
+from projseg.table.table_version import TableVersion
 
 LOGGER: Final = logging.getLogger("projseg.page")
 _HTTP_STATUS: Final = {

@@ -16,7 +16,7 @@ from projseg.memory.deadline import check_deadline
 from projseg.page.table_view import decoded, store_of_views
 from projseg.segment_format.file.description import SegmentDescription, describe
 from projseg.segment_format.logical_types import parse_type_name
-from projseg.table.queries import TableVersion
+from projseg.table.table_version import TableVersion
 from projseg.table_layer.commits.footer_match import open_checked
 from projseg.table_layer.metadata.column_bounds import bound_decoder
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

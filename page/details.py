@@ -14,7 +14,7 @@ from projseg.errors import InvalidInputError
 from projseg.page.columns_view import describe_segment
 from projseg.page.queries_view import Use, use_of_sources
 from projseg.page.table_view import decoded
-from projseg.table.queries import TableVersion
+from projseg.table.table_version import TableVersion
 from projseg.table_layer.metadata.known_properties import scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata_tables import METADATA_TABLES, segment_label, segment_rows

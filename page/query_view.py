@@ -13,7 +13,7 @@ from projseg.errors import ProjsegError
 from projseg.memory.deadline import answered_within
 from projseg.page.answers import TEXT_COLUMN, Answer, plain_rows
 from projseg.segment_format.logical_types import type_name
-from projseg.table.queries import TableVersion
+from projseg.table.table_version import TableVersion
 
 ROWS_SHOWN: Final = 1000
 _PLAN_SECONDS: Final = 5

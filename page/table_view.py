@@ -16,8 +16,7 @@ from projseg.errors import ProjsegError, without_secrets
 from projseg.memory.deadline import check_deadline
 from projseg.page.timeline import SegmentTime, Timeline, open_window, snapped, timeline
 from projseg.segment_format.indexes.bloom_file import BUILT
-from projseg.table.inspection import reader_of
-from projseg.table.queries import TableVersion
+from projseg.table.table_version import TableVersion, reader_of
 from projseg.table_layer.coverage import (
     CoverageState,
     coverage,

@@ -33,7 +33,7 @@ from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.door import Door, door_of_question, through
 from projseg.memory.forks import hold_while_forking
-from projseg.table.queries import TableVersion, table_at
+from projseg.table.table_version import TableVersion, table_at
 from projseg.table.version_reader import VersionReader
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.snapshot import Snapshot

@@ -24,8 +24,8 @@ from projseg.query_pool.messages import TableQuestion, VersionName, rows_of
 from projseg.query_pool.queue import QueuedQuestion, RequestQueue, Slot
 from projseg.reader.query_log.log_files import query_log
 from projseg.table import Table
-from projseg.table.inspection import reader_of, state_of
-from projseg.table.writable_table import check_max_age
+from projseg.table.table_state import check_max_age
+from projseg.table.table_version import reader_of, state_of
 
 TableLike: TypeAlias = Table | str | os.PathLike[str]
 

@@ -17,7 +17,7 @@ from projseg.spark_engine.replies import Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import runner_of
 from projseg.table import Table
 from projseg.table.declaration_commits import telling_of_declaration
-from projseg.table.projection_edits import bounds_of
+from projseg.table.segment_edits import bounds_of
 from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.metadata.index_declaration import bad_index, find_index
 

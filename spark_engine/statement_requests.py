@@ -31,7 +31,7 @@ from projseg.table.declaration_commits import (
     telling_of_declaration,
     widening,
 )
-from projseg.table.projection_edits import bounds_of
+from projseg.table.segment_edits import bounds_of
 from projseg.table_layer.change_feed import effect_of
 from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.metadata.change import CommitNote

@@ -25,11 +25,11 @@ from projseg.spark_datasource.statement_list import PROPERTIES, REPLIES, VERSION
 from projseg.spark_engine.replies import Reply, properties_of, rows, table_of
 from projseg.spark_engine.statement_requests import materialized
 from projseg.table import Table
-from projseg.table.inspection import reader_of
-from projseg.table.projection_edits import interval_of
+from projseg.table.segment_edits import interval_of
 from projseg.table.star_statements import bound_statement
+from projseg.table.table_version import reader_of, readers_by_name, state_of
 from projseg.table.view_form import ViewForm
-from projseg.table.view_object import View, new_view, refresh_by_work
+from projseg.table.view_object import StoredView, View, new_view
 from projseg.views.definitions.definition import Definition
 from projseg.views.definitions.result_definition import define_result
 from projseg.views.definitions.view_checks import as_required, bad_view, checked_statement
@@ -98,7 +98,7 @@ def _create_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     arguments |= {"replace": request["replace"], "run_select": run_job}
     if request["op"] == "explain_view":
         return _explained(name, found, tables, given, arguments)
-    view = new_view(found.table, name, found.definition, given, **arguments)
+    view = new_view(state_of(found.table), name, found.definition, given, **arguments)
     assert isinstance(view, View), "only a dry run makes none"
     return _created(view, ignored)
 
@@ -133,7 +133,7 @@ def _defined(
     """Return what a SELECT means: groups of a star, or else rows that Spark computes."""
     try:
         table = _fact_of(sql, tables)
-        return _Defined(table, ViewForm(sql, tables).definition(reader_of(table)))
+        return _Defined(table, ViewForm(sql, readers_by_name(tables)).definition(reader_of(table)))
     except (InvalidInputError, UnsupportedFeatureError, LimitExceededError) as error:
         if error.code in _FINAL or "require" in given:
             raise as_required(error, given) from None
@@ -153,7 +153,7 @@ def _fact_of(sql: str, tables: Mapping[str, Table]) -> Table:
     if len(tables) == 1:
         return next(iter(tables.values()))
     statement = checked_statement(sql, with_joins=True)
-    bound = bound_statement(statement, tables, None, None, None)
+    bound = bound_statement(statement, readers_by_name(tables), None, None, None)
     fact = bound.version.location
     return next(one for one in tables.values() if one.location == fact)
 
@@ -184,7 +184,9 @@ def _explained(
     given: Mapping[str, str],
     arguments: Mapping[str, Any],
 ) -> Reply:
-    planned = new_view(found.table, name, found.definition, given, dry_run=True, **arguments)
+    planned = new_view(
+        state_of(found.table), name, found.definition, given, dry_run=True, **arguments
+    )
     shown: dict[str, object] = {"view": name, "grade": found.definition.grade, "why": found.why}
     others = [n for n, one in tables.items() if one.location != found.table.location]
     shown |= {"fact": found.table.location, "dimensions": ", ".join(others) or None}
@@ -233,13 +235,13 @@ def _refresh_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
         return rows([{"version": commit.version, "segments": 0}], REPLIES["refresh_view"])
     if provider in ("projection", "index"):
         raise bad_view(f"{provider} '{name}' is compacted with its table: OPTIMIZE the table")
-    view = table.view(name)
+    stored = StoredView.named(state_of(table), name)
     interval = request.get("interval")
     bounds = None if interval is None else interval_of(interval)
     work = Work(request["full"], bounds, run_select=run_job)
-    done = refresh_by_work(view, work, dry_run=request["dry_run"])
+    done = stored.refresh(work, dry_run=request["dry_run"])
     shown = {key: getattr(done, key, None) for key in _COUNTED}
-    shown["segments"] = view.detail()["segments_covered"]
+    shown["segments"] = View(stored).detail()["segments_covered"]
     shown["not_built"] = "; ".join(map(str, done.not_built)) or None
     return rows([shown], REPLIES["refresh_view"])
 

@@ -21,7 +21,7 @@ from projseg.benchmarks.workload import Question
 from projseg.benchmarks.written_workloads import EDITS
 from projseg.reader.query_log.log_files import SETTING, flush_query_logs
 from projseg.reader.query_log.read_log import LogReader
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 
 _ASKED: Final = 12  # times that each question is in the log
 

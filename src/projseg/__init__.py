@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from projseg.spark_datasource.extension import configure, query_log
     from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
-    from projseg.table.star_statements import sql
+    from projseg.table.sql import sql
     from projseg.table.view_object import View
     from projseg.table.writes import Commit
     from projseg.views.refresh_work import Refresh
@@ -94,7 +94,7 @@ _HOMES: Final = {
     "read_log": "projseg.reader.query_log.read_log",
     "register": "projseg.spark_datasource.read_write",
     "serve_page": "projseg.page.serving",
-    "sql": "projseg.table.star_statements",
+    "sql": "projseg.table.sql",
     "write": "projseg.spark_datasource.read_write",
 }
 

@@ -34,9 +34,8 @@ from projseg.errors import (
 )
 from projseg.memory.door import through
 from projseg.table import Table, is_table
-from projseg.table.inspection import state_of
-from projseg.table.queries import current_version
-from projseg.table.star_statements import sql
+from projseg.table.sql import sql
+from projseg.table.table_version import current_version, state_of
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog

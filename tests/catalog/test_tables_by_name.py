@@ -1,7 +1,9 @@
 """Tables by name: what a definition says of columns and layout, beside what the table has."""
 
+import copy
 import datetime
 import os
+import pickle
 import signal
 from decimal import Decimal
 
@@ -17,6 +19,7 @@ from projseg.errors import (
     ProjsegError,
     UnsupportedFeatureError,
 )
+from projseg.table.table_version import state_of
 
 DAY = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 SPEC = {
@@ -141,8 +144,8 @@ def test_an_older_version_and_a_second_name_leave_the_layout(edits):
     definition = stale.definition
     edits.merge("edits", {"properties": {"segmentGranularity": "PT12H"}})
     edits.table("edits").append(rows(24, 24))
-    stale.refresh = lambda: stale  # a writer that has not heard of it
-    stale._named = definition
+    state_of(stale).refresh = lambda: None  # a writer that has not heard of it
+    state_of(stale).define(definition)
     stale.append(rows(24, 48))
     assert projseg.Table(stale.location).properties.segment_granularity == "PT12H"
     edits.register(
@@ -389,13 +392,13 @@ def test_segments_that_are_wholly_older_expire(edits):
 def test_two_first_writers_make_one_table(edits):
     one, other = edits.table("edits"), edits.table("edits")
     one.append(rows(2))
-    other._begin = lambda: None  # it saw no table, and does not look again
+    state_of(other).begin = lambda: None  # it saw no table, and does not look again
     assert other.append(rows(2, 2)).rows == 2
     assert len(edits.table("edits").query()) == 4
     edits.create("u", SPEC)
     one, other = edits.table("u"), edits.table("u")
     one.append(rows(2))
-    other._begin = lambda: None
+    state_of(other).begin = lambda: None
     with code("rows cannot be read again", CommitConflictError):
         other.append(iter(rows(2).to_batches()))
 
@@ -437,7 +440,7 @@ def test_a_forged_location_is_never_emptied(edits, tmp_path):
 def test_a_kill_between_a_first_write_and_its_record(edits):
     def dies():
         table = edits.table("edits")
-        table._record = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        state_of(table).record = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         table.append(rows())
 
     assert run_and_die(dies)
@@ -708,3 +711,15 @@ def test_a_joined_table_has_the_columns_of_its_definition(edits):
         projseg.sql(select.format("secret"), tables)
     with code("PROJSEG_UNKNOWN_COLUMN"):
         facts.query(group_by="p.secret", joins=[join])
+
+
+def test_objects_of_a_table_go_by_definitions_of_their_own(edits):
+    table = edits.table("edits")
+    table.append(rows())
+    seen = table.query().schema.names
+    edits.table("edits").append(rows(1))
+    edits.merge("edits", {"columns": [{"name": "late", "sqlType": "date"}]})
+    for other in (table.newest(), copy.copy(table), pickle.loads(pickle.dumps(table))):
+        assert other.query().schema.names == seen
+        assert other.refresh().query().schema.names == [*seen, "late"]
+    assert table.query().schema.names == seen

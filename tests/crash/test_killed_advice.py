@@ -28,7 +28,7 @@ from projseg.algebra.query.request import Query
 from projseg.benchmarks.bench import same_answer
 from projseg.errors import CommitConflictError
 from projseg.memory.cache import KEPT
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 from projseg.table_layer.storage import local_storage
 
 STEP = 1 if IS_NIGHTLY else 9

@@ -21,7 +21,7 @@ from test_failed_appends import GROWING, as_nobody, files_under, small_disk
 import projseg
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.storage import local_storage
 from projseg.views.refresh_view import refresh_view

@@ -156,7 +156,7 @@ def test_commits_are_counted_by_how_they_end(tmp_path):
 def test_a_faster_commit_is_a_retry(tmp_path, monkeypatch):
     table = projseg.Table.create(tmp_path / "t", data={"n": [1]})
     other, before = projseg.Table(tmp_path / "t"), samples()
-    kind, is_first = type(table._storage), [True]
+    kind, is_first = type(table.snapshot.storage), [True]
     put = kind.put_if_absent
 
     def late(self, name, content):

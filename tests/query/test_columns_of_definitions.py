@@ -16,7 +16,7 @@ from scale import tries
 import projseg
 from projseg.algebra.query.declared_columns import DeclaredColumn, DeclaredColumns
 from projseg.errors import EvaluationError, InvalidInputError
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import state_of
 
 DECLARED = DeclaredColumns(
     (
@@ -38,7 +38,8 @@ INNER = (
 
 
 def declaring(table, declared=DECLARED):
-    reader_of(table).columns_of = lambda properties: declared
+    state = state_of(table)
+    state.reader = state.reader.declaring(lambda properties: declared)
     return table
 
 

@@ -4,8 +4,8 @@ import hashlib
 
 import projseg
 from projseg.algebra.query.context import QueryContext
-from projseg.table.inspection import reader_of
-from projseg.table.view_object import new_view, refresh_by_work
+from projseg.table.table_version import reader_of, state_of
+from projseg.table.view_object import StoredView, new_view
 from projseg.views.definitions.result_definition import ResultDefinition, define_result
 from projseg.views.refresh_work import Work
 from projseg.views.stored_results import AskedSelect, answering_results, table_of_result
@@ -49,11 +49,12 @@ def create_result(table, name, select, tables, run, **arguments):
     """Make a stored result of a SELECT over tables by their names in it."""
     snapshots = {name: one.snapshot for name, one in tables.items()}
     definition = define_result(select, snapshots, table.snapshot, run)
-    return new_view(table, name, definition, {}, run_select=run, **arguments)
+    return new_view(state_of(table), name, definition, {}, run_select=run, **arguments)
 
 
 def refresh_result(table, name, run, full=False):
-    return refresh_by_work(table.view(name), Work(full, run_select=run), dry_run=False)
+    work = Work(full, run_select=run)
+    return StoredView.named(state_of(table), name).refresh(work, dry_run=False)
 
 
 def stored_rows(table, select, tables):

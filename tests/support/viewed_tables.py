@@ -7,7 +7,7 @@ import duckdb
 import pyarrow as pa
 
 from projseg import Table
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 from projseg.views.cover_test import listed_segments
 
 SCHEMA = pa.schema(

@@ -90,7 +90,7 @@ def test_files_that_vanish_at_any_operation_of_an_append(tmp_path):
         table = made(location)
         kept = {path.name for path in (location / "data").iterdir()}
         KEPT.clear()
-        storage = Vanishing(table._storage, at, kept)
+        storage = Vanishing(table.snapshot.storage, at, kept)
         base = Snapshot(storage, table.snapshot.file)
         try:
             append(base, {"n": [9]}, on_segment=None, note=NO_NOTE)

@@ -11,6 +11,7 @@ import pytest
 from projseg import Projection, Table
 from projseg.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
 from projseg.segment_format.logical_types import type_name
+from projseg.table.table_version import state_of
 from projseg.table_layer.metadata.snapshot import open_snapshot
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -505,7 +506,7 @@ def test_a_compaction_meets_a_change_of_columns(table):
     before = table.query(**ANSWER)
     table.rename_column("added", "lines")
     table.widen_column("price", "decimal(20,2)")
-    stale._snapshot = open_snapshot(table.snapshot.storage, 2)
+    state_of(stale).move_to(open_snapshot(table.snapshot.storage, 2))
     from projseg.maintenance.compact import Compaction, compact
 
     compact(stale.snapshot, Compaction())

@@ -14,7 +14,7 @@ from viewed_tables import answer, check_covers, in_duckdb, new_viewed_table, row
 from projseg import Table
 from projseg.errors import CommitError, CorruptTableError, InvalidInputError, ProjsegError
 from projseg.memory.cache import KEPT
-from projseg.table.inspection import reader_of, state_of
+from projseg.table.table_version import reader_of, state_of
 from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.table_layer.metadata.checksummed_json import seal
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -63,7 +63,7 @@ def test_a_refresh_that_fails_at_any_operation_harms_nothing(tmp_path, how):
         shutil.copytree(tmp_path / "t", tmp_path / "copy")
         KEPT.clear()
         table = Table(tmp_path / "copy")
-        storage = FaultStorage(table._storage, at, **how)
+        storage = FaultStorage(table.snapshot.storage, at, **how)
         with suppress(ProjsegError):
             refreshed(table, storage)
         if not storage.was_reached:
@@ -92,9 +92,9 @@ def test_a_creation_that_fails_at_any_operation_leaves_no_half_made_view(tmp_pat
         shutil.copytree(tmp_path / "t", tmp_path / "copy")
         KEPT.clear()
         table = Table(tmp_path / "copy")
-        storage = FaultStorage(table._storage, at, forever=True)
+        storage = FaultStorage(table.snapshot.storage, at, forever=True)
         state_of(table).storage = storage
-        table._snapshot = Snapshot(storage, table.snapshot.file)
+        state_of(table).move_to(Snapshot(storage, table.snapshot.file))
         with suppress(ProjsegError):
             table.create_view("v", BY_K)
         if not storage.was_reached:

@@ -19,7 +19,7 @@ from viewed_tables import (
 from projseg import Table, sql
 from projseg.errors import InvalidInputError, ProjectionNotUsableError
 from projseg.memory.cache import KEPT
-from projseg.table.inspection import reader_of, state_of
+from projseg.table.table_version import reader_of, state_of
 
 HOURLY = (
     "SELECT k, date_trunc('HOUR', time) AS hour, sum(n) AS n, count(*) AS c FROM t GROUP BY ALL"

@@ -14,7 +14,7 @@ import projseg
 from projseg import Table
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.cache import KEPT
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 from projseg.table.writes import append
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import CommitNote, SetProperties
@@ -202,7 +202,7 @@ def test_a_mark_in_a_dimension_is_followed_only_to_views_that_read_it(warehouse,
     for where in (str(tmp_path / "else" / "f"), "../../../else/f", "../beside"):
         change = SetProperties(properties={f"{VIEW_OF}{view_id}": where})
         kept = {"write_id": new_write_id(), "operation": "set properties"}
-        commit(places._storage, places.refresh().snapshot, change, **kept)
+        commit(places.snapshot.storage, places.refresh().snapshot, change, **kept)
         places.refresh().append([{"k": "z", "word": "z"}])
         assert list(map(bytes_below, folders)) == before
     assert "PROJSEG_OUTSIDE_ROOTS" in caplog.text

@@ -5,6 +5,9 @@ from msgspec.structs import replace
 
 import projseg
 from projseg.errors import InvalidInputError
+from projseg.table.table_version import state_of
+from projseg.table.view_object import StoredView
+from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.views.view_commits import edited, store_write
 
 ROWS = {"i": [1, 2, 3, 4], "j": [7, 5, 2, 1], "s": ["1", "2", "3", "4"]}
@@ -22,12 +25,11 @@ def test_a_view_of_an_older_release_keeps_its_meaning(tmp_path, meant, written):
     types = {"i": "int", "j": "int", "s": "string"}
     table = projseg.Table.create(tmp_path / "t", types, data=ROWS)
     table.create_view("v", f"SELECT {meant} AS g, count(*) AS n FROM t GROUP BY {meant}")
-    view = table.view("v")
-    entry = view._entry()
+    view = StoredView.named(state_of(table), "v")
     older = f"SELECT {written} AS g, count(*) AS n FROM t GROUP BY {written}"
-    with store_write(view._known_store()) as write:
-        change = edited(entry.view_id, lambda one: replace(one, sql=older))
-        write.commit(change, "made by an older release", table._note)
+    with store_write(view.store()) as write:
+        change = edited(view.view_id, lambda one: replace(one, sql=older))
+        write.commit(change, "made by an older release", NO_NOTE)
     table = projseg.Table(tmp_path / "t")
     with pytest.raises(InvalidInputError, match="bound the operators") as caught:
         table.view("v").query()

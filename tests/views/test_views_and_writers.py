@@ -10,7 +10,7 @@ from viewed_tables import check_covers
 
 from projseg import Table
 from projseg.errors import CommitConflictError, ProjsegError
-from projseg.table.inspection import reader_of
+from projseg.table.table_version import reader_of
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 SQL = "SELECT k, sum(n) AS n, count(*) AS c FROM t GROUP BY k"

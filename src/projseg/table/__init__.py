@@ -1,43 +1,37 @@
 """`Table`: the front door without Spark.
 
+A method of `Table` is a line that calls an object, which does the work on a `TableState`:
+
 | module | methods |
 |---|---|
-| `__init__` | create, attach, append, overwrite |
-| `writable_table` | refresh, commit_as |
-| `queries` | query, sql, scan, explain, dataset, lazy, `__arrow_c_stream__` |
-| `view_edits` | create_view, view |
-| `inspection` | location, schema, version, properties, snapshot, history |
-| | detail, segments, projections, projection_stats, columns, views, verify, `_repr_html_` |
-| `row_edits` | delete, truncate, update, merge, erase |
-| `projection_edits` | add_projection, drop_projection, materialize_projection |
-| `index_edits` | add_index, drop_index, materialize_index, indexes |
-| `segments` | compact |
-| `columns` | add_column, rename_column, drop_column, widen_column |
-| `foreign_edits` | sync, source |
-| `kept_versions` | restore, tag, drop_tag, tags, vacuum |
+| `row_edits` | append, overwrite, delete, update, merge, erase |
+| `column_edits` | add, rename, drop, widen |
+| `projection_edits` | add, drop, materialize |
+| `index_edits` | add, drop, materialize |
+| `view_edits` | create, view |
+| `segment_edits` | compact |
+| `foreign_edits` | sync |
+| `version_keeping` | restore, tag, drop_tag, vacuum |
+| `inspection` | rows, detail, tags, source, views, findings, html |
 
-Methods ask objects with names: `table_state` has the version that a table object is at, and moves
-it; `version_reader` plans and answers over one version; `questions` asks it what callers ask.
+`table_state` has the version that a table object is at, and moves it. Methods that read stand in
+`table_version`: they ask `inspection`, and `questions` of a `version_reader`, which plans and
+answers over one version.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
 
-from projseg.table.columns import TableColumns
-from projseg.table.foreign_edits import TableSource
-from projseg.table.index_edits import TableIndexes
-from projseg.table.kept_versions import TableVersions
-from projseg.table.projection_edits import TableProjections, bounds_of
-from projseg.table.row_edits import TableRows
-from projseg.table.segments import TableSegments
-from projseg.table.table_state import TableState
+import pyarrow as pa
+
+from projseg.table.table_state import TableState, check_max_age
+from projseg.table.table_version import TableVersion, readers_by_name
 from projseg.table.version_reader import VersionReader
-from projseg.table.view_edits import TableViews
-from projseg.table.writable_table import check_max_age
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
+from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.metadata.versions_and_tags import holds_table
 from projseg.table_layer.storage.locate_storage import open_storage
@@ -47,13 +41,29 @@ from projseg.table_layer.storage.store_location import StorageOptionsLike
 SourceLike: TypeAlias = Any
 """A text, or a `DeltaTable` of the package `deltalake`."""
 
-# A process that only asks starts without the modules that write; each method imports its own.
+# A process that only asks starts without the modules that write: objects are imported when used.
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from projseg.algebra.expressions.sql_parameters import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import IndexLike, ProjectionLike, SchemaLike
     from projseg.input_rows import RowsLike
+    from projseg.maintenance.row_changes.delete_and_update import Corrected
+    from projseg.maintenance.row_changes.erase import Erased
+    from projseg.maintenance.sync import Synced
+    from projseg.table.column_edits import ColumnEdits
+    from projseg.table.foreign_edits import SourceSync
+    from projseg.table.index_edits import IndexEdits
+    from projseg.table.projection_edits import ProjectionEdits
+    from projseg.table.row_edits import RowEdits
+    from projseg.table.segment_edits import OnProgress, SegmentEdits
+    from projseg.table.version_keeping import VersionKeeping
+    from projseg.table.view_edits import ViewEdits
+    from projseg.table.view_object import View
     from projseg.table.writes import Commit, OnSegment
+    from projseg.table_layer.vacuum import Vacuumed
+    from projseg.views.refresh_work import Refresh
 
 
 def is_table(
@@ -84,16 +94,7 @@ def is_table(
     return holds_table(location, storage_options)
 
 
-class Table(
-    TableVersions,
-    TableRows,
-    TableProjections,
-    TableIndexes,
-    TableViews,
-    TableSegments,
-    TableColumns,
-    TableSource,
-):
+class Table(TableVersion):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters
@@ -305,6 +306,112 @@ class Table(
         )
         return cls(location, storage_options=storage_options, source_options=source_options)
 
+    @property
+    def _rows(self) -> RowEdits:
+        from projseg.table.row_edits import RowEdits
+
+        return RowEdits(self._state)
+
+    @property
+    def _columns(self) -> ColumnEdits:
+        from projseg.table.column_edits import ColumnEdits
+
+        return ColumnEdits(self._state)
+
+    @property
+    def _projections(self) -> ProjectionEdits:
+        from projseg.table.projection_edits import ProjectionEdits
+
+        return ProjectionEdits(self._state)
+
+    @property
+    def _indexes(self) -> IndexEdits:
+        from projseg.table.index_edits import IndexEdits
+
+        return IndexEdits(self._state)
+
+    @property
+    def _views(self) -> ViewEdits:
+        from projseg.table.view_edits import ViewEdits
+
+        return ViewEdits(self._state)
+
+    @property
+    def _segments(self) -> SegmentEdits:
+        from projseg.table.segment_edits import SegmentEdits
+
+        return SegmentEdits(self._state)
+
+    @property
+    def _source(self) -> SourceSync:
+        from projseg.table.foreign_edits import SourceSync
+
+        return SourceSync(self._state)
+
+    @property
+    def _versions(self) -> VersionKeeping:
+        from projseg.table.version_keeping import VersionKeeping
+
+        return VersionKeeping(self._state)
+
+    def refresh(self) -> Self:
+        """Move to the newest version, which may be written to, and return this table.
+
+        Returns
+        -------
+        Table
+            This one.
+
+        Raises
+        ------
+        InvalidInputError, StorageError, CorruptTableError
+            As of `Table`.
+        """
+        self._state.refresh()
+        return self
+
+    def newest(self) -> Self:
+        """Return the table at its newest version; this object stays at its own.
+
+        What is returned does not move by itself, so several questions of one request, asked of it,
+        see one version.
+
+        Returns
+        -------
+        Table
+            This one if there is no newer version, and it neither is pinned nor has an age.
+
+        Raises
+        ------
+        InvalidInputError, StorageError, CorruptTableError
+            As of `Table`.
+        """
+        state = self._state.newest()
+        return self if state is self._state else self._with_state(state)
+
+    def commit_as(self, user_name: str | None = None, user_metadata: str | None = None) -> Self:
+        """Set what `history` says of the commits made through this object, and return it.
+
+        Parameters
+        ----------
+        user_name : str or None
+            Who commits; it is not found out otherwise.
+        user_metadata : str or None
+            Any text.
+
+        Returns
+        -------
+        Table
+            This one.
+
+        Raises
+        ------
+        LimitExceededError
+            PROJSEG_METADATA_TOO_LARGE if a text is too long.
+        """
+        self._state.note = CommitNote({}, user_name, user_metadata)
+        return self
+
     def append(
         self,
         data: RowsLike,
@@ -340,21 +447,7 @@ class Table(
         StorageError
             If a file cannot be written; nothing was committed.
         """
-        from projseg.table.writes import append
-
-        self._check_newest()
-        self._check_own_rows()
-        written = self._new_rows()
-        self._snapshot, made = append(
-            self._snapshot,
-            data,
-            on_segment=on_segment,
-            note=self._note,
-            commit_as=commit_as,
-            on_rows=None if written is None else written.hold,
-        )
-        self._refresh_views(written)
-        return made
+        return self._rows.append(data, on_segment=on_segment, commit_as=commit_as)
 
     def overwrite(
         self,
@@ -395,27 +488,921 @@ class Table(
         CommitError, StorageError
             As of `append`; with a filter, rows that others append meanwhile are a conflict.
         """
-        from projseg.table.writes import Commit, overwrite
-
-        self._check_newest()
-        self._check_own_rows()
-        # Rows that others appended since this object was opened are to be replaced as well.
-        self.refresh()
-        if filter is not None or args is not None:
-            from projseg.input_rows import batches_of
-            from projseg.maintenance.row_changes.matching_rows import condition_of
-            from projseg.maintenance.row_changes.replace_rows import replace_rows
-
-            batches = batches_of(data, self.schema)
-            condition = condition_of(filter, interval, timezone, args, self._state.reader.declared)
-            self._snapshot, done = replace_rows(
-                self._snapshot, batches, condition, self._note, on_segment=on_segment
-            )
-            self._refresh_views()
-            return Commit(done.version, done.added_segments, done.inserted_rows)
-        bounds = None if interval is None else bounds_of(interval)
-        self._snapshot, made = overwrite(
-            self._snapshot, data, bounds, on_segment=on_segment, note=self._note
+        return self._rows.overwrite(
+            data, interval, filter, args=args, timezone=timezone, on_segment=on_segment
         )
-        self._refresh_views()
-        return made
+
+    def delete(
+        self,
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        *,
+        args: ArgumentsLike | None = None,
+        timezone: str = "UTC",
+        dry_run: bool = False,
+    ) -> Corrected:
+        """Remove the rows of an interval for which a condition is true, in one commit.
+
+        Segments of which metadata prove that all rows are meant leave the table unread. In others
+        the rows are hidden by a small file of their own, until they are a share of the segment's
+        rows as large as the table's property `maxDeletedRatio` says (0.2); then the rows that are
+        left are written anew, with their projections.
+
+        Parameters
+        ----------
+        filter : str or None
+            Spark SQL; rows for which it is null stay. None: true.
+        interval : str, pair of datetimes or None
+            Half-open range of the time column; rows without a time stay. None: all rows.
+        args : mapping of str to value, sequence of values, or None
+            What parameters stand for, as of `query`. The table's history has their names alone.
+        timezone : str
+            Of time functions, and of times without a zone.
+        dry_run : bool
+            Count the rows, refuse what would be refused, and write nothing.
+
+        Returns
+        -------
+        Corrected
+            The version written, and how many rows were removed.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_EXPRESSION, PROJSEG_BAD_INTERVAL,
+            PROJSEG_BAD_QUERY, PROJSEG_BAD_ARGUMENT, PROJSEG_PINNED_VERSION.
+        EvaluationError
+            If the filter meets a value that Spark's ANSI mode refuses; nothing was committed.
+        CommitError, StorageError, CorruptionError
+            As of `append` and `query`. Rows that others append meanwhile stay.
+        """
+        return self._rows.delete(filter, interval, args, timezone, dry_run=dry_run)
+
+    def truncate(self, *, dry_run: bool = False) -> Corrected:
+        """Remove all rows, in one commit; nothing is read.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Count the rows, and write nothing.
+
+        Returns
+        -------
+        Corrected
+            The version written, and how many rows were removed.
+
+        Raises
+        ------
+        InvalidInputError, CommitError, StorageError
+            As of `delete`.
+        """
+        return self.delete(dry_run=dry_run)
+
+    def update(
+        self,
+        values: Mapping[str, str],
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        *,
+        args: ArgumentsLike | None = None,
+        timezone: str = "UTC",
+        dry_run: bool = False,
+    ) -> Corrected:
+        """Set columns of the rows of an interval for which a condition is true, in one commit.
+
+        Parameters
+        ----------
+        values : mapping of str to str
+            Spark SQL expressions by column, over the row as it was.
+        filter, interval, timezone
+            As of `delete`.
+        args : mapping of str to value, sequence of values, or None
+            As of `delete`; `?` are counted through `values` and then the filter.
+        dry_run : bool
+            As of `delete`; the new values are computed, too.
+
+        Returns
+        -------
+        Corrected
+            The version written, and how many rows were updated.
+
+        Raises
+        ------
+        InvalidInputError
+            As of `delete`, and PROJSEG_SCHEMA_MISMATCH if an expression's type is not the column's,
+            PROJSEG_NULL_TIME, PROJSEG_TIME_RANGE.
+        EvaluationError, CommitError, StorageError, CorruptionError
+            As of `delete`.
+        """
+        return self._rows.update(values, filter, interval, args, timezone, dry_run=dry_run)
+
+    def merge(
+        self,
+        data: RowsLike,
+        on: Sequence[str],
+        when_matched: Literal["update", "delete", "ignore"] = "update",
+        when_not_matched: Literal["insert", "ignore"] = "insert",
+        *,
+        dry_run: bool = False,
+    ) -> Corrected:
+        """Update or delete the rows whose keys are in `data`, and insert the others of `data`.
+
+        Parameters
+        ----------
+        data : as of `append`
+            Held in memory whole. An update sets the columns that it has.
+        on : sequence of str
+            Key columns, in the table and in `data`; a null matches nothing.
+        when_matched : {"update", "delete", "ignore"}
+            What happens to a row of the table whose key is in `data`.
+        when_not_matched : {"insert", "ignore"}
+            What happens to a row of `data` whose key is not in the table.
+        dry_run : bool
+            As of `delete`.
+
+        Returns
+        -------
+        Corrected
+            The version written, and how many rows were deleted, updated and inserted.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_AMBIGUOUS_MERGE if several rows of `data` would update one,
+            PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_ARGUMENT, and as of `append`.
+        CommitError, StorageError, CorruptionError
+            As of `delete`; a conflict if others append while rows are inserted, each time.
+        """
+        return self._rows.merge(data, on, when_matched, when_not_matched, dry_run=dry_run)
+
+    def erase(
+        self,
+        filter: str,
+        interval: IntervalLike | None = None,
+        *,
+        args: ArgumentsLike | None = None,
+        timezone: str = "UTC",
+        retention_hours: float = 0,
+    ) -> Erased:
+        """Delete rows for good, and search what is left of the table for their values.
+
+        Deletes the rows, writes every segment anew that stores removed values, and removes the
+        versions and files that no tag keeps. Then every file that is left is searched for the texts
+        that the filter's columns had in these rows, and the filter is asked of every version that
+        is left. Tags keep what they name, and are named. Nothing else may read from or write to the
+        table meanwhile: files of running writes and queries are removed. Views are refreshed, and
+        what they stored before is removed likewise.
+
+        Parameters
+        ----------
+        filter, interval, args, timezone
+            As of `delete`.
+        retention_hours : float
+            Versions that were current since then are kept, and named.
+
+        Returns
+        -------
+        Erased
+            How many rows were deleted, what was written anew, removed and searched, and `found`:
+            one row for each place that still holds them; empty if none does.
+
+        Raises
+        ------
+        InvalidInputError
+            As of `delete`, and PROJSEG_BAD_ARGUMENT if the rows have too many texts to be searched
+            for.
+        EvaluationError, CommitError, StorageError, CorruptionError
+            As of `delete`, `compact` and `vacuum`; call it again to go on.
+        """
+        return self._rows.erase(filter, interval, args, timezone, retention_hours=retention_hours)
+
+    def add_column(self, name: str, type: str | pa.DataType) -> int:
+        """Add a column, which is null in the rows that are there.
+
+        Parameters
+        ----------
+        name : str
+            The new column.
+        type : str or pa.DataType
+            As in Spark SQL, or Arrow's.
+
+        Returns
+        -------
+        int
+            The version written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_COLUMN_EXISTS, PROJSEG_BAD_NAME, PROJSEG_BAD_TYPE_NAME, PROJSEG_TOO_MANY_NAMES,
+            PROJSEG_PINNED_VERSION.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_TYPE.
+        CommitError, StorageError
+            As of `append`; another change of the same column is a conflict.
+        """
+        return self._columns.add(name, type)
+
+    def rename_column(self, old: str, new: str) -> int:
+        """Give a column another name, also where the table's projections mention it.
+
+        Parameters
+        ----------
+        old, new : str
+            The present and the new name.
+
+        Returns
+        -------
+        int
+            The version written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN, PROJSEG_COLUMN_EXISTS, PROJSEG_BAD_NAME, PROJSEG_PINNED_VERSION.
+        CommitError, StorageError
+            As of `add_column`.
+        """
+        return self._columns.rename(old, new)
+
+    def drop_column(self, name: str) -> int:
+        """Take a column out of the table; compaction removes its values from the files.
+
+        Parameters
+        ----------
+        name : str
+            A column that no projection, time column or sort order needs.
+
+        Returns
+        -------
+        int
+            The version written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN, PROJSEG_COLUMN_IN_USE (naming the projections that read it),
+            PROJSEG_EMPTY_SCHEMA, PROJSEG_PINNED_VERSION.
+        CommitError, StorageError
+            As of `add_column`.
+        """
+        return self._columns.drop(name)
+
+    def widen_column(self, name: str, type: str | pa.DataType) -> int:
+        """Give a column a type that holds every value of its present one.
+
+        Integers may become wider, decimals of scale 0 that hold them and, up to `int`, `double`;
+        `float` may become `double`; a decimal may get more digits with the same scale. Segments
+        that are there are read in the wider type, and their projections still answer where what
+        they store is the same for it.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        type : str or pa.DataType
+            The wider type.
+
+        Returns
+        -------
+        int
+            The version written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN, PROJSEG_CANNOT_WIDEN, PROJSEG_COLUMN_IN_USE (naming the
+            projections that cannot read the wider type), PROJSEG_BAD_TYPE_NAME,
+            PROJSEG_PINNED_VERSION.
+        CommitError, StorageError
+            As of `add_column`.
+        """
+        return self._columns.widen(name, type)
+
+    def add_projection(
+        self,
+        declaration: ProjectionLike,
+        materialize: bool = False,
+        build: str = "immediate",
+        *,
+        interval: IntervalLike | None = None,
+        retain: str | None = None,
+        max_row_ratio: float | None = None,
+        max_bytes_ratio: float | None = None,
+    ) -> int:
+        """Declare a projection: segments written from now on embed it.
+
+        Parameters
+        ----------
+        declaration : Projection, mapping or JSON text
+            In any of the three forms.
+        materialize : bool
+            Also build it in the segments that are there, by `materialize_projection`.
+        build : str
+            `immediate`: in each segment as it is written; `deferred`: only by
+            `materialize_projection` and `compact`.
+        interval : str, pair of datetimes or None
+            Segments with no row in it go without the projection; None: all times.
+        retain : str or None
+            A length of time, `90 days` or `P90D`: segments whose rows are all older when they are
+            written go without.
+        max_row_ratio, max_bytes_ratio : float or None
+            A segment goes without if the projection's rows, or stored bytes of columns, pass this
+            share of the base table's; the reason is recorded.
+
+        Returns
+        -------
+        int
+            The version written; the table's own if it has this very declaration.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_PROJECTION, PROJSEG_PROJECTION_EXISTS, PROJSEG_TOO_MANY_NAMES,
+            PROJSEG_BAD_OPTION, PROJSEG_PINNED_VERSION, or what is wrong with an expression.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_FUNCTION.
+        CorruptionError
+            If `materialize` meets a damaged segment; the projection is declared.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._projections.add(
+            declaration,
+            materialize=materialize,
+            build=build,
+            interval=interval,
+            retain=retain,
+            max_row_ratio=max_row_ratio,
+            max_bytes_ratio=max_bytes_ratio,
+        )
+
+    def drop_projection(self, name: str) -> int:
+        """Stop embedding a projection in segments written from now on.
+
+        Parameters
+        ----------
+        name : str
+            Its name in the table.
+
+        Returns
+        -------
+        int
+            The version written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_PROJECTION, PROJSEG_PINNED_VERSION.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._projections.drop(name)
+
+    def materialize_projection(
+        self,
+        name: str | None = None,
+        interval: IntervalLike | None = None,
+        *,
+        on_segment: OnSegment | None = None,
+        on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
+    ) -> Commit:
+        """Build declared projections in the segments that lack them, in one commit.
+
+        Base rows are copied byte for byte, each part's checksum being proved; deleted rows, dropped
+        columns and dropped projections are left out of the segments that it writes. A projection is
+        folded from a finer one that the segment stores where that is exact. One that cannot be
+        built is recorded with its reason, and tried again the next time. Appends that arrive
+        meanwhile stay.
+
+        Parameters
+        ----------
+        name : str or None
+            The projection; None: all that are declared.
+        interval : str, pair of datetimes or None
+            Only segments with rows in it; None: all segments.
+        on_segment : callable or None
+            Called with each new segment's entry once its file is finished; with `spark`, when all
+            are.
+        on_progress : callable or None
+            Called with how many segments are done and how many there are, first with 0.
+        spark : SparkSession or None
+            Runs a job that writes each segment in a task of its own; None: threads of this process.
+
+        Returns
+        -------
+        Commit
+            The version written, and how many segments and rows are in new files; the newest version
+            and zeros if there was nothing to do.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_PROJECTION, PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_INTERVAL,
+            PROJSEG_PINNED_VERSION.
+        CorruptionError
+            If a segment is damaged; nothing is committed.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._projections.materialize(
+            name, interval, on_segment=on_segment, on_progress=on_progress, spark=spark
+        )
+
+    def add_index(
+        self,
+        index: IndexLike,
+        materialize: bool = False,
+        build: str = "immediate",
+        *,
+        interval: IntervalLike | None = None,
+        retain: str | None = None,
+        max_bytes_ratio: float | None = None,
+    ) -> int:
+        """Declare an index: the commits of segments written from now on have filters for it.
+
+        Parameters
+        ----------
+        index : Index, mapping or JSON text
+            Name, columns, kind and rate.
+        materialize : bool
+            Also build it for the segments that are there, by `materialize_index`.
+        build : str
+            `immediate`: as segments are written; `deferred`: only by `materialize_index` and
+            `compact`.
+        interval : str, pair of datetimes or None
+            Segments with no row in it go without; None: all times.
+        retain : str or None
+            A length of time, `90 days` or `P90D`: segments whose rows are all older go without.
+        max_bytes_ratio : float or None
+            A segment goes without if its filter is larger than this share of its columns' bytes.
+
+        Returns
+        -------
+        int
+            The version written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_INDEX, PROJSEG_INDEX_EXISTS, PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_OPTION,
+            PROJSEG_LIMIT_EXCEEDED, PROJSEG_PINNED_VERSION.
+        CorruptionError
+            If `materialize` meets a damaged segment; the index is declared.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._indexes.add(
+            index,
+            materialize=materialize,
+            build=build,
+            interval=interval,
+            retain=retain,
+            max_bytes_ratio=max_bytes_ratio,
+        )
+
+    def drop_index(self, name: str) -> Commit:
+        """Drop an index, and all that is listed of it.
+
+        Parameters
+        ----------
+        name : str
+            Its name in the table, in any case.
+
+        Returns
+        -------
+        Commit
+            The version written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_INDEX, PROJSEG_PINNED_VERSION.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._indexes.drop(name)
+
+    def materialize_index(
+        self,
+        name: str | None = None,
+        interval: IntervalLike | None = None,
+        *,
+        spark: SparkSession | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Commit:
+        """Build indexes for the segments that lack them: a commit for postings, one for filters.
+
+        For filters no segment is written anew, and of a column with a dictionary only the hashes of
+        its values are read. Segments that lack postings are written again, as by
+        `materialize_projection`: their other parts are copied.
+
+        Parameters
+        ----------
+        name : str or None
+            The index; None: all that are declared.
+        interval : str, pair of datetimes or None
+            Only segments with rows in it; None: all segments.
+        spark : SparkSession or None
+            Runs a job whose tasks write the segments that lack postings, with their filters; other
+            filters are made by this process. None: threads of this process.
+        on_progress : callable or None
+            Called with how many filters are made and how many there are, first with 0.
+
+        Returns
+        -------
+        Commit
+            The version written; the newest if there was nothing to do.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_INDEX, PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_INTERVAL,
+            PROJSEG_PINNED_VERSION.
+        CorruptionError
+            If a segment is damaged; nothing is committed.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._indexes.materialize(name, interval, on_progress=on_progress, spark=spark)
+
+    def create_view(
+        self,
+        name: str | None,
+        sql: str | None = None,
+        *,
+        tables: Mapping[str, TableVersion] | None = None,
+        dimensions: Sequence[str] | None = None,
+        metrics: Sequence[str | Mapping[str, Any]] = (),
+        granularity: str | None = None,
+        derived: str | Mapping[str, Any] | Sequence[str] | None = None,
+        refresh: str = "commit",
+        chunk: str | None = None,
+        cluster_by: Sequence[str] = (),
+        retain: str | None = None,
+        interval: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+        replace: bool = False,
+        build: bool = True,
+        dry_run: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> View | Refresh:
+        """Store the groups of a SELECT for all segments, in parts that stand for many of them.
+
+        The view appears with its parts in one commit, or not at all. Queries of the table are
+        answered from it as far as it goes, and from the segments themselves for the rest, so that
+        they return the same rows with it and without it.
+
+        Parameters
+        ----------
+        name : str or None
+            What it is called; None: the table's name and eight digits of what it stores.
+        sql : str or None
+            A SELECT over the table with GROUP BY, DISTINCT or aggregates; whatever name stands
+            after FROM is this table's. Conditions that compare the time column with constants are
+            the view's scope: only segments that lie wholly in it are covered.
+        tables : mapping of str to Table, or None
+            Other tables by their names in FROM, whose rows are joined as `projseg.sql` does; this
+            table is the fact. The view follows their newest versions.
+        dimensions, metrics, granularity
+            Instead of `sql`: grouping columns, aggregates as SQL or as Druid's objects, and a
+            truncation of the time column (Druid's name or an ISO period; None: no time).
+        derived : str, mapping, sequence of str, or None
+            Instead of `sql`: Druid's JSON of a `derivativeDataSource`; or its list of dimensions,
+            with which the sums of all other numbers and the count of rows are kept, by the
+            granularity of segments.
+        refresh : str
+            `commit`: after each commit to the table; `deferred`: only by `View.refresh`.
+        chunk : str or None
+            The unit of time of parts, such as `month`; None: one that holds 16 segments or more.
+        cluster_by : sequence of str
+            Grouping columns by which the groups of a part are ordered before the others: those that
+            queries filter by. Empty: in the order in which SELECT names them.
+        retain : str or None
+            A length of time, `90 days`: segments whose rows are all older are not covered.
+        interval : str or None
+            Only segments that lie wholly in it are covered.
+        properties : mapping of str to str, or None
+            More options: `require`: `incremental`, so that a refresh which would fold everything
+            anew is an error.
+        comment : str or None
+            For people.
+        if_not_exists : bool
+            Return the view of this name if there is one.
+        replace : bool
+            Drop a view of this name in the same commit.
+        build : bool
+            Whether it is built now; else it is empty until its first refresh.
+        dry_run : bool
+            Only say what would be built.
+        on_progress : callable or None
+            Called with how many chunks are done and how many there are.
+
+        Returns
+        -------
+        View or Refresh
+            The view; after a dry run what would be read and written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_VIEW, PROJSEG_VIEW_EXISTS, PROJSEG_VIEW_NOT_DETERMINISTIC,
+            PROJSEG_BAD_NAME, PROJSEG_BAD_OPTION, PROJSEG_PINNED_VERSION,
+            PROJSEG_JOIN_KEY_NOT_UNIQUE, or what is wrong with an expression.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_SQL, PROJSEG_UNSUPPORTED_FUNCTION, PROJSEG_NOT_A_STAR.
+        EvaluationError
+            If no chunk can be built because of a value; nothing is published.
+        CommitError, StorageError, CorruptionError
+            As of `append`.
+        """
+        from projseg.table.view_form import ViewForm, options_of
+
+        readers = None if tables is None else readers_by_name(tables)
+        return self._views.create(
+            name,
+            ViewForm(sql, readers, dimensions, metrics, granularity, derived),
+            options_of(refresh, chunk, retain, interval, cluster_by, properties),
+            comment=comment,
+            if_not_exists=if_not_exists,
+            replace=replace,
+            build=build,
+            dry_run=dry_run,
+            on_progress=on_progress,
+        )
+
+    def view(self, name: str) -> View:
+        """Return a view by its name.
+
+        Parameters
+        ----------
+        name : str
+            Its name, in any case.
+
+        Returns
+        -------
+        View
+            It moves on with this table object.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VIEW.
+        StorageError
+            If the store of views cannot be read. Of a damaged one, a view can only be dropped.
+        """
+        return self._views.view(name)
+
+    @overload
+    def compact(
+        self,
+        interval: IntervalLike | None = None,
+        target_segment_rows: int | None = None,
+        dry_run: Literal[False] = False,
+        *,
+        purge: bool = False,
+        on_segment: OnSegment | None = None,
+        on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
+    ) -> Commit: ...
+
+    @overload
+    def compact(
+        self,
+        interval: IntervalLike | None = None,
+        target_segment_rows: int | None = None,
+        *,
+        dry_run: Literal[True],
+        purge: bool = False,
+        on_segment: OnSegment | None = None,
+        on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
+    ) -> pa.Table: ...
+
+    def compact(
+        self,
+        interval: IntervalLike | None = None,
+        target_segment_rows: int | None = None,
+        dry_run: bool = False,
+        *,
+        purge: bool = False,
+        on_segment: OnSegment | None = None,
+        on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
+    ) -> Commit | pa.Table:
+        """Merge small segments of a time chunk into larger ones, in one commit.
+
+        The rows stay the same. Values that were removed are left behind: deleted rows, dropped
+        columns, dropped projections; a segment that stores any is written anew even alone. Earlier
+        versions keep them until `vacuum`. Each new segment embeds the declared projections,
+        deferred ones too, merged from the stored groups where a segment has them. The table's
+        property `compactMinSegments` says how few segments are left as they are (2 if it is not
+        set). Appends that arrive meanwhile stay; of two compactions of the same segments one wins.
+
+        Parameters
+        ----------
+        interval : str, pair of datetimes or None
+            Only segments with rows in it; None: all segments.
+        target_segment_rows : int or None
+            Most rows of a new segment; None: the table's own.
+        dry_run : bool
+            Only return what would be merged.
+        purge : bool
+            Only write segments that store removed values, each by itself.
+        on_segment, on_progress, spark
+            As of `materialize_projection`.
+
+        Returns
+        -------
+        Commit or pa.Table
+            The version written, and how many segments and rows are in new files; the newest version
+            and zeros if there was nothing to do. With `dry_run`, one row per segment that would be
+            written: interval_start, interval_end, min_time, max_time, segments (that it replaces),
+            rows, bytes (of these), files.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_INTERVAL, PROJSEG_BAD_ARGUMENT, PROJSEG_BAD_OPTION,
+            PROJSEG_PINNED_VERSION.
+        CorruptionError
+            If a segment is damaged; nothing is committed.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._segments.compact(
+            interval,
+            target_segment_rows,
+            dry_run=dry_run,
+            purge=purge,
+            on_segment=on_segment,
+            on_progress=on_progress,
+            spark=spark,
+        )
+
+    def sync(
+        self,
+        dry_run: bool = False,
+        verify: bool | str = False,
+        *,
+        spark: SparkSession | None = None,
+        source_options: StorageOptionsLike | None = None,
+    ) -> Synced:
+        """Make companions for new files of the source, and drop those of files that are gone.
+
+        The source's list is read once, and one commit follows it. Readers need no sync to be right:
+        files without a companion answer by their rows.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Only return what would be done.
+        verify : bool or str
+            Also read the footers of files that seem to be the same; `rows`: make all companions
+            anew, from all rows.
+        spark : SparkSession or None
+            Whose tasks make the companions, as of `materialize_projection`; each makes Bloom
+            filters of its own. None: threads of this process.
+        source_options : mapping or None
+            As of `Table`, of which those of this object are taken otherwise.
+
+        Returns
+        -------
+        Synced
+            version, source_version, files_kept, files_added, files_dropped, rows_read,
+            milliseconds.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SOURCE, if the source is not there, has columns that do not fit, or the
+            table stands over none; PROJSEG_BAD_ARGUMENT; PROJSEG_PINNED_VERSION.
+        StorageError
+            PROJSEG_SOURCE_CHANGED, PROJSEG_SOURCE_GONE: files changed while they were read;
+            nothing was committed.
+        CommitError
+            As of `append`.
+        """
+        return self._source.sync(dry_run, verify, spark=spark, source_options=source_options)
+
+    def restore(
+        self,
+        version: int | None = None,
+        *,
+        timestamp: InstantLike | None = None,
+        tag: str | None = None,
+    ) -> Commit:
+        """Make the table what it was: columns, projections and segments of an earlier version.
+
+        Nothing is copied and no version is lost: this one follows the newest, and what was
+        committed meanwhile is no longer listed, as after an overwrite.
+
+        Parameters
+        ----------
+        version : int or None
+            The version to bring back.
+        timestamp : str, date, datetime or None
+            Instead of `version`: the newest version committed at or before this instant.
+        tag : str or None
+            Instead of `version`: the version of this tag.
+
+        Returns
+        -------
+        Commit
+            The version written, and how many segments and rows came back.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_ARGUMENT unless one version is named, PROJSEG_UNKNOWN_VERSION,
+            PROJSEG_UNKNOWN_TAG, PROJSEG_PINNED_VERSION.
+        CommitError
+            PROJSEG_SEGMENT_MISSING if files of that version are gone, and as of `append`.
+        CorruptTableError
+            PROJSEG_SEGMENT_DIFFERS if footers of files that would come back are damaged.
+        StorageError
+            As of `append`.
+        """
+        return self._versions.restore(version, timestamp, tag)
+
+    def tag(self, name: str, version: int | None = None) -> int:
+        """Give a version a name, which keeps its files from `vacuum`.
+
+        Parameters
+        ----------
+        name : str
+            Letters, digits, `_`, `-` and `.`; not only digits, which would be a version.
+        version : int or None
+            The version to name; None: the one that this object reads.
+
+        Returns
+        -------
+        int
+            The version written, which is another than the one named.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_NAME, PROJSEG_TAG_EXISTS, PROJSEG_UNKNOWN_VERSION, PROJSEG_TOO_MANY_NAMES,
+            PROJSEG_PINNED_VERSION.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._versions.tag(name, version)
+
+    def drop_tag(self, name: str) -> int:
+        """Take a version's name away, so that `vacuum` may remove the version.
+
+        Parameters
+        ----------
+        name : str
+            The tag.
+
+        Returns
+        -------
+        int
+            The version written.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TAG, PROJSEG_PINNED_VERSION.
+        CommitError, StorageError
+            As of `append`.
+        """
+        return self._versions.drop_tag(name)
+
+    def vacuum(
+        self, retention_hours: float = 168, dry_run: bool = True, *, force: bool = False
+    ) -> Vacuumed:
+        """Remove versions that were replaced long ago, and files that no version needs.
+
+        Versions with a tag stay, as do files that are younger than the retention, whether a version
+        lists them or not: a write that runs has such files. Only files of the names that projseg
+        gives are looked at, and symbolic links are not followed.
+
+        Parameters
+        ----------
+        retention_hours : float
+            Every version that was the newest since then can be read afterwards.
+        dry_run : bool
+            Only say what would be removed.
+        force : bool
+            Whether less than 24 hours is meant: nothing else may write to or read the table then.
+
+        Returns
+        -------
+        Vacuumed
+            The files, their number and size.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_RETENTION_TOO_SHORT, PROJSEG_BAD_ARGUMENT, PROJSEG_PINNED_VERSION.
+        CommitError, StorageError
+            As of `append`; what was not removed is found by the next vacuum.
+        """
+        return self._versions.vacuum(retention_hours, dry_run=dry_run, force=force)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace as replace_fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -11,9 +12,10 @@ import pyarrow as pa
 from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
 from projseg.algebra.query.context import parse_context
-from projseg.algebra.query.request import Query
-from projseg.algebra.query.statement_words import explained_select, is_described
-from projseg.errors import InvalidInputError
+from projseg.algebra.query.query_parts import query_of, statement_options
+from projseg.algebra.query.request import Expressions, Query
+from projseg.algebra.query.statement_words import explained_select, is_described, is_select
+from projseg.errors import InvalidInputError, listed
 from projseg.memory.deadline import answered_within
 from projseg.memory.door import door_of_question, through
 from projseg.memory.forks import late_import
@@ -26,8 +28,8 @@ from projseg.table.version_reader import VersionReader
 if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery
     from projseg.algebra.query.select_table import SelectedTable
+    from projseg.declarations import Index, ProjectionLike
     from projseg.explain import Explain
-    from projseg.table.inspection import TableInspection
     from projseg.table.sql_statements import BoundSelect
 
 
@@ -72,7 +74,7 @@ def statement_answer(
     text: str,
     context: Mapping[str, Any] | None,
     args: ArgumentsLike | None,
-    tables: Mapping[str, TableInspection] | None,
+    tables: Mapping[str, VersionReader] | None,
     *,
     explain: bool,
 ) -> pa.Table | Explain:
@@ -101,6 +103,48 @@ def statement_answer(
                 return selected(reader, text, context, args, tables).rows()
 
 
+def explain_question(
+    reader: VersionReader,
+    question: Expressions | Query,
+    *,
+    analyze: bool,
+    what_if: Sequence[ProjectionLike | Index] = (),
+    without: Sequence[str] = (),
+    **parts: Any,
+) -> Explain:
+    """Return how a query or a SELECT is answered, or would be with other projections."""
+    if what_if or without:
+        if analyze:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                "analyze runs a query, and what_if and without plan over what is not there; "
+                "give one of them",
+            )
+        return _explain_as_if(reader, question, what_if, without, parts)
+    if is_select(question):
+        return explain_of_select(reader, question, analyze=analyze, **statement_options(**parts))
+    return explained(reader, query_of(question, **parts), analyze=analyze)
+
+
+def _explain_as_if(
+    reader: VersionReader,
+    question: Expressions | Query,
+    what_if: Sequence[ProjectionLike | Index],
+    without: Sequence[str],
+    parts: Mapping[str, Any],
+) -> Explain:
+    # Imported here, so that a process that only asks starts without it.
+    with late_import:
+        from projseg.reader.plan.imagined_indexes import pruned_by_imagined
+        from projseg.table.what_if_versions import what_if_version
+
+    what_if, without = listed("what_if", what_if), listed("without", without)
+    found = what_if_version(reader.snapshot, what_if, without)
+    imagined = reader.imagined(found.snapshot, partial(pruned_by_imagined, indexes=found.indexes))
+    plan = explain_question(imagined, question, analyze=False, **parts)
+    return replace_fields(plan, hypothetical=found.added, without=tuple(without))
+
+
 def explain_of_select(
     reader: VersionReader, text: str, *, analyze: bool, **options: Any
 ) -> Explain:
@@ -114,7 +158,7 @@ def selected(
     text: str,
     context: Mapping[str, Any] | None = None,
     args: ArgumentsLike | None = None,
-    tables: Mapping[str, TableInspection] | None = None,
+    tables: Mapping[str, VersionReader] | None = None,
 ) -> BoundSelect | PlainSelect:
     """Return a SELECT, bound to the version of the table that it reads."""
     # Imported here, so that a process that only asks otherwise starts without it.

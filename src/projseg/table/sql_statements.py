@@ -32,7 +32,6 @@ from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer_over
 from projseg.reader.plan.bind_template import bind_asked
 from projseg.segment_format.logical_types import type_name
-from projseg.table.inspection import TableInspection, reader_of
 from projseg.table.version_reader import VersionReader
 from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -263,15 +262,9 @@ def tables_in(text: str, args: ArgumentsLike | None = None) -> list[tuple[str, .
     return names
 
 
-def table_named(name: str, tables: Mapping[str, TableInspection]) -> VersionReader:
-    """Return the table that a statement names; the only one if it names none.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL, PROJSEG_BAD_ARGUMENT.
-    """
-    by_name = tables_by_name(tables)
+def table_named(name: str, tables: Mapping[str, VersionReader]) -> VersionReader:
+    """Return the table that a statement names; the only one if it names none."""
+    by_name = {one.casefold(): table for one, table in tables.items()}
     if not name and len(by_name) == 1:
         return next(iter(by_name.values()))
     if not name:
@@ -288,29 +281,6 @@ def unknown_table(name: str, tables: Iterable[str]) -> InvalidInputError:
     return bad_sql(
         f"'{name}' is none of the tables given{did_you_mean(name, tables)}; they are {known}"
     )
-
-
-def tables_by_name(tables: Mapping[str, TableInspection]) -> dict[str, VersionReader]:
-    """Return the tables that a caller gives by their folded names.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if a name is no text, two are the same, or a value is no table.
-    """
-    known = tables.items() if isinstance(tables, Mapping) else [("", tables)]
-    by_name = {
-        name.casefold(): reader_of(table)
-        for name, table in known
-        if isinstance(name, str) and isinstance(table, TableInspection)
-    }
-    if len(by_name) < len(known):
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT",
-            f"tables is {str(tables)[:200]}; give a dict of names, which differ in more than case, "
-            "and of tables, such as {'edits': edits}",
-        )
-    return by_name
 
 
 def _columns(version: VersionReader) -> pa.Table:

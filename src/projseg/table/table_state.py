@@ -15,6 +15,7 @@ from projseg.table_layer.commits.follow_up import only_logged
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from projseg.views.view_store import StoreVersion
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 
 LOGGER: Final = logging.getLogger("projseg.table")
+
+
+def check_max_age(seconds: float | None) -> None:
+    """Refuse an age that is no number of seconds."""
+    if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"max_age is a number of seconds, at least 0, not {seconds!r}"
+        )
 
 
 class TableState:
@@ -45,6 +54,16 @@ class TableState:
         self.note = CommitNote()
         self._looked_at = time.monotonic()
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version's metadata."""
+        return self.reader.snapshot
+
+    @property
+    def properties(self) -> TableProperties:
+        """The declarations of the version."""
+        return self.reader.snapshot.properties
+
     def move_to(self, snapshot: Snapshot) -> None:
         """Read a version that was written; the store of views that is open stays so."""
         older = self.reader.may_be_older
@@ -67,13 +86,7 @@ class TableState:
         self.storage, self.is_pinned = newest.storage, False
 
     def current(self, max_age: float | None = None) -> VersionReader:
-        """Return the version of which a question is asked now.
-
-        Parameters
-        ----------
-        max_age : float or None
-            Seconds after which a newer version is looked for; None: as the table was opened.
-        """
+        """Return the version of which a question is asked now, by another age where one is said."""
         seconds = self.max_age if max_age is None else max_age
         if (
             seconds is not None
@@ -103,13 +116,20 @@ class TableState:
     def check_newest(self) -> None:
         """Refuse to write after a version that the caller chose."""
         if self.is_pinned:
-            snapshot = self.reader.snapshot
             raise InvalidInputError(
                 "PROJSEG_PINNED_VERSION",
-                f"{self.reader.location} was opened at version {snapshot.version}, which can only "
-                "be read: a commit follows the newest version; open the table without a version, "
-                "or call refresh(), and write then",
+                f"{self.reader.location} was opened at version {self.snapshot.version}, which can "
+                "only be read: a commit follows the newest version; open the table without a "
+                "version, or call refresh(), and write then",
             )
+
+    def check_own_rows(self) -> None:
+        """Refuse to change rows or columns that are those of a source."""
+        if self.properties.source is not UNSET:
+            # Imported here, as are all modules of writes: a process that only asks has none.
+            from projseg.table_layer.commits.rebase import refuse_foreign
+
+            refuse_foreign(self.properties, self.reader.location)
 
     def refresh_views(self, written: WrittenRows | None = None) -> None:
         """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
@@ -118,9 +138,8 @@ class TableState:
             return f"the refresh of views of {self.reader.location} failed"
 
         with only_logged(LOGGER, failure):
-            snapshot = self.reader.snapshot
-            if snapshot.properties.is_in_views:
+            if self.properties.is_in_views:
                 # Imported here: most tables have no views, and each write would pay.
                 from projseg.views.refresh_on_commit import refresh_after_commit
 
-                self.keep_store(refresh_after_commit(snapshot, self.note, written) or UNSET)
+                self.keep_store(refresh_after_commit(self.snapshot, self.note, written) or UNSET)

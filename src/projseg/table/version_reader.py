@@ -14,7 +14,7 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.declared_columns import DeclaredColumns
 from projseg.algebra.query.request import Query
 from projseg.errors import CorruptionError, InvalidInputError, ProjsegError, StorageError
-from projseg.memory.forks import late_import
+from projseg.memory.forks import cached_property, late_import
 from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.bind_template import bind_asked
 from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
@@ -105,6 +105,11 @@ class VersionReader:
         older = self.may_be_older
         return VersionReader(self.snapshot, self.columns_of, may_be_older=older, store=store)
 
+    def declaring(self, columns_of: ColumnsOf) -> VersionReader:
+        """Return a reader of the same version with the columns of another definition."""
+        older = self.may_be_older
+        return VersionReader(self.snapshot, columns_of, may_be_older=older, store=self._store)
+
     @property
     def storage(self) -> Storage:
         """Where the table is."""
@@ -120,7 +125,7 @@ class VersionReader:
         """The declarations of the version."""
         return self.snapshot.properties
 
-    @property
+    @cached_property
     def declared(self) -> DeclaredColumns | None:
         """The columns that a definition declares; None: the table's own."""
         return None if self.columns_of is None else self.columns_of(self.properties)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from projseg.algebra.expressions.joined_values import path_of
 from projseg.errors import CorruptionError
 from projseg.reader.dimensions import TableDimension
-from projseg.table.inspection import TableInspection
 from projseg.table.star_statements import bound_statement
 from projseg.table.version_reader import VersionReader
 from projseg.views.definitions.definition import Definition, define, define_star
@@ -20,7 +20,7 @@ class ViewForm(NamedTuple):
     """What a view is defined by, in one of the three ways."""
 
     sql: str | None = None
-    tables: Mapping[str, TableInspection] | None = None
+    tables: Mapping[str, VersionReader] | None = None
     dimensions: Sequence[str] | None = None
     metrics: Sequence[str | Mapping[str, Any]] = ()
     granularity: str | None = None
@@ -54,8 +54,22 @@ class ViewForm(NamedTuple):
             )
 
 
+def options_of(
+    refresh: str,
+    chunk: str | None,
+    retain: str | None,
+    interval: str | None,
+    cluster_by: Sequence[str],
+    properties: Mapping[str, str] | None,
+) -> dict[str, str | None]:
+    """Return what is said of a view besides what defines it, as its store keeps it."""
+    order = json.dumps(list(cluster_by)) if cluster_by else None
+    options = {"refresh": refresh, "chunk": chunk, "retain": retain, "interval": interval}
+    return {**options, "cluster_by": order, **(properties or {})}
+
+
 def _check_reads_no_view(
-    fact: VersionReader, sql: str, tables: Mapping[str, TableInspection], *, may_be_damaged: bool
+    fact: VersionReader, sql: str, tables: Mapping[str, VersionReader], *, may_be_damaged: bool
 ) -> None:
     """Refuse a SELECT over a view of the table, whose rows are groups and not rows."""
     try:
@@ -77,7 +91,7 @@ def _check_reads_no_view(
 
 
 def star_definition(
-    fact: VersionReader, sql: str, tables: Mapping[str, TableInspection]
+    fact: VersionReader, sql: str, tables: Mapping[str, VersionReader]
 ) -> Definition:
     """Return what a SELECT that joins a table with others means."""
     statement = checked_statement(sql, with_joins=True)

@@ -10,13 +10,11 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.errors import CorruptionError
-from projseg.table.inspection import state_of
-from projseg.table.projection_edits import OnProgress, interval_of
-from projseg.table.queries import TableVersion, table_at
+from projseg.table.segment_edits import OnProgress, interval_of
 from projseg.table.table_state import TableState
+from projseg.table.table_version import TableVersion, readers_by_name, table_at
 from projseg.table.version_reader import VersionReader
 from projseg.table.view_form import star_definition
-from projseg.table.writable_table import WritableTable
 from projseg.views.damaged_store import mended_store
 from projseg.views.definitions.definition import Definition, clustered, text_problem
 from projseg.views.definitions.view_checks import (
@@ -48,48 +46,73 @@ class UnreadEntry(NamedTuple):
     view_id: str = ""
 
 
+class StoredView:
+    """A view in the store that a table's state reads, to be changed."""
+
+    def __init__(self, state: TableState, view: ViewEntry | UnreadEntry) -> None:
+        self.state, self.view_id, self.known_name = state, view.view_id, view.name
+
+    @classmethod
+    def named(cls, state: TableState, name: str) -> StoredView:
+        """Return the view of a name; of a damaged store, whatever is asked for."""
+        try:
+            store = state.reader.view_store()
+            if store is None:
+                raise unknown_view(name, (), state.storage.location)
+            return cls(state, store.view(name))
+        except CorruptionError:
+            return cls(state, UnreadEntry(name))
+
+    def store(self) -> StoreVersion:
+        """Return the store of views, which has this one."""
+        store = self.state.reader.view_store()
+        if store is None or self.view_id not in store.views:
+            raise unknown_view(self.known_name, (), self.state.storage.location)
+        return store
+
+    def entry(self) -> ViewEntry:
+        """Return the view as the store lists it."""
+        return self.store().views[self.view_id]
+
+    def writable(self) -> TableState:
+        """Return the table's state at its newest version, which may be written to."""
+        self.state.check_newest()
+        self.state.refresh()
+        return self.state
+
+    def refresh(self, work: Work, *, dry_run: bool) -> Refresh:
+        """Do what `View.refresh` says; the work may have what runs a SELECT of Spark."""
+        state, entry = self.writable(), self.entry()
+        check_enabled(entry)
+        store, done = refresh_view(state.snapshot, entry.view_id, work, state.note, dry_run=dry_run)
+        state.keep_store(store)
+        return done
+
+
 class View:
     """A view of a table; it moves on with the table object that it is of.
 
     Parameters
     ----------
-    table : Table
-        The table.
-    view : ViewEntry
-        The view as the store lists it.
+    stored : StoredView
+        The view as the table's store has it.
     """
 
-    def __init__(self, table: WritableTable, view: ViewEntry | UnreadEntry) -> None:
-        self._table, self._state = table, state_of(table)
-        self._id, self._name = view.view_id, view.name
+    def __init__(self, stored: StoredView) -> None:
+        self._stored = stored
 
     def __repr__(self) -> str:
-        return f"<View '{self._name}' of {self._table!r}>"
+        return f"<View '{self._stored.known_name}' of {table_at(self._stored.state.reader)!r}>"
 
     @property
     def name(self) -> str:
         """What it is called."""
-        return self._entry().name
+        return self._stored.entry().name
 
     @property
     def sql(self) -> str:
         """Its SELECT, as it was written."""
-        return self._entry().sql
-
-    def _known_store(self) -> StoreVersion:
-        store = self._state.reader.view_store()
-        if store is None or self._id not in store.views:
-            raise unknown_view(self._name, (), self._table.location)
-        return store
-
-    def _entry(self) -> ViewEntry:
-        return self._known_store().views[self._id]
-
-    def _writable(self) -> TableState:
-        """Return the table's state at its newest version, which may be written to."""
-        self._state.check_newest()
-        self._table.refresh()
-        return self._state
+        return self._stored.entry().sql
 
     def refresh(
         self,
@@ -129,7 +152,7 @@ class View:
             As of `Table.append`; the view stays as it was.
         """
         bounds = None if interval is None else interval_of(interval)
-        return refresh_by_work(self, Work(full, bounds, on_progress), dry_run=dry_run)
+        return self._stored.refresh(Work(full, bounds, on_progress), dry_run=dry_run)
 
     def explain_refresh(self) -> Refresh:
         """Return what a refresh would do; `refresh` with `dry_run`.
@@ -159,8 +182,8 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        state = self._writable()
-        store = alter_view(self._known_store(), self._id, state.note, is_enabled=True)
+        state = self._stored.writable()
+        store = alter_view(self._stored.store(), self._stored.view_id, state.note, is_enabled=True)
         state.keep_store(store)
         state.refresh_views()
 
@@ -172,8 +195,8 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        state = self._writable()
-        store = alter_view(self._known_store(), self._id, state.note, is_enabled=False)
+        state = self._stored.writable()
+        store = alter_view(self._stored.store(), self._stored.view_id, state.note, is_enabled=False)
         state.keep_store(store)
 
     def rename(self, name: str) -> None:
@@ -191,9 +214,11 @@ class View:
         CommitError, StorageError
             As of `refresh`.
         """
-        state = self._writable()
-        state.keep_store(alter_view(self._known_store(), self._id, state.note, name=name))
-        self._name = name
+        state = self._stored.writable()
+        state.keep_store(
+            alter_view(self._stored.store(), self._stored.view_id, state.note, name=name)
+        )
+        self._stored.known_name = name
 
     def set_properties(
         self, properties: Mapping[str, str] | None = None, *, unset: Sequence[str] = ()
@@ -214,7 +239,7 @@ class View:
         CommitError, StorageError
             As of `refresh`.
         """
-        state = self._writable()
+        state = self._stored.writable()
         given = {str(key): value for key, value in (properties or {}).items()}
         fixed = [key for key in (*given, *unset) if key in ("interval", "cluster_by")]
         needed = [key for key in unset if key not in ("retain", "require")]
@@ -224,15 +249,17 @@ class View:
                 "replace the view"
             )
         read_options(given)
-        if self._entry().is_result:
+        if self._stored.entry().is_result:
             check_result_options(read_options(given))
 
         def change(view: ViewEntry) -> ViewEntry:
             kept = {key: text for key, text in view.options.items() if key not in unset}
             return replace(view, options={**kept, **read_options(given)})
 
-        with store_write(self._known_store()) as write:
-            state.keep_store(write.commit(edited(self._id, change), "alter view", state.note))
+        with store_write(self._stored.store()) as write:
+            state.keep_store(
+                write.commit(edited(self._stored.view_id, change), "alter view", state.note)
+            )
 
     def drop(self) -> None:
         """Drop the view; a vacuum of the table removes its files.
@@ -244,19 +271,19 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        state = self._writable()
+        state = self._stored.writable()
         try:
-            store, view_id = self._known_store(), self._id
+            store, view_id = self._stored.store(), self._stored.view_id
         except CorruptionError:
-            mended = mended_store(state.reader.snapshot, state.note)
+            mended = mended_store(state.snapshot, state.note)
             views = {} if mended is None else mended.views
-            named = (one.view_id for one in views.values() if one.name == self._name)
+            named = (one.view_id for one in views.values() if one.name == self._stored.known_name)
             view_id = next(named, "")
             if mended is None or not view_id:
                 state.keep_store(mended)  # the view went with what could not be read
                 return
             store = mended
-        state.keep_store(drop_view(state.reader.snapshot, store, view_id, state.note))
+        state.keep_store(drop_view(state.snapshot, store, view_id, state.note))
 
     def query(self, context: Mapping[str, Any] | None = None) -> pa.Table:
         """Return the rows of its SELECT now, from its parts as far as they go.
@@ -276,20 +303,17 @@ class View:
         InvalidInputError
             PROJSEG_BAD_VIEW if an older release read its SELECT otherwise; and as of `Table.sql`.
         """
-        view, own = self._entry(), self._table
+        fact, view = self._stored.state.current(), self._stored.entry()
         if view.is_result:
             raise needs_spark(f"query of view '{view.name}'")
         tables = self._dimensions(view)
-        fact = self._state.reader
-        if problem := text_problem(view, lambda sql: star_definition(fact, sql, tables)):
+        readers = readers_by_name(tables)
+        if problem := text_problem(view, lambda sql: star_definition(fact, sql, readers)):
             raise bad_view(f"view '{view.name}': {problem}")
-        if not tables:
-            return own.sql(view.sql, context=context)
-        return own.sql(view.sql, tables=tables, context=context)
+        return table_at(fact).sql(view.sql, tables=tables or None, context=context)
 
     def _dimensions(self, view: ViewEntry) -> dict[str, TableVersion]:
-        own = self._table
-        newest = newest_dimensions(own.snapshot, view)
+        newest = newest_dimensions(self._stored.state.snapshot, view)
         return {
             one.alias: table_at(VersionReader(found))
             for one in view.dimensions
@@ -307,7 +331,7 @@ class View:
             is stored), options, scope, zone, is_ansi, uncovered_segments and uncovered_rows (at the
             last refresh), not_built, store_version.
         """
-        return view_detail(self._table.snapshot, self._known_store(), self._entry())
+        return view_detail(self._stored.state.snapshot, self._stored.store(), self._stored.entry())
 
     def parts(self) -> pa.Table:
         """Return one row for each part.
@@ -318,7 +342,7 @@ class View:
             part, chunk (its start), segments, rows_covered, groups, bytes, file, is_valid (for this
             version of the table), dimensions.
         """
-        return parts_table(self._table.snapshot, self._known_store(), self._entry())
+        return parts_table(self._stored.state.snapshot, self._stored.store(), self._stored.entry())
 
     def verify(self, deep: bool = False) -> list[Finding]:
         """Check the view's files and covers; deeply also its groups against its segments.
@@ -333,22 +357,13 @@ class View:
         list of Finding
             One for each fault found; empty if there is none.
         """
-        return verify_views(self._table.snapshot, self._known_store(), self._entry(), deep=deep)
-
-
-def refresh_by_work(view: View, work: Work, *, dry_run: bool) -> Refresh:
-    """Do what `View.refresh` says; the work may have what runs a SELECT of Spark."""
-    state = view._writable()  # noqa: SLF001 - of this module's class
-    entry = view._entry()  # noqa: SLF001 - of this module's class
-    check_enabled(entry)
-    snapshot = state.reader.snapshot
-    store, done = refresh_view(snapshot, entry.view_id, work, state.note, dry_run=dry_run)
-    state.keep_store(store)
-    return done
+        return verify_views(
+            self._stored.state.snapshot, self._stored.store(), self._stored.entry(), deep=deep
+        )
 
 
 def new_view(
-    table: WritableTable,
+    state: TableState,
     name: str | None,
     definition: Definition,
     options: Mapping[str, Any],
@@ -361,19 +376,18 @@ def new_view(
     run_select: RunSelect | None = None,
 ) -> View | Refresh:
     """Make a view of a definition; the arguments are those of `create_view` and `Work`."""
-    state = state_of(table)
     if (order := options.get("cluster_by")) and definition.grade == "grouped":
-        definition = clustered(definition, json.loads(order), table.properties)
+        definition = clustered(definition, json.loads(order), state.properties)
     if name is None:
-        folder = table.location.rstrip("/").rpartition("/")[2]
+        folder = state.storage.location.rstrip("/").rpartition("/")[2]
         name = f"{folder}-{definition.digest[:8]}"
     new = NewView(name, definition, options, comment or "", is_built=build, replaces=replace)
     work = Work(on_progress=on_progress, run_select=run_select)
     snapshot, store, view, done = create_view(
-        state.reader.snapshot, new, state.note, dry_run=dry_run, work=work
+        state.snapshot, new, state.note, dry_run=dry_run, work=work
     )
     state.move_to(snapshot)
     if view is None:
         return done
     state.keep_store(store)
-    return View(table, view)
+    return View(StoredView(state, view))

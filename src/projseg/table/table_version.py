@@ -1,49 +1,103 @@
-"""`TableVersion`: reading one version of a table."""
+"""`TableVersion`: one version of a table, to be asked and looked at."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace as replace_fields
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from copy import copy
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 import pyarrow as pa
 
 from projseg.algebra.expressions.sql_parameters import ArgumentsLike
-from projseg.algebra.query.query_parts import (
-    QueryParts,
-    query_of,
-    statement_options,
-    with_query_parts,
-)
+from projseg.algebra.query.query_parts import QueryParts, query_of, with_query_parts
 from projseg.algebra.query.request import Expressions, IntervalLike, Query
-from projseg.algebra.query.statement_words import is_select
-from projseg.errors import InvalidInputError, listed
+from projseg.errors import InvalidInputError, without_secrets
 from projseg.extras import require
 from projseg.memory.deadline import answered_within
 from projseg.memory.forks import late_import
-from projseg.table.inspection import TableInspection, state_of
-from projseg.table.questions import (
-    answer,
-    explain_of_select,
-    explained,
-    scanned,
-    statement_answer,
-    streamed,
-)
+from projseg.table.questions import answer, explain_question, scanned, statement_answer, streamed
 from projseg.table.table_state import TableState
 from projseg.table.version_reader import VersionReader
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
 
 if TYPE_CHECKING:
     import polars
 
     from projseg.declarations import Index, ProjectionLike
     from projseg.explain import Explain
+    from projseg.maintenance.findings import Finding
+    from projseg.maintenance.verify import OnSegment
     from projseg.table.dataset import TableDataset
+    from projseg.table.inspection import AttachedSource, Inspection
 
 
-class TableVersion(TableInspection):
-    """A table at one version, to be read."""
+class TableVersion:
+    """A table at one version, to be read.
+
+    Parameters
+    ----------
+    state : TableState
+        The version, and how it moves.
+    """
+
+    def __init__(self, state: TableState) -> None:
+        self._state = state
+
+    def __copy__(self) -> Self:
+        return self._with_state(copy(self._state))
+
+    def _with_state(self, state: TableState) -> Self:
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__, _state=state)
+        return found
+
+    @property
+    def _inspection(self) -> Inspection:
+        # Imported here, so that a process that only asks starts without it.
+        with late_import:
+            from projseg.table.inspection import Inspection
+
+        return Inspection(self._state)
+
+    def __repr__(self) -> str:
+        segments, rows = len(self.snapshot.segments), self.snapshot.row_count
+        where = f"{without_secrets(self.location)} at version {self.version}"
+        return f"<Table {where}: {rows:,} rows in {segments:,} segments>"
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        return self._inspection.html()
+
+    @property
+    def location(self) -> str:
+        """Where the table is: an absolute path."""
+        return self._state.storage.location
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, in projseg's types."""
+        return self._state.reader.schema
+
+    @property
+    def version(self) -> int:
+        """The version this object reads; the first is 0."""
+        return self._state.snapshot.version
+
+    @property
+    def properties(self) -> TableProperties:
+        """The declarations made at creation, and the projections that are declared now."""
+        return self._state.properties
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version's metadata as the engine holds it; later releases may change it."""
+        return self._state.snapshot
+
+    @property
+    def source(self) -> AttachedSource | None:
+        """The files of others that it stands over; None: its rows are its own."""
+        return self._inspection.source()
 
     @with_query_parts
     def query(
@@ -191,7 +245,10 @@ class TableVersion(TableInspection):
         if isinstance(text, Query):
             asked = query_of(text, context=context, args=args)
             return self.explain(asked) if explain else self.query(asked)
-        return statement_answer(self._state.current(), text, context, args, tables, explain=explain)
+        readers = None if tables is None else readers_by_name(tables)
+        return statement_answer(
+            self._state.current(), text, context, args, readers, explain=explain
+        )
 
     def scan(
         self,
@@ -246,8 +303,7 @@ class TableVersion(TableInspection):
         capsule
             An `ArrowArrayStream`.
         """
-        stream = streamed(self._state.current())
-        return stream.__arrow_c_stream__(requested_schema)
+        return streamed(self._state.current()).__arrow_c_stream__(requested_schema)
 
     def dataset(self) -> TableDataset:
         """Return this version as a dataset of pyarrow, of which other tools read parts.
@@ -326,31 +382,170 @@ class TableVersion(TableInspection):
         ProjsegError
             As of `query`; about values only with `analyze`.
         """
-        reader = self._state.current()
-        if not (what_if or without):
-            if is_select(group_by):
-                options = statement_options(aggregators=aggregators, filter=filter, **parts)
-                return explain_of_select(reader, group_by, analyze=analyze, **options)
-            asked = query_of(group_by, aggregators=aggregators, filter=filter, **parts)
-            return explained(reader, asked, analyze=analyze)
-        if analyze:
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT",
-                "analyze runs a query, and what_if and without plan over what is not there; "
-                "give one of them",
-            )
-        with late_import:
-            from projseg.table.what_if_versions import what_if_version
+        question = {"aggregators": aggregators, "filter": filter, **parts}
+        return explain_question(
+            self._state.current(),
+            group_by,
+            analyze=analyze,
+            what_if=what_if,
+            without=without,
+            **question,
+        )
 
-        what_if, without = listed("what_if", what_if), listed("without", without)
-        found = what_if_version(reader.snapshot, what_if, without)
-        with late_import:
-            from projseg.reader.plan.imagined_indexes import pruned_by_imagined
+    def history(self) -> pa.Table:
+        """Return the versions that are kept, newest first.
 
-        pruned = partial(pruned_by_imagined, indexes=found.indexes)
-        version = table_at(reader.imagined(found.snapshot, pruned))
-        plan = version.explain(group_by, aggregators=aggregators, filter=filter, **parts)
-        return replace_fields(plan, hypothetical=found.added, without=tuple(without))
+        Returns
+        -------
+        pa.Table
+            version, timestamp (of the commit), userName, operation, operationParameters,
+            operationMetrics, engineInfo, userMetadata, readVersion, isBlindAppend, metrics (as
+            numbers), write_id, rows, bytes (of all segments). Null is what was not said.
+
+        Raises
+        ------
+        StorageError, CorruptTableError
+            If a version cannot be read.
+        """
+        return self._inspection.rows("history")
+
+    def tags(self) -> pa.Table:
+        """Return the table's tags, by name, as the newest version has them.
+
+        Returns
+        -------
+        pa.Table
+            tag, version.
+
+        Raises
+        ------
+        StorageError, CorruptTableError
+            If the newest version cannot be read.
+        """
+        return self._inspection.tags()
+
+    def detail(self) -> dict[str, Any]:
+        """Return the table's declaration and its totals.
+
+        Returns
+        -------
+        dict
+            location, table_id, version, columns (name to type), time_column, segment_granularity,
+            cluster_by, target_segment_rows, projections (names), properties, segments (count),
+            rows, bytes, dead_bytes (of deleted rows, dropped columns and dropped projections in
+            these segments, without the dictionaries that only they use), still_stored (as of
+            `Vacuumed`: which of this version and the 100 before it, and which tags, store removed
+            values). Of a table over files of others also source, source_version, source_files,
+            source_files_without_companion, left_out (columns, and why).
+        """
+        return self._inspection.detail()
+
+    def segments(self) -> pa.Table:
+        """Return one row per segment, ordered by time.
+
+        Returns
+        -------
+        pa.Table
+            segment (its file), interval_start, interval_end, min_time, max_time, rows, bytes,
+            projections (names), not_built (reason by name), deleted_rows (hidden; not in rows).
+        """
+        return self._inspection.rows("segments")
+
+    def projections(self) -> pa.Table:
+        """Return one row per declared projection.
+
+        Returns
+        -------
+        pa.Table
+            name, group_by, aggregators, filter, definition_hash, segments (that hold it),
+            segments_missing (that do not), rows, bytes.
+        """
+        return self._inspection.rows("projections")
+
+    def projection_stats(self) -> pa.Table:
+        """Return one row per declared projection: where it is built, and where not and why.
+
+        Returns
+        -------
+        pa.Table
+            projection, definition_hash, build (`immediate` or `deferred`); segments by what became
+            of it in them: built, missing, skipped (by its scope) and failed; rows and bytes;
+            base_rows (of the segments that hold it) and base_share (of all rows); coverage (a list
+            of start and end: the time chunks all of whose segments hold it); reasons (of those that
+            were skipped or failed, each once).
+        """
+        return self._inspection.rows("projectionStats")
+
+    def columns(self) -> pa.Table:
+        """Return one row per column, with its totals over all segments.
+
+        Returns
+        -------
+        pa.Table
+            column, type, bytes, null_count, segments (that have it).
+        """
+        return self._inspection.rows("columns")
+
+    def indexes(self) -> pa.Table:
+        """Return one row for each column of each index.
+
+        Returns
+        -------
+        pa.Table
+            name, kind, column, fpp, postings, build; segments (of the table), covered (with a
+            filter), skipped and failed (without, for a reason), keys (of all filters), bloom_bytes,
+            postings_bytes (in segments), files; status: `ENABLED`, `PARTIAL` (segments lack it) or
+            `DISABLED` (the column's type was changed so that its filters cannot be asked).
+        """
+        return self._inspection.rows("indexes")
+
+    def views(self) -> pa.Table:
+        """Return one row for each view of the table, as this object knows them.
+
+        Returns
+        -------
+        pa.Table
+            name, grade, status (`ENABLED`, `DISABLED`), state (`empty`, `fresh`, `behind`,
+            `failed`, `broken`), segments (that this version lists), segments_covered,
+            rows_covered (the share of its rows), parts, rows (groups), bytes, chunk, refresh,
+            refreshed_at, version (of the table, at the last refresh), last_refresh, last_error,
+            comment, definition. A view that cannot be read has its error in `last_error`.
+
+        Raises
+        ------
+        StorageError, CorruptTableError
+            If the store of views cannot be read.
+        """
+        return self._inspection.views()
+
+    def verify(
+        self,
+        deep: bool = False,
+        *,
+        all_versions: bool = False,
+        on_segment: OnSegment | None = None,
+    ) -> list[Finding]:
+        """Check every file of this version, and its views, read anew, past every cache.
+
+        Parameters
+        ----------
+        deep : bool
+            Also compare what the table says of columns, times and order with the rows, and every
+            projection and every part of a view with its recomputation from them.
+        all_versions : bool
+            Check the newest version and every earlier one that retention or a tag keeps; files
+            that they share are read once.
+        on_segment : callable, optional
+            Called with each segment that was checked.
+
+        Returns
+        -------
+        list of Finding
+            One for each fault found; empty if there is none.
+        """
+        return self._inspection.findings(
+            deep=deep, all_versions=all_versions, on_segment=on_segment
+        )
 
 
 def table_at(reader: VersionReader) -> TableVersion:
@@ -361,3 +556,30 @@ def table_at(reader: VersionReader) -> TableVersion:
 def current_version(table: TableVersion, max_age: float | None = None) -> TableVersion:
     """Return the version of which a question is asked now, as `TableState.current` says."""
     return table_at(state_of(table).current(max_age))
+
+
+def state_of(table: TableVersion) -> TableState:
+    """Return the version that a table object holds, and how it moves on."""
+    return table._state  # noqa: SLF001 - of this module's class
+
+
+def reader_of(table: TableVersion) -> VersionReader:
+    """Return the version that a table object holds, to be read."""
+    return state_of(table).reader
+
+
+def readers_by_name(tables: Mapping[str, TableVersion]) -> dict[str, VersionReader]:
+    """Return the versions of tables that a caller gives by name, to be read."""
+    known = tables.items() if isinstance(tables, Mapping) else [("", tables)]
+    readers = {
+        name: reader_of(table)
+        for name, table in known
+        if isinstance(name, str) and isinstance(table, TableVersion)
+    }
+    if len({name.casefold() for name in readers}) < len(known):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"tables is {str(tables)[:200]}; give a dict of names, which differ in more than case, "
+            "and of tables, such as {'edits': edits}",
+        )
+    return readers
