@@ -1,1 +1,4 @@
-"""Questions of other engines, answered by ours where both give them the same meaning."""
+"""Questions of DuckDB, answered by ours where equal functions have one meaning in both engines.
+
+Rows also leave as exported files, and as plain values of JSON.
+"""

@@ -1,4 +1,4 @@
-"""The only reader of untrusted bytes."""
+"""A cursor over untrusted bytes, which refuses to read past their end."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Aggregates: as users write them, and what they take and return."""
+"""Aggregates: calls, outputs and GROUP BY as users write them; functions and result types.
+
+Expressions of these become outputs; a call is made of primitives, whose states are columns.
+"""

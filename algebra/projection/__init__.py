@@ -1,1 +1,4 @@
-"""Definitions of projections: the forms of a declaration, the bound form, and stored names."""
+"""Definitions of projections: the spec that SQL, Druid's JSON and keywords are parsed to.
+
+Renamed columns change a definition's names.
+"""

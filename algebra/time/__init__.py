@@ -1,1 +1,1 @@
-"""Instants, intervals, time zones, and the granularities that cut time into buckets."""
+"""Instants, intervals, durations, time zones, and the granularities that cut time into buckets."""

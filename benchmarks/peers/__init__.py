@@ -1,1 +1,4 @@
-"""One small adapter for each engine; `engine_comparison` lists them."""
+"""Engines of benchmarks, which `engine_comparison` lists: projseg, Spark, DuckDB and ClickHouse.
+
+Each has one small adapter; statements for all are composed from neutral parts.
+"""

@@ -1,1 +1,1 @@
-"""Files from outside as rows: text and Parquet, places that may be read, parameters."""
+"""Files from outside as rows and columns: text and Parquet, places that may be read, parameters."""

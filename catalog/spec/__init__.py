@@ -1,1 +1,1 @@
-"""What a definition says: its fields, rules and edits; no database, no files."""
+"""Specs of tables, as JSON or Druid's: their fields, rules and edits; no database, no files."""

@@ -1,1 +1,1 @@
-"""How kernels run: compiled by Numba, kept as machine code, or interpreted."""
+"""How kernels run: compiled by Numba, kept as machine code in a cache, or interpreted."""

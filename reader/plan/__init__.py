@@ -1,1 +1,5 @@
-"""Plan a query: segments pruned, sources chosen, work estimated."""
+"""Plan a query: segments pruned by facts and Bloom filters, sources chosen, less to fold.
+
+Templates bind and plan once what differs in values alone, and rebind it to others. What a table
+would do with other projections or imagined indexes is planned alike.
+"""

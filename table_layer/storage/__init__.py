@@ -1,1 +1,4 @@
-"""Where a table lives: a directory or an object store."""
+"""Where a table lives: local files or an object store, and the paths of a table's files.
+
+A table over a source has options for both places.
+"""

@@ -1,6 +1,7 @@
-"""What a table needs of its storage: seven methods and a stream, three hints, outcomes of a put.
+"""What a table needs of its storage: ranges to read, names created once, lists, deletes.
 
-A folder within a table is a `Storage` of its own: each name with the folder before it.
+A put has three outcomes: done, refused, or unknown. A folder within a table is a `Storage` of its
+own: each name with the folder before it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""From a SELECT, or dimensions and metrics, to what a view stores."""
+"""Definitions of views: from a SELECT, a rollup's dimensions and metrics, or a result of Spark's.
+
+Checks refuse what no view can say.
+"""

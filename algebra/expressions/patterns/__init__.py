@@ -1,4 +1,7 @@
-"""Those regular expressions of Java's, and so of Spark's RLIKE, that RE2 finds the same with."""
+"""Patterns in texts: Java's regular expressions that RE2 matches alike, and text_match queries.
+
+A parser makes parts of a pattern, each with its text for RE2.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Versions of the schema of a catalog's database, and the steps from one to the next."""
+"""Versions of the schema of a catalog's database, which alembic runs by `env`."""

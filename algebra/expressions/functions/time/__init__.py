@@ -1,1 +1,1 @@
-"""Functions of dates and timestamps."""
+"""Functions of dates and timestamps: fields, texts, floors, construction and the calendar."""

@@ -1,1 +1,1 @@
-"""The steps, each a module."""
+"""The steps, each a module: definitions first, then access, replies and status."""
