@@ -256,7 +256,7 @@ def _item_line(item: AdviceItem) -> str:
 
 
 def _taken_text(item: AdviceItem) -> str:
-    """Return what is said of an addition beside its bytes."""
+    """Return the words about an addition beside its bytes."""
     evidence = item.evidence
     if item.kind == "compact":
         return f"{evidence['segments']:,} segments to {evidence['segments_left']:,}"

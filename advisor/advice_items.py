@@ -1,4 +1,4 @@
-"""The parts of advice: one thing to do, and one kind of queries that were asked."""
+"""The parts of advice: one thing to do, and one kind of logged queries."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class AdviceItem:
 
     @property
     def label(self) -> str:
-        """The name as it is printed; an index says what it is of."""
+        """The name as it is printed; an index has its kind and column there."""
         if self.kind == "index":
             return f"{self.evidence.get('index')} index on {self.evidence.get('column')}"
         return self.name

@@ -145,7 +145,7 @@ def verdict(
     *,
     is_used: bool,
 ) -> str:
-    """Return what is said of applied advice, by milliseconds of one query."""
+    """Return the verdict on applied advice, by milliseconds of one query."""
     if queries < _QUERIES_MIN or before is None or estimated is None or measured is None:
         return "TOO EARLY"
     if not is_used:

@@ -1,4 +1,4 @@
-"""What a Spark session asked of projseg tables, as its driver keeps it, as a workload."""
+"""The queries of a Spark session over projseg tables, in its driver's memory, as a workload."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JVM_LOG = "org.apache.spark.sql.projseg.QueryLog"
 
 
 def workload_of_requests(table: Table, entries: Sequence[Mapping[str, Any]]) -> LoggedWorkload:
-    """Return the workload of what a session asked of one table.
+    """Return the workload of a session's queries over one table.
 
     An entry, of any table, has micros, location, answered, request or content with a query, and
     perhaps answering in milliseconds.

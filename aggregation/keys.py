@@ -1,6 +1,6 @@
 """A grouping key over rows: an id for each row, and the value that each id stands for.
 
-Where it is asked for, a key's ids ascend with its values (nulls first), so groups numbered by mixed
+On request, a key's ids ascend with its values (nulls first), so groups numbered by mixed
 radix or by packed keys come out in the order of the grouping columns.
 """
 

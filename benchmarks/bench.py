@@ -137,7 +137,7 @@ class Bench:
     ) -> None:
         """Add the spread of calls with the numbers from 0 on, the first of which does not count.
 
-        Each must return what is wanted, if that is known.
+        Each must return the expected answer, if there is one.
         """
         times = []
         for number in range(repeats + 1):

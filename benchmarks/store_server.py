@@ -72,7 +72,7 @@ class StoreServer:
         _reply(self.proxy_port, "PUT", "/-/faults", json.dumps(faults).encode())
 
     def log(self) -> list[dict[str, Any]]:
-        """Return what the proxy saw since it was asked last."""
+        """Return the requests that the proxy saw since the last call."""
         found: list[dict[str, Any]] = json.loads(_reply(self.proxy_port, "GET", "/-/log"))
         return found
 

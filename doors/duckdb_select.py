@@ -297,7 +297,7 @@ class _Reading:
         return behind
 
     def _order_term(self, node: exp.Expression) -> exp.Expression:
-        """Return what a term of ORDER BY sorts by, over columns."""
+        """Return the expression over columns that a term of ORDER BY sorts by."""
         only(node, "this", "desc", "nulls_first")
         term = node.this
         if isinstance(term, exp.Literal):

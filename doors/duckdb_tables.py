@@ -121,7 +121,7 @@ class DuckDBTables:
 
     @property
     def connection(self) -> Any:
-        """The connection of DuckDB; what is asked of it directly reads rows."""
+        """The connection of DuckDB; statements that use it directly read rows."""
         self._is_shared = True
         return self._connection
 

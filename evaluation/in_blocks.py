@@ -135,7 +135,7 @@ def _held(blocks: BlockBuilder, value: Value, register: int, base: int) -> int:
 
 
 class _Leaves:
-    """The columns of some rows, loaded, and expressions over one of them, looked up."""
+    """Values that a program loads from columns, or looks up by the ids of one column."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows

@@ -272,7 +272,7 @@ class NumberRange(msgspec.Struct, frozen=True):
 def value_range(condition: Expression) -> NumberRange | None:
     """Return the range of a column that a condition implies; None if no such range is known.
 
-    It is known of comparisons with constants, also of functions of the column with an inverse.
+    Comparisons with constants have one, also of functions of the column with an inverse.
     """
     if not isinstance(condition, Call):
         return None

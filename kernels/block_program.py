@@ -108,7 +108,7 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
 def _is_good(
     step: Step, columns: Sequence[NDArray[Any]], row_count: int, register_count: int
 ) -> bool:
-    """Whether a step keeps to what is there."""
+    """Whether a step reads and writes registers and columns that are there."""
     operation, written, x, y, z, low, _ = step
     if not 0 <= written < register_count or min(x, y, z) < 0:
         return False

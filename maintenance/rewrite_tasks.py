@@ -63,7 +63,7 @@ class Task(Protocol):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What is replaced and what is wanted instead."""
+        """The segments that are replaced, and what replaces them."""
 
     @property
     def replaced(self) -> tuple[SegmentEntry, ...]:
@@ -85,7 +85,7 @@ class Rewrite(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """Tasks, at least one, for a runner.
+    """Tasks of one commit, at least one, for a runner.
 
     The commit has used the numbers below `first_number` for other tasks. `files` takes the names of
     files, those of a process that may be killed before they are written; `on_done` gets the number

@@ -91,7 +91,7 @@ def count_question(
 
 
 class counted_question:
-    """Within the block, a question is asked of another process."""
+    """Count a question that another process answers within the block."""
 
     returned: int | None = None
     """Rows of the answer; None: there is none."""

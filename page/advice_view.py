@@ -1,4 +1,4 @@
-"""What a table should store for what was asked of it: advice, and what became of earlier advice."""
+"""What a table should store for its queries: advice, and what became of earlier advice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AdviceRecord(msgspec.Struct):
 
 
 def advice_record(name: str, version: int, log: str, answer: Answer | None) -> AdviceRecord:
-    """Return what is known of the advice that was asked for."""
+    """Return the advice that was requested, as far as it is made."""
     if answer is None:
         return AdviceRecord(name, version, log)
     advice, rows = answer.advice, answer.rows

@@ -224,7 +224,7 @@ class Answers:
             return found if found is not None and found.asked.table == table else None
 
     def latest_advice(self, table: str) -> Answer | None:
-        """Return the advice for a table that was asked for last, if it is kept."""
+        """Return the latest advice for a table, if it is kept."""
         with self._lock:
             found = reversed(self._answers.values())
             return next(
@@ -249,7 +249,7 @@ class Answers:
                 del self._answers[key]
 
     def close(self) -> None:
-        """End all work; what is asked afterwards begins anew."""
+        """End all work; later requests begin anew."""
         with self._lock:
             answers, pools = list(self._answers.values()), list(self._pools.values())
             threads, self._threads = self._threads, None

@@ -124,7 +124,7 @@ def application(places: Places, settings: PageSettings) -> ASGIApp:
 
 
 class _Shown(NamedTuple):
-    """What a view is asked for: a table at a version, the address's query, and a segment."""
+    """The request for a view: a table at a version, the address's query, and a segment."""
 
     name: str
     version: TableVersion
@@ -133,7 +133,7 @@ class _Shown(NamedTuple):
 
     @property
     def window(self) -> tuple[str | None, str | None]:
-        """Return the times that are asked for."""
+        """Return the window in the address."""
         return self.query.get("from") or None, self.query.get("to") or None
 
 
@@ -236,7 +236,7 @@ class _Page:
         return advice_record(name, version, self._log(), found)
 
     def _change(self, name: str, given: Mapping[str, str]) -> tuple[ChangeForm, ChangeRecord]:
-        """Return a change that is asked for, and what it would do."""
+        """Return the change in a request, and a preview of it."""
         if not self._settings.allow_changes:
             raise PermissionDeniedError(
                 "PROJSEG_PERMISSION_DENIED",

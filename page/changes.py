@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ChangeForm(NamedTuple):
-    """A change of `PAGE_CHANGES` that is asked for.
+    """The request for a change of `PAGE_CHANGES`.
 
     `what` is a projection, index or view, or the answer that has the advice; `sql` is of a
     projection to add.
@@ -31,7 +31,7 @@ class ChangeForm(NamedTuple):
 
 
 class ChangeRecord(msgspec.Struct):
-    """A change of `PAGE_CHANGES` that is asked for, and a preview of what it would do.
+    """The request for a change of `PAGE_CHANGES`, and a preview of it.
 
     `what` is a projection, index or view; `sql` is of a projection to add.
     """

@@ -90,7 +90,7 @@ class AnswerRecord(msgspec.Struct):
 
 
 def query_record(name: str, version: TableVersion, sql: str, timeout: float) -> QueryRecord:
-    """Return what the box has before anything is asked."""
+    """Return the content of the box before any statement."""
     columns = [{"column": one.name, "type": type_name(one.type)} for one in version.schema]
     return QueryRecord(name, version.version, sql, timeout, columns)
 

@@ -101,7 +101,7 @@ def timeline(
     *,
     is_exact: bool = True,
 ) -> Timeline:
-    """Return the timeline of segments of a window, or without times, each counted in one bin.
+    """Return the timeline of segments in a window or without times; each counts in one bin.
 
     The window is in microseconds, the end excluded, None for all times; lanes are those beside the
     base table.

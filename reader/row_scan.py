@@ -288,7 +288,7 @@ def _ranges(
 def _begun(plan: QueryPlan, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
     """Return the batches of rows, of which the first is made here.
 
-    Further ones, of wide rows, are made where they are asked for. So are all that are only copied:
+    Further ones, of wide rows, are made when they are used. So are all that are only copied:
     memory that one thread fills and frees stays in its cache, which is worth more than a second
     thread.
     """

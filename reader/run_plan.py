@@ -355,7 +355,7 @@ def _is_stored_answer(plan: SourcePlan, primitives: Sequence[Primitive]) -> bool
 
 
 def _merges_states(plan: SourcePlan) -> bool:
-    """Whether every row of the source holds states, and nothing else is asked of it."""
+    """Whether every row of the source holds states, which are all that the plan uses."""
     holds_rows = plan.is_metadata or (plan.source is not None and plan.source.holds_rows)
     return not holds_rows and all(
         isinstance(feed, MergeStates) and feed.filter is None for feed in plan.feeds

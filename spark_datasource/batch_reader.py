@@ -1,7 +1,7 @@
 """Reads in Spark: a table, planned in the driver and answered in tasks; and files from outside.
 
-Spark sends the reader to every task and each partition to one, so the reader holds only what was
-asked, and a partition only its own segments. The reader of files stands above the sources, in the
+Spark sends the reader to every task and each partition to one, so the reader holds only the
+request, and a partition only its own segments. The reader of files stands above the sources, in the
 room of catalogs, and is found by its name.
 """
 
@@ -215,7 +215,7 @@ def _shares(scan: Scan, plan: QueryPlan) -> list[tuple[SegmentPlan, ...]]:
 def _entry_shares(
     scan: Scan, entries: Sequence[SegmentEntry], column_count: int
 ) -> list[tuple[EntryPart, ...]]:
-    """Divide segments among tasks before anything is known of their sources."""
+    """Divide segments among tasks before their sources are chosen."""
     if scan.request.is_explain or not scan.query.is_divisible:
         return [tuple((entry, None) for entry in entries)]
     if scan.query.is_row_scan:

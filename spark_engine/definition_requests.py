@@ -78,7 +78,7 @@ def _described(catalog: Catalog, request: Request) -> dict[str, Any]:
     except ProjsegError as error:
         if not request.get("is_shown") or error.code == "PROJSEG_UNKNOWN_TABLE":
             raise
-        # What is known of a table whose storage is away; a SELECT has the error.
+        # The facts about a table whose storage is away; a SELECT has the error.
         return _away(definition)
 
 

@@ -310,7 +310,7 @@ def _listed(table: Table, request: Mapping[str, Any]) -> Iterator[dict[str, Any]
 
 
 def _view(request: Mapping[str, Any]) -> Reply:
-    """Reply with all that is known of a view."""
+    """Reply with all facts about a view."""
     return rows(properties_of(_view_of(request).detail()), PROPERTIES)
 
 

@@ -126,7 +126,7 @@ class Warehouse:
 
 
 def described(table: Table) -> dict[str, Any]:
-    """Return what a catalog tells of a table: its location, version, columns and declarations."""
+    """Return a catalog's description of a table: location, version, columns and declarations."""
     return {
         "location": table.location,
         "version": table.version,

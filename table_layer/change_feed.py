@@ -1,7 +1,7 @@
 """Read a table's rows as they come: those of one version, then those that each commit adds.
 
 A position is a place in that order and says all that is needed to go on from there, so it can be
-kept for years. Whatever lies between two positions is the same segments each time it is asked for.
+kept for years. The segments between two positions are always the same.
 
 What a version did to the table's rows, as far as a reader of new rows must know, is said by its
 snapshot and the one before it: manifests that both list are not read. Entries are compared and not
@@ -54,7 +54,7 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RowStream:
     """The rows of a table in the order in which they were committed.
 
-    With `passes_deletes`, versions that only deleted rows are passed over, and refused otherwise.
+    Versions that only deleted rows are refused, or passed over with `passes_deletes`.
     With `rereads_changes`, deletes are passed over as well, and all segments that a version added
     to replace rows are read, with rows that were read before; such versions are refused otherwise.
     """

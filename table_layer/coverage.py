@@ -250,7 +250,7 @@ def state_of_reason(reason: str | None) -> CoverageState:
 
 @dataclass(slots=True)
 class _Tally:
-    """What is known of one declared projection."""
+    """The counts of one declared projection."""
 
     declared: ProjectionDeclaration
     scope: ProjectionScope

@@ -313,7 +313,7 @@ def with_files(vacuumed: Vacuumed, files: Sequence[StoredFile]) -> Vacuumed:
 
 
 def _file_rows(files: Iterable[StoredFile]) -> list[dict[str, Any]]:
-    """Return what a vacuum tells of files."""
+    """Return the report of a vacuum about files."""
     return [{"file": f.name, "bytes": f.size, "modified": f.modified_us} for f in files]
 
 

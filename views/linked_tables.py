@@ -2,7 +2,7 @@
 
 Whoever may write to a table's folder may write any location into it, and a refresh after somebody's
 commit reads with the rights of that somebody. So a location is followed only beside the table, or
-below a root that the process itself names. What is found there must have the id that is known.
+below a root that the process itself names. A table there must have the id of the link.
 """
 
 from __future__ import annotations

@@ -310,7 +310,7 @@ def entry_of_all(entries: Sequence[SegmentEntry], projection: StoredProjection) 
 
 
 def _zones(entries: Sequence[SegmentEntry]) -> dict[str, ColumnZone]:
-    """Return what is known of columns in all files; one that a file lacks is null in its rows."""
+    """Return the zones of columns over all files; one that a file lacks is null in its rows."""
     names = dict.fromkeys(name for entry in entries for name in entry.columns)
     return {name: _zone([(e.columns.get(name), e.row_count) for e in entries]) for name in names}
 

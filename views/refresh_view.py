@@ -354,7 +354,7 @@ class Refresher:
         }
 
     def _is_changed(self, view: ViewEntry) -> bool:
-        """Whether a commit would tell more than what a new version of the table would."""
+        """Whether the view differs from its entry in more than the version of its table."""
         if not self._is_known():
             return True
         before = self._store.views[view.view_id]

@@ -1,4 +1,4 @@
-"""What a refresh of a view is asked to do, what it does in a chunk of time, and what it did."""
+"""A refresh of a view: its request, its work in a chunk of time, and its figures."""
 
 from __future__ import annotations
 

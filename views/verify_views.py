@@ -110,7 +110,7 @@ def _of_part(
 
 
 def _same_groups(found: Partial, stored: Partial, primitives: tuple[Primitive, ...]) -> bool:
-    """Whether groups in one order have equal keys, and states but for doubles' last digits."""
+    """Whether groups in one order have equal keys and states, but for last digits of doubles."""
     if found.group_count != stored.group_count:
         return False
     for place in range(len(found.keys)):

@@ -147,7 +147,7 @@ def _state_of_result(
 
 
 def view_detail(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> dict[str, Any]:
-    """Return all that is known of a view: its row, what it stores and what steers it."""
+    """Return the row of a view with its definition, parts and options."""
     spec = None if view.is_result else stored_groups_spec(view, snapshot.properties)
     return {
         **_view_row(snapshot, store, view),

@@ -60,7 +60,7 @@ def _unchanged(parameters: tuple[object, ...]) -> tuple[object, ...]:
 
 
 class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an aggregate function.
+    """The facts about an aggregate function.
 
     Parameters
     ----------

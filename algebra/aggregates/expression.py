@@ -127,8 +127,8 @@ def stored_calls(
 ) -> tuple[AggregateCall, ...]:
     """Return the calls of outputs, by names that are not taken.
 
-    An output that is one call gives it its name. Those of an expression, which is computed when it
-    is asked for, bear their own text, and are left out if another output has them.
+    An output that is one call gives it its name. Those of an expression, which is computed for each
+    query, bear their own text, and are left out if another output has them.
     """
     plain = [output for output in outputs if output.is_call]
     names = {*taken, *(output.name for output in plain)}

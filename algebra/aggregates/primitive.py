@@ -36,7 +36,7 @@ class Extreme(Enum):
 
 
 class PrimitiveKind(msgspec.Struct, frozen=True):
-    """What is known of a kind of primitive; `aggregation` folds it.
+    """The facts about a kind of primitive; `aggregation` folds it.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Primitive(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def kind(self) -> PrimitiveKind:
-        """What is known of all primitives of the function."""
+        """The record of the function's primitives."""
         return PRIMITIVES[self.function]
 
     @cached_property

@@ -43,7 +43,7 @@ def decompose(call: AggregateCall) -> tuple[Primitive, ...]:
 
 
 class StateColumn(msgspec.Struct, frozen=True):
-    """One column of a partial answer, by the name of its aggregate, or `name.part` of several.
+    """One column of a partial answer, named as its aggregate, or `name.part` if there are several.
 
     `merged` is Spark SQL that merges the column over rows of the same group.
     """

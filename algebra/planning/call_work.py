@@ -30,7 +30,7 @@ _TABLE: Final = msgspec.json.decode(
 
 
 def work_name(call: Call) -> str:
-    """Return the name under which the table has a call: the function, and what it is of."""
+    """Return the name under which the table has a call: the function, and its argument's type."""
     kind = call.arguments[0].type if call.arguments else pa.null()
     if is_text(kind):
         return f"{call.function} of texts"

@@ -193,7 +193,7 @@ class FeedFinder(DirectFeeds):
         constant: Fraction,
         conditions: tuple[Expression, ...],
     ) -> Feed | None:
-        """Return how a stored sum or count is multiplied; None unless it is of one column."""
+        """Return the multiple of a stored sum or count that feeds a product; None if none does."""
         rewritten = [(part, self._rewritten((part,))) for part in parts]
         factors = tuple(found[0] for _, found in rewritten if found is not None)
         summed = tuple(part for part, found in rewritten if found is None)
@@ -301,7 +301,7 @@ class FeedFinder(DirectFeeds):
 
 
 def _tested_for_null(condition: Expression) -> Expression | None:
-    """Return the value that IS NULL or IS NOT NULL is asked of; None of another condition."""
+    """Return the value that IS NULL or IS NOT NULL tests; None of another condition."""
     inner = condition
     if isinstance(inner, Call) and inner.function == "not":
         inner = inner.arguments[0]

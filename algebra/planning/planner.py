@@ -228,7 +228,7 @@ class Planner:
         return self._base_rows(conditions).shape
 
     def _under_asked_name(self, plan: SourcePlan) -> SourcePlan:
-        """Return a plan whose projection has the name that the query asks for it by."""
+        """Return a plan whose projection has the name that the query context uses."""
         name, spec = self._query.context.use_projection, plan.source
         if spec is None or name not in spec.other_names:
             return plan

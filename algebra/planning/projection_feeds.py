@@ -64,7 +64,7 @@ class DirectFeeds:
         return Reason(ReasonCode.AGGREGATOR_NOT_STORED, text)
 
     def _open(self, conditions: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Return the conditions that are not proved by what is known."""
+        """Return the conditions that no fact proves."""
         return tuple(c for c in conditions if not self._premises.imply(c))
 
     def _values_needed(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:

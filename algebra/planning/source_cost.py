@@ -144,7 +144,7 @@ class ReadShape(msgspec.Struct, frozen=True):
 
 
 def base_shape(query: QuerySpec, conditions: tuple[Expression, ...]) -> ReadShape:
-    """Return the shape of reading base rows; `conditions` are what is left of the filter."""
+    """Return the shape of reading base rows; `conditions` are the rest of the filter."""
     keys = query.scanned or tuple(named.expression for named in query.keys)
     feeds = tuple(AddRows(p.arguments, p.filter) for p in query.primitives)
     time = () if query.interval is None or query.time_column is None else (query.time_column,)

@@ -182,7 +182,7 @@ class ZoneSets:
         self._ends: dict[str, tuple[int, int] | None] = {}
 
     def of(self, term: Expression) -> ValueSet:
-        """Return a set that holds every value of a term; anything, if little is known of it."""
+        """Return a set that holds every value of a term; anything, if its facts do not say."""
         if term not in self._by_term:
             self._by_term[term] = self._compute(term)
         return self._by_term[term]

@@ -38,7 +38,7 @@ class ProjsegProjections(Engine):
         self._table.append(source.reader())
 
     def sizes(self) -> tuple[int, int]:
-        """Split the files' bytes by what the table knows of its projections."""
+        """Split the files' bytes by the sizes of its projections in the table."""
         everything, _ = super().sizes()
         projections = sum(self._table.projection_stats()["bytes"].to_pylist())
         return everything - projections, projections

@@ -28,7 +28,7 @@ _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
 
 def run(bench: Bench) -> None:
-    """Measure what is wanted: lookups of keys, and conditions on texts."""
+    """Measure lookups of keys, conditions on texts, or both."""
     if "keys" in bench.names("parts"):
         _add_keys(bench)
     if "texts" in bench.names("parts"):

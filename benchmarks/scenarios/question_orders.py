@@ -113,7 +113,7 @@ def print_times(
 
 
 class _CompiledKernels(logging.Handler):
-    """Counts kernels that are compiled, by what the log says of each."""
+    """Counts kernels that are compiled, by the log's line about each."""
 
     def __init__(self) -> None:
         super().__init__()

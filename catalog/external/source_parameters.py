@@ -74,7 +74,7 @@ def whole_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpe
 
 
 def _spark_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpec:
-    """Return a definition of a source of Spark with options added to those that it fixes."""
+    """Return the definition of one of Spark's sources with more options than it fixes."""
     content = spec.to_dict()
     properties, more = content["properties"], dict(given)
     if _SCHEMA in more and not spec.columns:

@@ -78,7 +78,7 @@ def _match_equal(
 ) -> None:
     """Find the texts that are the one wanted, by their sizes, then by their last bytes.
 
-    `tail` is what is wanted of the last eight bytes. Texts have beginnings in common more often.
+    `tail` is the pattern's last eight bytes. Texts have beginnings in common more often.
 
     Shapes: offsets [n + 1]; content [bytes]; wanted [k]; found [n].
     Oracle: tests/oracle/selecting.py::like.

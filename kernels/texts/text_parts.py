@@ -254,7 +254,7 @@ def find(
 ) -> Any:
     """Return where a part first stands in a text from `at` to `end`, -1 for nowhere.
 
-    What is known of the bytes before is kept by the part's borders, so that no byte is read twice.
+    The borders of the part keep the result for the bytes before, so that no byte is read twice.
     After: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
 
     Shapes: content, parts [bytes]; borders [longest part].

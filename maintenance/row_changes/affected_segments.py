@@ -1,4 +1,4 @@
-"""The segments that hold rows which a change means, and what becomes of each.
+"""The segments that hold rows which a change affects, and what becomes of each.
 
 A segment of which all rows go leaves the table. Of another, few deleted rows are hidden by a
 deletion vector; if they are many, the rows that are left are written anew.
@@ -67,7 +67,7 @@ class AffectedSegment:
 
 
 def affected_segments(snapshot: Snapshot, condition: Condition) -> Iterator[AffectedSegment]:
-    """Yield the segments with rows that a condition means.
+    """Yield the segments with rows that match a condition.
 
     Those that metadata prove to be matching whole are not read.
     """
@@ -156,7 +156,7 @@ class Rewriting:
 def surviving_rows(
     snapshot: Snapshot, condition: Condition, done: Rewriting
 ) -> Iterator[pa.RecordBatch]:
-    """Take the rows that a condition means out of a version; yield what has to be written anew."""
+    """Take the rows that match a condition out of a version; yield the rows to write anew."""
     for affected in affected_segments(snapshot, condition):
         done.deleted += affected.row_count
         yield from done.take_out(affected, snapshot.properties)

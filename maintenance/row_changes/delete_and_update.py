@@ -1,7 +1,7 @@
 """Delete and update rows, in one commit: rows are taken out of segments, others are added.
 
-Segments that metadata prove to be meant whole leave the table unread, and those that hold no such
-row stay as they are.
+Segments of which metadata proves that every row matches leave the table unread, and those that hold
+no such row stay as they are.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ OnSegment = Callable[[SegmentEntry], object]
 def delete_rows(
     base: Snapshot, condition: Condition, note: CommitNote, *, dry_run: bool = False
 ) -> tuple[Snapshot, Corrected]:
-    """Remove the rows that a condition means, in one commit; or only count them."""
+    """Remove the rows that match a condition, in one commit; or only count them."""
     note = note.asking(**condition.parameters)
     return rewrite(
         base,

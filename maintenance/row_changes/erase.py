@@ -1,6 +1,6 @@
 """Erase rows: delete them, write anew what stored them, vacuum, and search what is left.
 
-The search has four parts. The filter is asked of every earlier version that is kept. Every file in
+The search has four parts. The filter runs over every earlier version that is kept. Every file in
 every place where values may be (`PLACES`) is read, and its texts are compared with those of the
 erased rows. Bloom files must not speak of segments that are gone. What no one can tell, such as a
 file of another program in the folder, is named. A text that rows of the newest version still

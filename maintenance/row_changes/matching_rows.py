@@ -1,4 +1,4 @@
-"""Which rows of a segment a condition means, and the rows of a segment as batches to be written."""
+"""Which rows of a segment match a condition, and the rows of a segment as batches to be written."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def rows_as_batches(
 
 
 def _named_error(plan: QueryPlan, rows: Rows, error: EvaluationError) -> EvaluationError:
-    """Return the error of a value that cannot be computed, with the column that it is of."""
+    """Return the error of a value that cannot be computed, with its column."""
     for named in plan.query.columns:
         try:
             Part(rows, (named.expression,)).vectors()

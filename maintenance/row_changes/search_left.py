@@ -224,7 +224,7 @@ class Search:
         return len(whole) + sum(_has_words(joined, text) for text in long)
 
     def _ask(self, snapshot: Snapshot, condition: Condition) -> None:
-        """Count the rows of an earlier version that the filter means."""
+        """Count the rows of an earlier version that match the filter."""
         name = f"version {snapshot.version}"
         newest = self.holders.newest.version
         try:
@@ -245,7 +245,7 @@ class Search:
 
 
 def _in_table(name: str) -> str:
-    """Return a file's name in the table, store of views or stored result that it is of."""
+    """Return a file's name in its table, store of views or stored result."""
     name, found = _RESULT_FOLDER.subn("", name, count=1)
     return name if found else name.removeprefix(VIEWS)
 

@@ -78,7 +78,7 @@ class _Candidate(NamedTuple):
 class _Known:
     """The filters of one definition for a version's segments, and those whose files do not open.
 
-    `is_covered`, bool[segments], has which segments have a filter.
+    `is_covered`, bool[segments], is true of segments with a filter.
     """
 
     filters: list[BandFilters]

@@ -44,7 +44,7 @@ from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
 class SegmentPlan(msgspec.Struct, frozen=True):
     """One segment, or part of a wider source, that a query must read, and how.
 
-    `covered` is what a part stands for, where the planner was asked to say it.
+    `covered` has the rows that a part stands for, on request.
     """
 
     entry: SegmentEntry

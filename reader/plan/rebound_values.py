@@ -63,7 +63,7 @@ class ValueSlots(NamedTuple):
 
 
 def slots_of(query: Query, bound: QuerySpec, arguments: Arguments | None) -> ValueSlots:
-    """Return what is known of the parameters of a query, which all have names."""
+    """Return the slots of a query's parameters, which all have names."""
     is_written = query.filter is not None and query.filter.strip()
     tree = parse_sql(query.filter) if query.filter is not None and is_written else None
     times = None if bound.time_column is None else TimeSlots.of(tree, bound)

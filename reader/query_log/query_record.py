@@ -1,4 +1,4 @@
-"""The record of a query: what was asked, of what it was answered, and how long that took."""
+"""The record of a query: its text, the sources of its answer, and how long that took."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class QueryEvent(msgspec.Struct):
 
 
 def miss_count() -> int:
-    """Return how often the process's cache lacked what was asked for."""
+    """Return how often a look-up in the process's cache failed."""
     return KEPT.statistics().miss_count
 
 
@@ -88,7 +88,7 @@ def _rounded(milliseconds: float | None) -> float | None:
 
 
 def _described(plan: QueryPlan, shown: ShownLiterals) -> dict[str, Any]:
-    """Return what a record says of a plan; it is made once for each."""
+    """Return the part of a record about a plan; it is made once for each plan."""
     kept = vars(plan).get("_logged")
     if kept is not None and kept[0] == shown:
         found: dict[str, Any] = kept[1]

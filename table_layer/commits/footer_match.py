@@ -1,4 +1,4 @@
-"""Compare what a manifest says of a segment with the segment's own footer.
+"""Compare a segment's entry in a manifest with the segment's own footer.
 
 Planning trusts the manifest and opens no file. A reader that opens the file compares the two first:
 a row or column that only one of them knows would make a wrong answer. SPEC.md "Table", manifests.

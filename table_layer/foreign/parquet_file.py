@@ -430,7 +430,7 @@ class ParquetRows:
 
 
 class _RawFile(io.RawIOBase):
-    """Reads of a file as Arrow asks for them."""
+    """Reads of a file by Arrow."""
 
     def __init__(self, reads: Reads, size: int) -> None:
         self._reads, self._size, self._position = reads, size, 0

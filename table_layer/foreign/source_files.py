@@ -104,7 +104,7 @@ def find_files(pattern: str, options: StorageOptions = NO_OPTIONS) -> list[Liste
 
 
 class SourceFolder:
-    """The folder of a source on a disk, which no link may lead out of; of one list alone."""
+    """The folder of a source on a disk, which no link may lead out of; made for each list."""
 
     def __init__(self, root: str) -> None:
         self._real = os.path.realpath(root)

@@ -180,7 +180,7 @@ def uncovered(
     paths: Container[str],
     mapping: Mapping[str, int] | None = None,
 ) -> Iterator[ForeignEntry]:
-    """Yield entries without a file of their own for files of a source; their footers are read.
+    """Yield an entry without projections for each run of rows in new files, from their footers.
 
     One that was whole, as its path is one of `paths`, and is no Parquet file any more has changed.
     """

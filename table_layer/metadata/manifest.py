@@ -129,8 +129,8 @@ _FOREIGN_IDENTITY_DECODER: Final = msgspec.json.Decoder(_ForeignIdentity)
 class Manifest:
     """A loaded manifest: the segments' time ranges, int64[n], and their encoded entries.
 
-    A range includes its largest value; `NO_TIME_MIN`, `NO_TIME_MAX` stand for none. Features are
-    those a reader has to know; `decoded_count` entries are held decoded as well.
+    A range includes its largest value; `NO_TIME_MIN` to `NO_TIME_MAX` is the range of no time.
+    Features are those a reader has to know; `decoded_count` entries are held decoded as well.
     """
 
     def __init__(

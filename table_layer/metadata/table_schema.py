@@ -72,7 +72,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return {name: known[stored] for name, stored in found if stored is not None}
 
     def zone(self, entry: SegmentEntry, name: str) -> ColumnZone | None:
-        """Return what is known of one column; None if the segment does not have it."""
+        """Return the zone of one column; None if the segment does not have it."""
         stored = self.stored_name(name, entry.columns)
         return None if stored is None else entry.columns.get(stored)
 

@@ -1,7 +1,6 @@
 """What a stored result is of: a SELECT, the tables it reads, and the rules of its session.
 
-Spark reads and runs the SELECT. What it is asked is a `SelectJob`, as JSON; what it tells is a
-`Selected`.
+Spark reads and runs the SELECT. The request is a `SelectJob`, as JSON; the reply a `Selected`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Verbs as functions, and the arguments and options that several of them share.
 
 `declared` makes a command of a function. A note of a parameter that is a text is its help: one that
-may be given by position is an argument, any other an option of its name. A note that is an
-`OptionGroup` stands for several options. What the function returns is printed as `--output` says.
-A verb with a location takes `--storage-option` too, which `open_table` then uses.
+may be given by position is an argument, any other an option of its name. An `OptionGroup` in place
+of a text makes several options. What the function returns is printed as `--output` says. A verb
+with a location takes `--storage-option` too, which `open_table` then uses.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SegmentInterval = Annotated[str | None, "Only segments with rows in START/END or
 class OptionGroup(NamedTuple):
     """Parameters of the command line that become one argument of a verb.
 
-    `value` takes their values by name; parameters whose default is neither False nor None have one.
+    `value` takes their values by name; `defaults` has those that are neither False nor None.
     """
 
     parameters: Mapping[str, Any]
