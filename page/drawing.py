@@ -18,7 +18,6 @@ _LANE_HEIGHT: Final = 16
 _GAP: Final = 6
 _TOP: Final = 4
 _LEAST_WIDTH: Final = 1.5
-_MARK_WIDTH: Final = 3
 _STEPS: Final = 5
 _SOME: Final = 2  # the step of what covers an unknown share
 _LABEL_CHARACTERS: Final = 22
@@ -57,7 +56,6 @@ class Drawing(NamedTuple):
 
     width: int
     height: float
-    label_width: int
     lanes: list[DrawnLane]
 
 
@@ -70,7 +68,7 @@ def drawing(found: Timeline) -> Drawing:
         short = name if len(name) <= _LABEL_CHARACTERS else f"{name[: _LABEL_CHARACTERS - 1]}…"
         lanes.append(DrawnLane(short, y + height - 4, _shapes(found, lane, y, height)))
         y += height + _GAP
-    return Drawing(WIDTH, y, LABEL_WIDTH, lanes)
+    return Drawing(WIDTH, y, lanes)
 
 
 def _shapes(found: Timeline, lane: Lane, y: float, height: float) -> list[DrawnBin]:

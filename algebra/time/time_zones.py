@@ -206,12 +206,6 @@ def zone_file(name: str) -> bytes | None:
     return pkgutil.get_data("tzdata", f"zoneinfo/{name}")
 
 
-def forget_zones() -> None:
-    """Read zones anew, for tests that change `zone_file`."""
-    for kept in (_region, _table, zone_rules):
-        kept.cache_clear()
-
-
 def zone_table(name: str, last_micros: int = 0) -> ZoneTable:
     """Return the offsets of a zone, in `zone_name`'s spelling, complete up to `last_micros`."""
     cycle_start = _year_micros(_CYCLE_YEAR)

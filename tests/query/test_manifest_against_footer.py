@@ -197,7 +197,8 @@ def test_a_reason_that_steers_a_terminal_is_shown_as_text(original, forged):
     )
     (row,) = table.explain(**OPENING).segments.to_pylist()
     (told,) = [why for projection, why in row["rejected"] if projection == name]
-    shown = segment_report.describe_file(f"{table.location}/{segment}")
+    path = f"{table.location}/{segment}"
+    shown = segment_report.describe_segment(*segment_report.opened(path), path)
     for text in (told, shown.writer, *(why for _, why in shown.not_built)):
         assert text.isprintable()
         assert len(text) < 3000

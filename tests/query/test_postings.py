@@ -16,7 +16,7 @@ from scale import tries
 from words import grams, words
 
 import projseg
-from projseg.cli.segment_report import describe_file, postings_rows
+from projseg.cli.segment_report import describe_segment, opened, postings_rows
 from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
 from projseg.evaluation import by_postings
 from projseg.memory.cache import KEPT
@@ -315,7 +315,8 @@ def test_bloom_has_no_postings(tmp_path):
 
 def test_inspect_counts_postings(lasting):
     (entry,) = lasting.snapshot.segments
-    described = describe_file(f"{lasting.location}/{entry.file}")
+    path = f"{lasting.location}/{entry.file}"
+    described = describe_segment(*opened(path), path)
     assert [row["index"] for row in postings_rows(described)] == ["token", "ngram"]
     for row, found in zip(postings_rows(described), stored(lasting)[0].values(), strict=True):
         assert row["keys"] == len(found.keys)

@@ -31,21 +31,27 @@ BY_DAYS = {
 }
 
 
+def forget_zones():
+    """Let zones be read anew."""
+    for cached in (time_zones._region, time_zones._table, time_zones.zone_rules):
+        cached.cache_clear()
+
+
 @pytest.fixture
 def changed(monkeypatch):
     """A function after which Europe/Paris has the clock of Tokyo."""
     files = time_zones.zone_file
 
     def change():
-        time_zones.forget_zones()
+        forget_zones()
         monkeypatch.setattr(
             time_zones, "zone_file", lambda name: files(OTHER if name == ZONE else name)
         )
 
-    time_zones.forget_zones()
+    forget_zones()
     yield change
     monkeypatch.undo()
-    time_zones.forget_zones()
+    forget_zones()
 
 
 def rows(day):
@@ -151,12 +157,12 @@ def test_rules_are_those_of_the_package_not_of_the_system(tmp_path):
         zoneinfo.ZoneInfo.clear_cache()
         summer = dt.datetime(2024, 7, 1, tzinfo=zoneinfo.ZoneInfo(ZONE))
         assert summer.utcoffset() == dt.timedelta(hours=9)
-        time_zones.forget_zones()
+        forget_zones()
         assert zone_table(ZONE).offsets[-1] == HOUR
     finally:
         zoneinfo.reset_tzpath(to=path)
         zoneinfo.ZoneInfo.clear_cache()
-        time_zones.forget_zones()
+        forget_zones()
 
 
 def test_the_hash_is_of_instants_and_offsets_as_the_specification_says():

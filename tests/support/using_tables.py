@@ -145,7 +145,7 @@ def _told(explain):
 
 
 def _inspected(path):
-    segment = segment_report.describe_file(path)
+    segment = segment_report.describe_segment(*segment_report.opened(path), path)
     return (
         segment_report.summary(segment),
         segment_report.table_rows(segment),

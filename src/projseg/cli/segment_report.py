@@ -81,11 +81,6 @@ def _narrowed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def describe_file(path: str) -> SegmentDescription:
-    """Describe any segment file, of a table or on its own; errors as of `opened`."""
-    return describe_segment(*opened(path), path)
-
-
 def describe_segment(read_range: ReadRange, byte_count: int, path: str) -> SegmentDescription:
     """Describe an opened segment file."""
     return describe(SegmentFile.open(read_range, byte_count, path=path))
