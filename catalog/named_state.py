@@ -127,10 +127,7 @@ class NamedState(TableState):
         return self.snapshot.version
 
     def record(self, definition: TableMetadata, counts: Counts = "never") -> None:
-        """Tell the catalog what was seen; the rows are committed, whatever becomes of that.
-
-        Segments are counted `now`, `sometimes` (after a minute), or `never`.
-        """
+        """Tell the catalog what was seen; `sometimes` counts segments once a minute has passed."""
         known = self.definition
 
         def failure() -> str:

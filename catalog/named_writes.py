@@ -40,19 +40,7 @@ _COUNTED_US: Final = 60_000_000
 
 
 class Prepared(NamedTuple):
-    """What a write by name does beside adding rows.
-
-    Parameters
-    ----------
-    definition : TableMetadata
-        With a binding of each declared column.
-    properties : TableProperties
-        Of the table after the commit.
-    changes : ColumnChanges
-        The columns that are added and widened.
-    layout : AdoptLayout or None
-        The layout that becomes the table's.
-    """
+    """What a write by name does beside adding rows: the table's properties are those afterwards."""
 
     definition: TableMetadata
     properties: TableProperties
@@ -146,13 +134,7 @@ def is_old(status: TableStatus | None) -> bool:
 
 
 def status_of(definition: TableMetadata, snapshot: Snapshot) -> TableStatus:
-    """Count what became of the projections of a definition and of its table.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The table; no segment file is opened.
-    """
+    """Count what became of projections of a definition and of its table; no segment is opened."""
     from projseg.table_layer.coverage import projection_stats
 
     found = []
@@ -215,15 +197,7 @@ def cast_rows(
     properties: TableProperties,
     definition: TableMetadata,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows under the table's names: cast to the declared types, then to the stored ones.
-
-    Parameters
-    ----------
-    declared : DeclaredColumns
-        The columns; each that rows have is in the table.
-    definition : TableMetadata
-        Which columns may be written.
-    """
+    """Yield rows under the table's names: cast to the declared types, then to the stored ones."""
     by_name, schema = {name_key(one.name): one for one in declared.columns}, properties.schema
     for batch in rows:
         check_names(batch.schema, declared, definition)

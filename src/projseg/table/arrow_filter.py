@@ -80,20 +80,7 @@ class ArrowFilter(msgspec.Struct, frozen=True):
 
 
 def read_filter(given: pc.Expression, schema: pa.Schema) -> ArrowFilter:
-    """Return what an expression of Arrow means over columns.
-
-    Parameters
-    ----------
-    given : pc.Expression
-        A condition.
-    schema : pa.Schema
-        The columns, in projseg's types.
-
-    Returns
-    -------
-    ArrowFilter
-        Without a condition where a call, an option or a type in it is not one that is read.
-    """
+    """Return what an expression of Arrow means; it has no condition where a part is not read."""
     try:
         tree = _tree_of(given)
     except UnknownFilterError:

@@ -35,10 +35,7 @@ _FIXED_ORDER: Final = ("bool", "int8", "int16", "int32", "date32[day]", "float",
 
 
 class TableScanner:
-    """Columns and rows of a dataset, read once for each call.
-
-    It has the methods of `pyarrow.dataset.Scanner` that readers of datasets use.
-    """
+    """Columns and rows of a dataset, with the methods of Arrow's scanner that readers use."""
 
     def __init__(self, dataset: TableDataset, names: Sequence[str], query: QuerySpec) -> None:
         self._dataset, self._names, self._query = dataset, names, query
@@ -157,13 +154,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
         return self.scanner([], filter, **tuning).count_rows()
 
     def take(self, indices: Any, *arguments: Any, **named: Any) -> pa.Table:
-        """Return rows of what `scanner` reads by their positions, in the order given.
-
-        Raises
-        ------
-        IndexError
-            If there are fewer rows.
-        """
+        """Return rows of what `scanner` reads by their positions, in the order given."""
         wanted = np.asarray(indices, np.int64)
         places, back = np.unique(wanted, return_inverse=True)
         scanner = self.scanner(*arguments, **named)

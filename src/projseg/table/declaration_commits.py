@@ -40,13 +40,7 @@ if TYPE_CHECKING:
 
 
 def adding(properties: TableProperties, columns: Mapping[str, str | pa.DataType]) -> ColumnChanges:
-    """Return the change that adds columns, none of which the table has.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_COLUMN_EXISTS, PROJSEG_BAD_TYPE_NAME.
-    """
+    """Return the change that adds columns, none of which the table has."""
     known = {name_key(column.name): column for column in properties.columns}
     for name in columns:
         if (there := known.get(name_key(str(name)))) is not None:
@@ -80,26 +74,7 @@ def change_columns(
     note: CommitNote,
     values: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    """Publish a change of columns, and return the version that has it.
-
-    Parameters
-    ----------
-    base : Snapshot
-        The version that the change was made for.
-    changes : ColumnChanges
-        The change.
-    note : CommitNote
-        For the table's history.
-    values : mapping of str to str, optional
-        Expressions that rows which are there get in new columns, in the same commit.
-
-    Raises
-    ------
-    InvalidInputError
-        If the columns cannot be changed so.
-    CommitError, StorageError
-        As of `commit`.
-    """
+    """Publish a change of columns; `values` are what rows that are there get in new ones."""
     operation, note = _operation(changes), note.asking(**_parameters(changes))
     if values and base.segments:
         # Imported here: a change of columns alone starts without the modules that write rows.

@@ -50,22 +50,7 @@ def earlier_answer(
     present: Callable[[], QueryPlan],
     at: Callable[[str, Versions], tuple[_Asked, QueryPlan]],
 ) -> _Asked | None:
-    """Return what is asked instead of a statement, of one earlier state; None: the present one.
-
-    Parameters
-    ----------
-    fact, tables, seconds
-        As of `_earlier_versions`.
-    present : callable
-        Plans the statement over the present versions.
-    at : callable
-        Binds the statement to a view's name and its versions, and plans it.
-
-    Raises
-    ------
-    ProjsegError
-        Of the statement over the present versions, unless it only lacks a view.
-    """
+    """Return a statement bound to an earlier state, by `at`; None: the present plan is whole."""
     if not fact.has_views or not all(table.may_be_older for table in tables):
         return None
     try:

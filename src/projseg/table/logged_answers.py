@@ -114,13 +114,7 @@ def _count(
 
 
 class logging_failures:
-    """Within the block, count and log an error of a question that has no plan.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version that is asked.
-    """
+    """Within the block, count and log an error of a question that has no plan."""
 
     __slots__ = ("_snapshot",)
 

@@ -113,15 +113,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
 def snapshot_of(
     version: VersionReader, table: SelectedTable, context: Mapping[str, Any] | None
 ) -> Snapshot:
-    """Return the version that a statement reads of a table.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG, PROJSEG_BAD_ARGUMENT.
-    StorageError, CorruptTableError
-        If its metadata cannot be read, or is damaged.
-    """
+    """Return the version that a statement reads of a table."""
     if not table.is_versioned:
         return version.snapshot
     storage = version.storage
@@ -137,26 +129,7 @@ def bind_select(
     arguments: Arguments | None = None,
     star: Callable[[SelectStatement], BoundSelect] | None = None,
 ) -> BoundSelect:
-    """Return a SELECT bound to the table of its innermost FROM.
-
-    Parameters
-    ----------
-    statement : SelectStatement
-        The SELECT; hints of each level hold for all.
-    version_of : function of a table in FROM
-        The version that it names.
-    context : mapping or None
-        A query's context.
-    arguments : Arguments or None
-        The values of parameters.
-    star : function of a SELECT over several tables, or None
-        Binds it; None: there is no such SELECT.
-
-    Raises
-    ------
-    ProjsegError
-        As of `select_query` and `bind_query`.
-    """
+    """Return a SELECT bound to the table of its innermost FROM; `star` binds one over several."""
     if star is not None and statement.joins:
         return star(statement)
     if statement.source is None:
@@ -184,22 +157,7 @@ def _as_named(source: BoundSelect) -> QuerySpec:
 
 
 def described(version: VersionReader | None, text: str, explained: _Explained) -> pa.Table:
-    """Return the answer of EXPLAIN, DESCRIBE or SHOW.
-
-    Parameters
-    ----------
-    version : VersionReader or None
-        What DESCRIBE and SHOW tell of.
-    text : str
-        The statement.
-    explained : function
-        From a SELECT, and whether to run it, to how it is answered.
-
-    Raises
-    ------
-    ProjsegError
-        As of `TableVersion.explain`; PROJSEG_BAD_SQL.
-    """
+    """Return the answer of EXPLAIN (by `explained`), or of DESCRIBE and SHOW of a version."""
     asked = explained_select(text)
     if asked is not None and is_select(asked.select):
         return pa.table({"plan": [str(explained(asked.select, asked.is_analyzed))]})
@@ -228,10 +186,7 @@ def _show_match(rest: str) -> re.Match[str] | None:
 
 
 def described_table(text: str) -> tuple[str, ...] | None:
-    """Return the parts of the table's name after DESCRIBE or SHOW; no parts if it names none.
-
-    None of a statement that is not known.
-    """
+    """Return the name after DESCRIBE or SHOW, empty if it has none; None of another statement."""
     found = _STATEMENT.fullmatch(without_comments(text))
     rest = found["rest"] if found else ""
     named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None

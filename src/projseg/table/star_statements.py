@@ -168,25 +168,8 @@ def oriented(
 ) -> OrientedStar:
     """Return the star that joined tables are, whose keys are proved from their rows.
 
-    Parameters
-    ----------
-    selected, versions : sequence
-        The tables of FROM, in order, and their versions.
-    written : sequence of WrittenJoin
-        How each but the first is joined.
-    terms : sequence of str
-        The conjuncts of WHERE.
-    context, arguments
-        Of the query.
-    preferred : str
-        The location of the table that is the fact if it may be.
-    titles : sequence of str or None
-        What errors call the tables; None: as FROM does.
-
-    Raises
-    ------
-    ProjsegError
-        As of `sql`.
+    The table at the location `preferred` is the fact if it may be; `titles` are what errors call
+    the tables.
     """
     columns = [version.schema.names for version in versions]
     named = named_tables(selected, columns, titles or [one.names[-1] for one in selected])

@@ -33,13 +33,7 @@ if TYPE_CHECKING:
 
 
 class TableVersion:
-    """A table at one version, to be read.
-
-    Parameters
-    ----------
-    state : TableState
-        The version, and how it moves.
-    """
+    """A table at one version, to be read."""
 
     def __init__(self, state: TableState) -> None:
         self._state = state

@@ -33,15 +33,9 @@ def what_if_version(
     added: Sequence[ProjectionLike | Index],
     without: Sequence[str],
 ) -> WhatIf:
-    """Return a version as if projections and indexes were built and projections were not.
+    """Return a version as if projections and indexes were built, and projections were not.
 
     What they would take is measured by building them in some segments, in memory.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION, PROJSEG_PROJECTION_EXISTS, PROJSEG_UNKNOWN_PROJECTION,
-        PROJSEG_BAD_INDEX, PROJSEG_INDEX_EXISTS, PROJSEG_UNKNOWN_COLUMN.
     """
     properties = snapshot.properties
     declared = {one.name: one for one in properties.projections}

@@ -119,33 +119,8 @@ def _write_rows(
 ) -> tuple[Snapshot, Commit]:
     """Write rows for the table version `base` and publish them; all of them or none.
 
-    Parameters
-    ----------
-    base : Snapshot
-        The table version that the segments are written for.
-    data : see `RowsLike`
-        The rows.
-    change_of : callable
-        Returns the change that adds the segments, given these, the write id, and the list that
-        takes the names of further files.
-    operation : str
-        For the table's history.
-    on_segment : callable or None
-        Called with each segment's entry as its file is finished.
-    note : CommitNote
-        For the table's history.
-    txn : (str, int) or None
-        The name of the write, which is done once.
-    on_rows : callable or None
-        Called with the entry and the rows of each segment, in several threads.
-
-    Raises
-    ------
-    InvalidInputError
-        If the rows do not fit the table.
-    CommitError
-        If nothing was committed; the files written are removed, but for CommitStateUnknownError.
-        If the location can certainly not be written to, no row has been read.
+    `change_of` returns the change that adds the segments, given these, the write id, and the list
+    that takes the names of further files. Where the location cannot be written to, no row is read.
     """
     storage, write_id = base.storage, new_write_id()
     with removed_on_failure(storage, write_id, base.version) as files:
@@ -181,10 +156,7 @@ def create(
     on_segment: OnSegment | None,
     commit_as: str | None = None,
 ) -> Snapshot:
-    """Publish a new table, empty or with rows; there is none if anything fails.
-
-    Parameters are those of `Table.create`; `storage` is where the table is to be.
-    """
+    """Publish a new table as `Table.create` says; there is none if anything fails."""
     if schema is None and data is not None:
         schema, data = rows_with_schema(data)
     declared_properties = declare_properties(
