@@ -39,12 +39,11 @@ _DENSE_GROUPS_MAX: Final = 1 << 24
 class GroupedRows(msgspec.Struct, frozen=True):
     """Rows with their groups, of which a dense numbering may leave some without a row.
 
-    The ids of `keys` are the digits of a group id, most significant first; where that is not the id
-    itself, `packed`, uint64, has the number of each group. Where the product of cardinalities
-    exceeds 64 bits, the group id of `prefix`, the grouping by the keys before, is the most
+    The ids of `keys` are the digits of a group id, most significant first; where that number is not
+    the id itself, `packed`, uint64, has it for each group. If the product of cardinalities exceeds
+    64 bits, `prefix` has the grouping by the keys before these, and its group id is the most
     significant digit. With `has_rest`, the last group holds the masked-out rows and is no group of
-    the answer. `vectors` has the value of each key in each group instead of `keys`, where it is
-    there.
+    the answer. `vectors` has the value of each key in each group, in place of `keys`.
     """
 
     groups: Groups

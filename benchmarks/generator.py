@@ -74,7 +74,10 @@ SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class EditStream:
-    """Edits to generate, spread evenly over `span_us` microseconds; seeds differ in rows alone."""
+    """Edits to generate, spread evenly over `span_us` microseconds.
+
+    Another seed gives other rows over the same vocabularies.
+    """
 
     row_count: int
     seed: int = 2015

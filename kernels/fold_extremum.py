@@ -84,7 +84,8 @@ def extreme_floats(
 ) -> NDArray[np.float64]:
     """Return each group's smallest or largest value, float64[g]; NaN is greater than every number.
 
-    A group of no row has infinity as its smallest, and minus infinity as its largest value.
+    The smallest is infinity in a group of no row, or of NaN alone; the largest is minus infinity in
+    a group of no row.
     """
     check_rows(group_ids, group_count, len(values), validity)
     best = np.full(group_count + 1, np.inf if is_min else -np.inf)

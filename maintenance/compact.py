@@ -200,7 +200,7 @@ def plan_groups(
     is_dirty: Callable[[SegmentEntry], bool] = lambda entry: entry.deletion_vector is not None,
     granularity: Granularity | None,
 ) -> list[Group]:
-    """Return the groups, the oldest chunk first, of at least two `min_segments`.
+    """Return the groups, the oldest chunk first, each of `min_segments` or more, at least two.
 
     A group has at most `target_rows`, and segments with as many stay as they are; but by hand one
     that is dirty, since it stores removed values, is a group too. With `is_policy`, groups must be

@@ -40,7 +40,10 @@ def part_checksum(content: bytes | memoryview, seed: int, file_offset: int) -> i
 
 
 def compress_page(raw: bytes, share_max: float) -> tuple[int, bytes]:
-    """Return the compression used and the bytes to store, compressed if at most to `share_max`."""
+    """Return the compression used and the bytes to store.
+
+    A page is compressed if that leaves at most the share `share_max` of its bytes.
+    """
     if len(raw) < _BYTES_MIN:
         return NONE, raw
     if not hasattr(_thread, "compressor"):

@@ -148,8 +148,8 @@ class PageZones(msgspec.Struct, frozen=True, eq=False):
     """Zone maps of the p pages of a column, the first row of each page, and the row count.
 
     Bounds, int64 or float64, are of values that are neither null nor NaN: dictionary ids for an Ids
-    column (there the null's id counts), else values in their fixed-width form; 0 where `has_bounds`
-    is false, since no such value is of at most 64 bits.
+    column (there the null's id counts), else values in their fixed-width form. They are 0 where
+    `has_bounds` is false: there is no such value, or one passes 64 bits.
     """
 
     row_starts: NDArray[np.int64]

@@ -54,9 +54,9 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RowStream:
     """The rows of a table in the order in which they were committed.
 
-    Versions that only deleted rows are refused, or passed over with `passes_deletes`.
-    With `rereads_changes`, deletes are passed over as well, and all segments that a version added
-    to replace rows are read, with rows that were read before; such versions are refused otherwise.
+    A version that deleted or replaced rows is refused. With `passes_deletes`, one that only deleted
+    rows is passed over; with `rereads_changes`, it is too, and of one that replaced rows all new
+    segments are read, with rows that were read before.
     """
 
     def __init__(

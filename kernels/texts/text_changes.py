@@ -51,8 +51,8 @@ def replaced_rows(
 ) -> Written:
     """Return each text with another for the one searched for; an empty one is found nowhere.
 
-    The texts take `most` bytes together; rows that are not valid get the empty text, as in the
-    other functions.
+    The texts take at most `most` bytes together; rows that are not valid get the empty text, as in
+    the other functions.
     """
     texts, searched = checked_texts(*texts), checked_texts(*searched)
     rest = (*checked_texts(*instead), borders_for(searched), read_only(valid))

@@ -117,10 +117,7 @@ IndexLike = Index | Mapping[str, Any] | str
 def schema_of(declared: SchemaLike | None) -> pa.Schema:
     """Return a schema that may be a mapping of column names to types.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SCHEMA, PROJSEG_BAD_NAME, PROJSEG_BAD_TYPE_NAME.
+    Raises InvalidInputError: PROJSEG_BAD_SCHEMA, PROJSEG_BAD_NAME or PROJSEG_BAD_TYPE_NAME.
     """
     if isinstance(declared, pa.Schema):
         return declared
@@ -161,21 +158,10 @@ def declared_index(
     properties: TableProperties,
     scope: ProjectionScope = _EVERYWHERE,
 ) -> DeclaredIndex:
-    """Return the checked declaration of an index of a table.
+    """Return the checked declaration of an index of a table; JSON text or a mapping is read.
 
-    Parameters
-    ----------
-    index : Index, mapping or JSON text
-        A mapping has the fields of `Index`.
-    properties : TableProperties
-        The table's.
-    scope : ProjectionScope
-        The segments that it is built for.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_INDEX, PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_NAME.
+    The scope has the segments that it is built for. Raises InvalidInputError: PROJSEG_BAD_INDEX,
+    PROJSEG_UNKNOWN_COLUMN or PROJSEG_BAD_NAME.
     """
     index = _index_of(index)
     check_new_name("index", index.name)
@@ -307,16 +293,10 @@ def declare_properties(
 
 
 def redeclared(current: TableProperties, declared: TableProperties) -> TableProperties:
-    """Return what a table declares when a declaration takes the place of its own.
+    """Return what a table declares when another declaration takes the place of its own.
 
     Columns of equal name and type keep their stored names; no other gets one that was given before.
-
-    Parameters
-    ----------
-    current : TableProperties
-        What the table declares.
-    declared : TableProperties
-        A new table's, as `declare_properties` returns them.
+    `declared` is that of a new table, as `declare_properties` returns it.
     """
     bare = replace(
         current,
@@ -361,21 +341,8 @@ def check_declared(
 ) -> None:
     """Refuse declarations that contradict those of an existing table.
 
-    Parameters
-    ----------
-    properties : TableProperties
-        The table's.
-    projections : sequence
-        Declarations; the table must have each, under its name.
-    indexes : sequence
-        Likewise.
-    **given : object
-        Options as `check_options` takes them.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_OPTION_CONTRADICTS_TABLE.
+    The table must have each projection and index, under its name; options are as `check_options`
+    takes them. Raises InvalidInputError (PROJSEG_OPTION_CONTRADICTS_TABLE).
     """
     check_options(properties, **given)
     known = {projection.name: projection.definition_hash for projection in properties.projections}
@@ -406,13 +373,7 @@ def check_declared(
 
 
 def declaration_of(declaration: ProjectionLike) -> Mapping[str, Any] | Projection:
-    """Return a declaration as an object; JSON text is parsed.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION, if the text is not a JSON object.
-    """
+    """Return a declaration as an object; JSON text is parsed, or raises PROJSEG_BAD_PROJECTION."""
     if not isinstance(declaration, str):
         return declaration
     try:

@@ -39,19 +39,10 @@ REQUIREMENTS: Final = {
 
 
 def require(package: str, purpose: str) -> None:
-    """Refuse what needs a package that is not installed.
+    """Raise MissingPackageError if a package of `REQUIREMENTS` is not installed.
 
-    Parameters
-    ----------
-    package : str
-        The name that it is imported by, one of `REQUIREMENTS`.
-    purpose : str
-        The use that needs it, as the subject of the message.
-
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE, with the command that installs it.
+    The error has the command that installs it; its subject is the purpose, the use that needs the
+    package.
     """
     if find_spec(package) is None:
         raise MissingPackageError(
@@ -69,12 +60,8 @@ def installing(package: str) -> str:
 def require_spark(purpose: str) -> None:
     """Refuse what needs Spark where it is not installed, or in another release than the tests'.
 
-    Spark's interface for sources written in Python changes between releases.
-
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE, naming the releases.
+    Spark's interface for sources written in Python changes between releases. Raises
+    MissingPackageError, naming the releases.
     """
     require("pyspark", purpose)
     # Imported here: only what is about to use it may pay for it.

@@ -35,20 +35,10 @@ def batches_of(rows: RowsLike, schema: pa.Schema | None) -> Iterable[pa.RecordBa
 
     Python values get the type that Arrow infers from them; only numbers take the floating type of
     the table's column. So 1.5 is not cut for an integer column, and a time without a zone is not
-    taken for one in UTC.
+    taken for one in UTC. Memory is bounded if the rows are an iterator or a stream.
 
-    Parameters
-    ----------
-    rows : see `RowsLike`
-        Memory is bounded if they are an iterator or a stream.
-    schema : pa.Schema or None
-        The table's columns; None: those of the rows.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ROWS if they are in no form that holds rows, PROJSEG_SCHEMA_MISMATCH if a value
-        does not fit its column.
+    Raises InvalidInputError: PROJSEG_BAD_ROWS if they are in no form that holds rows,
+    PROJSEG_SCHEMA_MISMATCH if a value does not fit its column.
     """
     batches: Iterable[pa.RecordBatch]
     if isinstance(rows, pa.RecordBatchReader):
@@ -73,14 +63,9 @@ def batches_of(rows: RowsLike, schema: pa.Schema | None) -> Iterable[pa.RecordBa
 def rows_with_schema(rows: RowsLike) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return the columns of rows in the table's types, and the rows as batches.
 
-    A column that is null in all rows of the first batch becomes a string, as in an import.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `batches_of`; PROJSEG_BAD_ROWS if there are no columns.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_TYPE.
+    A column that is null in all rows of the first batch becomes a string, as in an import. Raises
+    the errors of `batches_of`, PROJSEG_BAD_ROWS if there are no columns, and
+    PROJSEG_UNSUPPORTED_TYPE.
     """
     batches = batches_of(rows, None)
     found = getattr(batches, "schema", None)
