@@ -6,9 +6,6 @@ are merged side by side; groups that take more memory than they may go to a temp
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
@@ -23,12 +20,17 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import EvaluationError, LimitExceededError
 from projseg.evaluation.arrow_vectors import grouping_vector, vector_of_array
 from projseg.memory.deadline import check_deadline
-from projseg.memory.memory_pool import array_bytes, parse_byte_count, quarter_of_memory
+from projseg.memory.memory_pool import array_bytes
+from projseg.memory.temporary_batches import (
+    LIMIT_SETTING,
+    Place,
+    TemporaryBatches,
+    bytes_in_memory,
+)
 from projseg.segment_format.arrow_arrays import primitive_array, valid_values
 from projseg.segment_format.dictionary_pages import array_hashes
 from projseg.segment_format.vectors import Vector, held_bytes
 
-LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"
 # Groups of tasks are merged early once they take so much. That is not looked at while so few are
 # held, of states that take a few bytes each.
 _MERGED_BYTES: Final = 256 << 20
@@ -43,7 +45,8 @@ _PART_BITS: Final = 6
 _PARTS: Final = 1 << _PART_BITS
 _HASH_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
-_Place: TypeAlias = tuple[int, int]  # first byte in the file, number of bytes
+_ADVICE: Final = "Filter rows, group by fewer or coarser columns"
+
 _Mapped: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
@@ -61,7 +64,7 @@ def bounded_groups(
     temporary folder has no room, and EvaluationError (PROJSEG_OVERFLOW) if a sum that goes to a
     file passes 38 digits.
     """
-    limit = _group_bytes_max()
+    limit = bytes_in_memory()
     is_counted = not all(primitive.kind.is_quick for primitive in primitives)
     held: list[Partial] = []
     group_count = byte_count = counted = 0
@@ -110,21 +113,18 @@ class _Parts:
     def __init__(self, primitives: Sequence[Primitive], limit: int) -> None:
         self._primitives = primitives
         self._limit = limit
-        self._file: int | None = None
-        self._size = 0
+        self._file = TemporaryBatches("groups", _ADVICE)
         self._schema: pa.Schema | None = None
-        self._pieces: list[list[pa.RecordBatch | _Place]] = [[] for _ in range(_PARTS)]
+        self._pieces: list[list[pa.RecordBatch | Place]] = [[] for _ in range(_PARTS)]
 
     @property
     def are_spilled(self) -> bool:
         """Whether there is a file."""
-        return self._file is not None
+        return not self._file.is_empty
 
     def close(self) -> None:
         """Remove the file."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self._file.close()
 
     def hold(self, partials: list[Partial]) -> None:
         """Take groups with their states out of a list; the same keys may come again."""
@@ -134,13 +134,10 @@ class _Parts:
 
     def spill(self, partials: list[Partial]) -> None:
         """Do as `hold`, and write them to the file."""
-        try:
-            while partials:
-                for part, rows in self._by_part(partials.pop()):
-                    check_deadline()
-                    self._pieces[part].append(self._written(rows))
-        except OSError as error:
-            raise _no_room(self._size, error) from error
+        while partials:
+            for part, rows in self._by_part(partials.pop()):
+                check_deadline()
+                self._pieces[part].append(self._file.write(rows))
 
     def _by_part(self, groups: Partial) -> Iterator[tuple[int, pa.RecordBatch]]:
         parts = (_key_hashes(groups) >> np.uint64(64 - _PART_BITS)).astype(np.uint8)
@@ -164,23 +161,11 @@ class _Parts:
             self._schema = pa.record_batch(columns).schema
         return pa.RecordBatch.from_pydict(columns, self._schema)
 
-    def _written(self, rows: pa.RecordBatch) -> _Place:
-        if self._file is None:
-            with tempfile.TemporaryFile(buffering=0, prefix="projseg-groups-") as opened:
-                self._file = os.dup(opened.fileno())
-        content = memoryview(rows.serialize())
-        place = self._size, len(content)
-        while content:
-            written = os.pwrite(self._file, content, self._size)
-            self._size += written
-            content = content[written:]
-        return place
-
     def merged(self, side_by_side: _Mapped) -> Iterator[Partial]:
         """Yield each part's groups, merged, of the parts that have some."""
         return iter(side_by_side(self._merged, filter(None, self._pieces)))
 
-    def _merged(self, pieces: list[pa.RecordBatch | _Place]) -> Partial:
+    def _merged(self, pieces: list[pa.RecordBatch | Place]) -> Partial:
         check_deadline()
         partials = [self._partial(piece) for piece in pieces]
         byte_count = sum(map(_bytes_of, partials))
@@ -189,8 +174,8 @@ class _Parts:
         pieces.clear()
         return merge_partials(partials, self._primitives)
 
-    def _partial(self, piece: pa.RecordBatch | _Place) -> StoredPartial:
-        rows = piece if isinstance(piece, pa.RecordBatch) else self._read(*piece)
+    def _partial(self, piece: pa.RecordBatch | Place) -> StoredPartial:
+        rows = self._file.read(piece, self._schema) if isinstance(piece, Place) else piece
         keys: list[Vector] = []
         columns: list[dict[str, Vector]] = [{} for _ in self._primitives]
         for name, array in zip(rows.schema.names, rows.columns, strict=True):
@@ -200,11 +185,6 @@ class _Parts:
             else:
                 columns[int(index)][part[0]] = vector_of_array(array)
         return StoredPartial(keys, self._primitives, columns, rows.num_rows)
-
-    def _read(self, start: int, size: int) -> pa.RecordBatch:
-        assert self._file is not None
-        content = os.pread(self._file, size, start)
-        return pa.ipc.read_record_batch(pa.py_buffer(content), self._schema)
 
 
 def _group_count(partials: Sequence[Partial]) -> int:
@@ -225,12 +205,6 @@ def _key_hashes(groups: Partial) -> NDArray[np.uint64]:
     return hashes
 
 
-def _group_bytes_max() -> int:
-    """Return the most bytes that the groups of one query may take."""
-    given = os.environ.get(LIMIT_SETTING)
-    return quarter_of_memory() if given is None else parse_byte_count(given, LIMIT_SETTING)
-
-
 def _bytes_of(partial: Partial) -> int:
     states = partial.columns if isinstance(partial, StoredPartial) else partial.states
     return sum(map(held_bytes, partial.keys)) + array_bytes(states)
@@ -242,14 +216,4 @@ def _too_large(group_count: int, byte_count: int, limit: int) -> LimitExceededEr
         f"{group_count} groups take {byte_count >> 20} MiB, and there may be more;"
         f" {LIMIT_SETTING} allows {limit >> 20} MiB. Filter rows, group by fewer or coarser"
         f" columns, or set {LIMIT_SETTING} higher, such as {max(2 * byte_count >> 20, 1)}M",
-    )
-
-
-def _no_room(byte_count: int, error: OSError) -> LimitExceededError:
-    return LimitExceededError(
-        "PROJSEG_QUERY_TOO_LARGE",
-        f"groups take more than {LIMIT_SETTING} allows, and after {byte_count >> 20} MiB the"
-        f" temporary folder {tempfile.gettempdir()} takes no more of them:"
-        f" {os.strerror(error.errno or errno.EIO)}. Filter rows, group by fewer or coarser columns,"
-        " or let TMPDIR name a folder with room",
     )

@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 import uvicorn
 
-from projseg.aggregation.bounded_groups import LIMIT_SETTING
 from projseg.catalog.places import Places
 from projseg.catalog.rest_limits import limited
 from projseg.errors import InvalidInputError, StorageError
+from projseg.memory.temporary_batches import LIMIT_SETTING
 from projseg.page.application import PageSettings, application
 from projseg.reader.query_log.log_files import SETTING
 from projseg.table_layer.storage.store_location import StorageOptionsLike

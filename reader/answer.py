@@ -41,8 +41,9 @@ from projseg.reader.order_ranks import (
     term_ranks,
 )
 from projseg.reader.plan.query_plan import QueryPlan, plan_query
-from projseg.reader.row_scan import scan_table, sorted_rows
+from projseg.reader.row_scan import scan_table
 from projseg.reader.run_plan import run_in_parts
+from projseg.reader.sorted_batches import sorted_rows
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.segment_format.logical_types import is_text
 from projseg.table_layer.metadata.snapshot import Snapshot

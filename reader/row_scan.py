@@ -15,11 +15,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.bind import NamedExpression
-from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.functions.datum import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan, columns_read
-from projseg.algebra.query.bound_query import OrderTerm, QuerySpec, ascending
+from projseg.algebra.query.bound_query import QuerySpec, ascending
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import RowRange, Rows, rows_held
 from projseg.kernels.sorting import distinct
@@ -33,10 +32,10 @@ from projseg.reader.open_sources import (
     rows_at_a_time,
     rows_to_read,
 )
-from projseg.reader.order_ranks import Positions, Ranks, sorted_positions, term_ranks
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.segment_source import SegmentSource, row_numbers
 from projseg.reader.selection import select_rows
+from projseg.reader.sorted_batches import sorted_batches
 from projseg.reader.threads import Workers, fetched_ahead, thread_count_of
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.format_limits import PAGE_ROWS_MAX
@@ -88,10 +87,10 @@ def scan(
     segments: Sequence[SegmentPlan],
     threads: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the matching rows of some of the plan's segments, in stored order.
+    """Yield the matching rows of some of the plan's segments, in the query's or in stored order.
 
-    Threads work a few batches ahead of the caller. With a limit the rows come in the order asked
-    for, and without ORDER BY in order of time; of a table without a time column such a limit ends
+    Threads work a few batches ahead of the caller. With a limit and without ORDER BY the rows come
+    in order of time; of a table without a time column such a limit ends
     the scan as soon as it is reached. The context's timeLimit begins with the call.
     """
     batches = _scanned(storage, plan, segments, threads)
@@ -113,7 +112,8 @@ def _scanned_with_joins(
     query = plan.query
     thread_count = threads or thread_count_of(query)
     if query.limit is None:
-        yield from _batches(storage, plan, segments, thread_count)
+        of_all = _ordered_batches if query.order_by else _batches
+        yield from of_all(storage, plan, segments, thread_count)
     elif query.time_column is None and not query.order_by:
         with closing(_batches(storage, plan, segments, thread_count)) as batches:
             yield from _first(batches, query.limit)
@@ -130,31 +130,20 @@ def _scanned_with_joins(
 
 def scan_table(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:
     """Return all matching rows, sorted and limited as the query says; ties fall to time."""
+    batches = scan(storage, plan, plan.segments, threads)
+    return pa.Table.from_batches(batches, plan.query.output_schema)
+
+
+def _ordered_batches(
+    storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
+) -> Generator[pa.RecordBatch]:
+    """Yield all matching rows in the query's order; ties fall to time."""
     query = plan.query
-    if query.limit is not None or not query.order_by:
-        batches = scan(storage, plan, plan.segments, threads)
-        return pa.Table.from_batches(batches, query.output_schema)
-    plan = replace(plan, query=replace(query, columns=_with_time(query)))
-    rows = pa.Table.from_batches(
-        scan(storage, plan, plan.segments, threads), plan.query.output_schema
-    )
-    criteria = (*query.order_by, *ascending(plan.query.columns[len(query.columns) :]))
-    return sorted_rows(rows, criteria, None).select(query.output_schema.names)
-
-
-def sorted_rows(table: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -> pa.Table:
-    """Return the first rows in order; of equal ones those that come first in the table."""
-    if len(table) == 0:
-        return table
-    outputs = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
-
-    def ranks_at(term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
-        values = evaluate_in_parts(term.expression, outputs, len(table))
-        taken = values if positions is None else values.take(primitive_array(positions))
-        return term_ranks(taken, term, wanted)
-
-    order = sorted_positions([partial(ranks_at, term) for term in criteria], len(table), limit)
-    return table.take(primitive_array(order))
+    timed = replace(plan, query=replace(query, columns=_with_time(query)))
+    criteria = (*query.order_by, *ascending(timed.query.columns[len(query.columns) :]))
+    with closing(_batches(storage, timed, segments, thread_count)) as batches:
+        for batch in sorted_batches(batches, timed.query.output_schema, criteria):
+            yield batch.select(query.output_schema.names)
 
 
 def _with_time(query: QuerySpec) -> tuple[NamedExpression, ...]:

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.aggregation.bounded_groups import LIMIT_SETTING
 from projseg.errors import LimitExceededError
+from projseg.memory.temporary_batches import LIMIT_SETTING
 
 SEGMENTS, ROWS, USERS = 6, 40_000, 30_000
 SCHEMA = pa.schema(

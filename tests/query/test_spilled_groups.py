@@ -20,9 +20,9 @@ from scale import tries
 
 import projseg
 from projseg.aggregation import bounded_groups
-from projseg.aggregation.bounded_groups import LIMIT_SETTING
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.errors import EvaluationError, LimitExceededError, ProjsegError
+from projseg.memory.temporary_batches import LIMIT_SETTING
 from projseg.reader import combined_sources, run_plan
 
 ROWS, SEGMENTS, VALUES = 4_000, 4, 900
@@ -112,7 +112,7 @@ def spills(monkeypatch):
         written.append(len(content))
         return write(descriptor, content, offset)
 
-    monkeypatch.setattr(bounded_groups.os, "pwrite", counted)
+    monkeypatch.setattr(os, "pwrite", counted)
     return written
 
 

@@ -252,13 +252,16 @@ class TableVersion:
         limit: int | None = None,
         context: Mapping[str, Any] | None = None,
         args: ArgumentsLike | None = None,
+        *,
+        order_by: Expressions | None = None,
     ) -> pa.RecordBatchReader:
         """Return rows as a stream of batches, for answers that need not fit in memory.
 
         Parameters
         ----------
-        columns, filter, interval, limit, context, args
-            As of `query`.
+        columns, filter, interval, limit, context, args, order_by
+            As of `query`. Rows in an order that take more than `PROJSEG_GROUP_BYTES` go to a
+            temporary file.
 
         Returns
         -------
@@ -277,6 +280,7 @@ class TableVersion:
             limit=limit,
             context=context,
             args=args,
+            order_by=order_by,
         )
         with answered_within(query.query_context.time_limit):
             return scanned(self._state.current(), query)

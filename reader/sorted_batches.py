@@ -1,0 +1,172 @@
+"""Rows in an order in bounded memory: sorted runs, which go to a temporary file, and their merge.
+
+A run is sorted and cut into batches. Each row has the number of its arrival as its last key, so no
+two rows are equal. Batches are merged in the order of their first rows: all rows that were read and
+come before the first row of the next batch are next. Of each run at most one batch stays behind
+those, so a merge takes the memory of a run, and a batch of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.bind import NamedExpression
+from projseg.algebra.expressions.evaluate import evaluate_in_parts
+from projseg.algebra.expressions.tree import Column
+from projseg.algebra.query.bound_query import OrderTerm, ascending
+from projseg.memory.deadline import check_deadline
+from projseg.memory.temporary_batches import Place, TemporaryBatches, bytes_in_memory
+from projseg.reader.open_sources import BATCH_BYTES
+from projseg.reader.order_ranks import Positions, Ranks, sorted_positions, term_ranks
+from projseg.segment_format.arrow_arrays import primitive_array
+
+# A run has this share of the bytes that rows may take: it is joined, ranked and copied in order.
+# Sorted runs of as many bytes stay in memory.
+_RUN_SHARE: Final = 1 / 4
+# Texts of a run fit in one array.
+_RUN_BYTES_MAX: Final = 1 << 30
+# So that a hundred runs are merged in half of the bytes.
+_BATCH_SHARE: Final = 1 / 256
+_BATCH_ROWS_MIN: Final = 1 << 10
+_ARRIVAL: Final = NamedExpression("\0arrival", Column(pa.int64(), "\0arrival"))
+_ADVICE: Final = "Filter rows, ask for fewer columns, or give a LIMIT"
+
+
+def sorted_rows(table: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -> pa.Table:
+    """Return the first rows in order; of equal ones those that come first in the table."""
+    if not len(table):
+        return table
+    joined = table.combine_chunks()
+    return joined.take(primitive_array(_order(joined, criteria, limit)))
+
+
+def sorted_batches(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, criteria: Sequence[OrderTerm]
+) -> Generator[pa.RecordBatch]:
+    """Yield the rows of some batches in order; of equal ones those first that came first.
+
+    Parameters
+    ----------
+    criteria : sequence of OrderTerm
+        Over the columns of the schema.
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_QUERY_TOO_LARGE, if rows take more than PROJSEG_GROUP_BYTES and the temporary
+        folder has no room.
+    """
+    limit = bytes_in_memory()
+    run_bytes = min(int(limit * _RUN_SHARE), _RUN_BYTES_MAX)
+    held: list[pa.RecordBatch] = []
+    byte_count = 0
+    with closing(_Runs(schema, criteria, limit)) as runs:
+        for batch in batches:
+            held.append(batch)
+            byte_count += batch.nbytes
+            if byte_count > run_bytes:
+                runs.add(held)
+                byte_count = 0
+        if runs.is_empty:
+            rows = pa.Table.from_batches(held, schema)
+            yield from _cut(sorted_rows(rows, criteria, None), BATCH_BYTES)
+        else:
+            runs.add(held)
+            yield from runs.merged(run_bytes)
+
+
+class _Runs:
+    """Sorted runs of rows, in batches whose first rows are in memory.
+
+    Parameters
+    ----------
+    limit : int
+        The bytes that rows may take in memory.
+    """
+
+    def __init__(self, schema: pa.Schema, criteria: Sequence[OrderTerm], limit: int) -> None:
+        self._schema, self._limit = schema, limit
+        self._criteria = (*criteria, *ascending([_ARRIVAL]))
+        self._stored = schema.append(pa.field(_ARRIVAL.name, _ARRIVAL.expression.type))
+        self._row_count = self._byte_count = 0
+        self._batches: dict[int, pa.RecordBatch | Place] = {}
+        self._firsts: list[pa.RecordBatch] = []
+        self._file = TemporaryBatches("sorted rows", _ADVICE)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no run."""
+        return not self._batches
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+    def add(self, batches: list[pa.RecordBatch]) -> None:
+        """Take rows out of a list, which are a run."""
+        rows = pa.Table.from_batches(batches, self._schema)
+        batches.clear()
+        numbers = np.arange(self._row_count, self._row_count + len(rows))
+        self._row_count += len(rows)
+        rows = rows.append_column(self._stored.field(-1), primitive_array(numbers))
+        rows = sorted_rows(rows, self._criteria, None)
+        for batch in _cut(rows, int(self._limit * _BATCH_SHARE), _BATCH_ROWS_MIN):
+            check_deadline()
+            self._byte_count += batch.nbytes
+            is_held = self._byte_count <= self._limit * _RUN_SHARE
+            self._batches[len(self._firsts)] = batch if is_held else self._file.write(batch)
+            self._firsts.append(batch.take(pa.array([0])))
+
+    def merged(self, together: int) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in order, about so many bytes of which are merged together."""
+        firsts = pa.Table.from_batches(self._firsts, self._stored).combine_chunks()
+        waiting = list(map(int, _order(firsts, self._criteria, None)[::-1]))
+        rest: list[pa.RecordBatch] = []
+        while waiting:
+            check_deadline()
+            byte_count = 0
+            while waiting and byte_count <= together:
+                rest.append(self._taken(waiting.pop()))
+                byte_count += rest[-1].nbytes
+            bound = [self._firsts[waiting[-1]]] if waiting else []
+            rows = pa.Table.from_batches([*rest, *bound]).combine_chunks()
+            order = _order(rows, self._criteria, None)
+            end = int(np.flatnonzero(order == len(rows) - 1)[0]) if bound else len(rows)
+            rest = rows.take(primitive_array(order[end + 1 :])).to_batches()
+            ready = rows.drop_columns(self._stored.names[-1]).take(primitive_array(order[:end]))
+            del rows
+            yield from _cut(ready, BATCH_BYTES)
+
+    def _taken(self, number: int) -> pa.RecordBatch:
+        found = self._batches.pop(number)
+        return self._file.read(found, self._stored) if isinstance(found, Place) else found
+
+
+def _order(rows: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -> NDArray[np.intp]:
+    """Return the first positions in order; of equal rows those that come first."""
+    columns = {name: _array(rows.column(name)) for name in rows.column_names}
+
+    def ranks_at(term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
+        values = evaluate_in_parts(term.expression, columns, len(rows))
+        some = values if positions is None else values.take(primitive_array(positions))
+        return term_ranks(some, term, wanted)
+
+    return sorted_positions([partial(ranks_at, term) for term in criteria], len(rows), limit)
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _cut(rows: pa.Table, byte_count: int, row_count: int = 1) -> Sequence[pa.RecordBatch]:
+    """Cut rows into batches of about so many bytes, and of at least so many rows."""
+    few = byte_count * len(rows) // max(rows.nbytes, 1)
+    batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=max(few, row_count))
+    return batches
