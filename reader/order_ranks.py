@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -41,24 +41,77 @@ have any greater rank.
 _RANKED_TEXTS_MAX: Final = 1 << 10  # are ranked as soon as their first bytes are compared
 _STEP_BYTES: Final = KEY_BYTES - 1  # the lowest bit of a text's key makes room for nulls
 _COMPARED_BYTES: Final = 16 * _STEP_BYTES
+# Of further bytes so many at a time leave room for the number of the texts that are equal so far.
+_FURTHER_BYTES: Final = 4
 
 
 def sorted_positions(
-    criteria: Sequence[RanksAt], row_count: int, limit: int | None
+    criteria: Iterable[RanksAt], row_count: int, limit: int | None
 ) -> NDArray[np.intp]:
     """Return the first `limit` row positions in sort order, intp[k]; ties by position.
 
-    The most significant criterion comes first. With a limit, later ones rank only rows on which the
-    earlier ones do not decide, and the rows that are returned.
+    The most significant criterion comes first; later ones rank only rows on which the earlier ones
+    do not decide, and with a limit the rows that are returned.
     """
+    if limit is None:
+        return _all_positions(criteria, row_count)
+    criteria = list(criteria)
     if not criteria:
         return np.arange(row_count)[:limit]
     chosen: Positions = None
-    if limit is not None and 0 < limit < row_count // 4:
+    if 0 < limit < row_count // 4:
         decided, undecided = _first_positions(criteria, limit)
         chosen = np.sort(np.concatenate([decided, undecided[: limit - len(decided)]]))
     order = np.lexsort([criterion(chosen, None) for criterion in reversed(criteria)])
     return (order if chosen is None else chosen[order])[:limit]
+
+
+def _all_positions(criteria: Iterable[RanksAt], row_count: int) -> NDArray[np.intp]:
+    """Return all positions in sort order: by the first criterion, and ties by the next."""
+    each = iter(criteria)
+    first = next(each, None)
+    if first is None:
+        return np.arange(row_count)
+    ranks = first(None, None)
+    order = np.argsort(ranks)
+    begins = _begins(ranks[order])
+    for criterion in each:
+        places = _tied_places(begins)
+        if not len(places):
+            return order
+        tied = np.sort(order[places])
+        ranks = np.empty(len(order), np.int64)
+        ranks[tied] = criterion(tied, None)
+        order[places], begins[places] = _within_ties(begins, places, order, ranks[order[places]])
+    places = _tied_places(begins)
+    if len(places):
+        order[places], _ = _within_ties(begins, places, order, order[places])
+    return order
+
+
+def _begins(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a value differs from the one before it, bool[n]."""
+    return np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+
+
+def _tied_places(begins: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the places of rows whose neighbours are equal."""
+    return np.flatnonzero(~(begins & np.append(begins[1:], True)[: len(begins)]))
+
+
+def _within_ties(
+    begins: NDArray[np.bool_], places: NDArray[np.intp], order: NDArray[np.intp], ranks: Ranks
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the rows at tied places in the order of their ranks, and where others begin."""
+    ties = np.cumsum(begins[places])
+    least, most = int(ranks.min()), int(ranks.max())
+    bits = (most - least).bit_length()
+    if bits + len(places).bit_length() < 64:
+        keys = ties << bits | (ranks - least)
+        inner = np.argsort(keys)
+        return order[places][inner], _begins(keys[inner])
+    inner = np.lexsort([ranks, ties])
+    return order[places][inner], _begins(ranks[inner]) | _begins(ties[inner])
 
 
 def _first_positions(
@@ -114,17 +167,61 @@ def term_ranks(column: pa.Array, term: OrderTerm, wanted: int | None = None) -> 
     return ranks
 
 
+def ranks_of(column: pa.Array, term: OrderTerm) -> Iterator[RanksAt]:
+    """Yield criteria that order a column's values in a term's order, where all rows are ordered.
+
+    Of many texts they rank some bytes after others, and last the length.
+    """
+    if len(column) <= _RANKED_TEXTS_MAX or not is_text(column.type):
+        yield partial(taken_ranks, column, term)
+        return
+    yield partial(_ranks_of_bytes, column, term, 0)
+    lengths = pc.binary_length(column)
+    longest = pc.max(lengths).as_py() or 0
+    for start in range(_STEP_BYTES, min(longest, _COMPARED_BYTES), _FURTHER_BYTES):
+        yield partial(_ranks_of_further_bytes, column, term, start)
+    if longest > _COMPARED_BYTES:
+        yield partial(taken_ranks, column, term)
+    else:  # of texts whose bytes are equal, or zeros, the shorter is less
+        yield partial(taken_ranks, pc.fill_null(lengths, 0), term)
+
+
+def taken_ranks(
+    column: pa.Array, term: OrderTerm, positions: Positions, wanted: int | None
+) -> Ranks:
+    """Rank the values of a column at some positions, as a `RanksAt` does."""
+    return term_ranks(_taken(column, positions), term, wanted)
+
+
+def _ranks_of_bytes(
+    texts: pa.Array, term: OrderTerm, start: int, positions: Positions, _: int | None
+) -> Ranks:
+    some = _taken(texts, positions)
+    keys = text_keys(*text_buffers(some), start) >> 1
+    ranks = number_ranks(keys, valid_values(some), term)
+    assert ranks is not None, "there is room for nulls"
+    return ranks
+
+
+def _ranks_of_further_bytes(
+    texts: pa.Array, term: OrderTerm, start: int, positions: Positions, _: int | None
+) -> Ranks:
+    """Return ranks of texts that are null together."""
+    keys = text_keys(*text_buffers(_taken(texts, positions)), start)
+    ranks = keys >> 8 * (KEY_BYTES - _FURTHER_BYTES)
+    return ~ranks if term.is_descending else ranks
+
+
+def _taken(column: pa.Array, positions: Positions) -> pa.Array:
+    return column if positions is None else column.take(primitive_array(positions))
+
+
 def _ranks_of_first_texts(texts: pa.Array, term: OrderTerm, wanted: int) -> Ranks:
     """Return `term_ranks` of texts: some bytes tell most of them from the first."""
-
-    def ranks_at(start: int, positions: Positions, _: int | None) -> Ranks:
-        some = texts if positions is None else texts.take(primitive_array(positions))
-        keys = text_keys(*text_buffers(some), start) >> 1
-        ranks = number_ranks(keys, valid_values(some), term)
-        assert ranks is not None, "there is room for nulls"
-        return ranks
-
-    criteria = (partial(ranks_at, start) for start in range(0, _COMPARED_BYTES, _STEP_BYTES))
+    criteria = (
+        partial(_ranks_of_bytes, texts, term, start)
+        for start in range(0, _COMPARED_BYTES, _STEP_BYTES)
+    )
     found = np.concatenate(_first_positions(criteria, wanted))
     ranks = np.full(len(texts), INT64_MAX)
     ranks[found] = term_ranks(texts.take(primitive_array(found)), term)

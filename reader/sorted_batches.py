@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,7 @@ from projseg.algebra.query.bound_query import OrderTerm, ascending
 from projseg.memory.deadline import check_deadline
 from projseg.memory.temporary_batches import Place, TemporaryBatches, bytes_in_memory
 from projseg.reader.open_sources import BATCH_BYTES
-from projseg.reader.order_ranks import Positions, Ranks, sorted_positions, term_ranks
+from projseg.reader.order_ranks import ranks_of, sorted_positions, taken_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
 
 # A run has this share of the bytes that rows may take: it is joined, ranked and copied in order.
@@ -152,13 +153,12 @@ class _Runs:
 def _order(rows: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -> NDArray[np.intp]:
     """Return the first positions in order; of equal rows those that come first."""
     columns = {name: _array(rows.column(name)) for name in rows.column_names}
-
-    def ranks_at(term: OrderTerm, positions: Positions, wanted: int | None) -> Ranks:
-        values = evaluate_in_parts(term.expression, columns, len(rows))
-        some = values if positions is None else values.take(primitive_array(positions))
-        return term_ranks(some, term, wanted)
-
-    return sorted_positions([partial(ranks_at, term) for term in criteria], len(rows), limit)
+    values = (evaluate_in_parts(term.expression, columns, len(rows)) for term in criteria)
+    if limit is None:
+        each = chain.from_iterable(map(ranks_of, values, criteria))
+        return sorted_positions(each, len(rows), None)
+    ranked = (partial(taken_ranks, *one) for one in zip(values, criteria, strict=True))
+    return sorted_positions(ranked, len(rows), limit)
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

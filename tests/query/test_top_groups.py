@@ -3,6 +3,7 @@
 import decimal
 import math
 import tempfile
+from itertools import chain
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -115,7 +116,9 @@ def test_an_order_by_sums_that_overflow_says_so(tmp_path):
 
 
 WORDS = st.sampled_from(["", "a", "a\0", "ab", "é" * 9, "x" * 150, "x" * 150 + "y"])
-ORDERED = {pa.string(): st.one_of(WORDS, st.text(max_size=20)), pa.int64(): VALUES[pa.int64()]}
+LONG = st.tuples(st.sampled_from(["", "a" * 8, "b" * 140]), st.text("a\0", max_size=9), WORDS)
+TEXTS = st.one_of(WORDS, LONG.map("".join), st.text(max_size=20))
+ORDERED = {pa.string(): TEXTS, pa.int64(): VALUES[pa.int64()]}
 
 
 @settings(max_examples=tries(2_000, 50))
@@ -143,6 +146,9 @@ def test_the_first_positions_are_those_of_sorted_rows(data):
     criteria = [criterion(*one) for one in zip(columns, terms, strict=True)]
     with patch.object(order_ranks, "_RANKED_TEXTS_MAX", 0):
         found = order_ranks.sorted_positions(criteria, count, limit).tolist()
+        if limit is None:
+            by_bytes = chain.from_iterable(map(order_ranks.ranks_of, columns, terms))
+            assert found == order_ranks.sorted_positions(by_bytes, count, None).tolist()
     rows = [
         [place_of(value, term) for value, term in zip(row, terms, strict=True)]
         for row in zip(*(column.to_pylist() for column in columns), strict=True)

@@ -280,7 +280,7 @@ class TableVersion:
             limit=limit,
             context=context,
             args=args,
-            order_by=order_by,
+            order_by=order_by or (),
         )
         with answered_within(query.query_context.time_limit):
             return scanned(self._state.current(), query)
