@@ -190,13 +190,13 @@ def taken_ranks(
     column: pa.Array, term: OrderTerm, positions: Positions, wanted: int | None
 ) -> Ranks:
     """Rank the values of a column at some positions, as a `RanksAt` does."""
-    return term_ranks(_taken(column, positions), term, wanted)
+    return term_ranks(_values_at(column, positions), term, wanted)
 
 
 def _ranks_of_bytes(
     texts: pa.Array, term: OrderTerm, start: int, positions: Positions, _: int | None
 ) -> Ranks:
-    some = _taken(texts, positions)
+    some = _values_at(texts, positions)
     keys = text_keys(*text_buffers(some), start) >> 1
     ranks = number_ranks(keys, valid_values(some), term)
     assert ranks is not None, "there is room for nulls"
@@ -207,12 +207,12 @@ def _ranks_of_further_bytes(
     texts: pa.Array, term: OrderTerm, start: int, positions: Positions, _: int | None
 ) -> Ranks:
     """Return ranks of texts that are null together."""
-    keys = text_keys(*text_buffers(_taken(texts, positions)), start)
+    keys = text_keys(*text_buffers(_values_at(texts, positions)), start)
     ranks = keys >> 8 * (KEY_BYTES - _FURTHER_BYTES)
     return ~ranks if term.is_descending else ranks
 
 
-def _taken(column: pa.Array, positions: Positions) -> pa.Array:
+def _values_at(column: pa.Array, positions: Positions) -> pa.Array:
     return column if positions is None else column.take(primitive_array(positions))
 
 

@@ -134,7 +134,7 @@ class _Runs:
             check_deadline()
             byte_count = 0
             while waiting and byte_count <= together:
-                rest.append(self._taken(waiting.pop()))
+                rest.append(self._batch(waiting.pop()))
                 byte_count += rest[-1].nbytes
             bound = [self._firsts[waiting[-1]]] if waiting else []
             rows = pa.Table.from_batches([*rest, *bound]).combine_chunks()
@@ -145,7 +145,7 @@ class _Runs:
             del rows
             yield from _cut(ready, BATCH_BYTES)
 
-    def _taken(self, number: int) -> pa.RecordBatch:
+    def _batch(self, number: int) -> pa.RecordBatch:
         found = self._batches.pop(number)
         return self._file.read(found, self._stored) if isinstance(found, Place) else found
 
