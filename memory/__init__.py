@@ -1,4 +1,4 @@
-"""The process's memory: pool, cache, deadlines, the door of a question, locks across a fork.
+"""The process's memory: pool, cache, temporary batches, deadlines, door of a question, forks.
 
 What it counts for monitors is in `metrics`, and what it reports to them in `tracing`.
 """
