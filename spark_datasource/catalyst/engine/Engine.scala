@@ -1,6 +1,6 @@
 package org.apache.spark.sql.projseg
 
-import java.io.{ByteArrayInputStream, DataOutputStream, EOFException}
+import java.io.{DataOutputStream, EOFException}
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent.{ConcurrentLinkedDeque, ScheduledFuture, ScheduledThreadPoolExecutor, Semaphore, TimeUnit}
@@ -12,17 +12,14 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.ObjectNode
-import org.apache.arrow.vector.ipc.ArrowStreamReader
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.util.ArrowUtils
-import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
 
 /** What an engine process replied: JSON, and the bytes of an Arrow stream. */
 case class Reply(content: JsonNode, rows: Array[Byte]) {
+  /** The rows, which are of a schema. */
+  def packed(schema: StructType): PackedRows = PackedRows.ofArrow(rows, schema)
   /** Of an error, its code in `projseg.errors`. */
   def code: String = if (error.isEmpty) "" else content.get("code").asText
   /** A job that the process waits for, before it replies to what was asked. */
@@ -126,27 +123,6 @@ object Engine extends Logging {
       found = idle.pollFirst()
     }
     if (found != null) found else new EngineProcess(python)
-  }
-
-  /** Returns the rows of a reply, which are of a schema. */
-  def rowsOf(bytes: Array[Byte], schema: StructType): Seq[InternalRow] = {
-    val allocator = ArrowUtils.rootAllocator.newChildAllocator("projseg answer", 0, Long.MaxValue)
-    val reader = new ArrowStreamReader(new ByteArrayInputStream(bytes), allocator)
-    try {
-      val copied = Seq.newBuilder[InternalRow]
-      val project = UnsafeProjection.create(schema)
-      val root = reader.getVectorSchemaRoot
-      while (reader.loadNextBatch()) {
-        val columns = root.getFieldVectors.toArray.map(vector =>
-          new ArrowColumnVector(vector.asInstanceOf[org.apache.arrow.vector.ValueVector]): ColumnVector)
-        val batch = new ColumnarBatch(columns, root.getRowCount)
-        batch.rowIterator().forEachRemaining(row => copied += project(row).copy())
-      }
-      copied.result()
-    } finally {
-      reader.close()
-      allocator.close()
-    }
   }
 }
 

@@ -289,8 +289,5 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   /** The outputs over an answer, unless Spark has to run them, or they fail and it may not need them. */
   private def evaluated(outputs: Seq[NamedExpression], answer: ProjsegAnswer): Option[LogicalPlan] =
     if (!outputs.forall(_.deterministic) || outputs.exists(SubqueryExpression.hasSubquery)) None
-    else try {
-      val project = new InterpretedProjection(outputs, answer.output)
-      Some(ProjsegAnswer(outputs.map(_.toAttribute), answer.rows.map(row => project(row).copy()), answer.summary))
-    } catch { case NonFatal(_) => None }
+    else try Some(answer.evaluated(outputs)) catch { case NonFatal(_) => None }
 }

@@ -93,7 +93,7 @@ class KnownKeys(texts: SqlTexts) extends PredicateHelper {
   }
 
   private def rowsOf(plan: LogicalPlan): Option[Seq[InternalRow]] = plan match {
-    case answer: ProjsegAnswer => Some(answer.rows)
+    case answer: ProjsegAnswer => Some(answer.rows.rows.toSeq)
     case local: LocalRelation if !local.isStreaming => Some(local.data)
     case Project(list, child) if list.forall(isCertain) =>
       val project = new InterpretedProjection(list, child.output)

@@ -3,21 +3,39 @@ package org.apache.spark.sql.projseg
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition, UnknownPartitioning}
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, SparkStrategy, SQLExecution}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /** Rows that the engine answered while the statement was planned; `summary` says from what. */
-case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], summary: PlanSummary)
+case class ProjsegAnswer(output: Seq[Attribute], rows: PackedRows, summary: PlanSummary)
     extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics =
-    Statistics(EstimationUtils.getSizePerRow(output) * rows.length.max(1), Some(rows.length))
-  override def maxRows: Option[Long] = Some(rows.length)
+    Statistics(EstimationUtils.getSizePerRow(output) * rows.size.max(1), Some(rows.size))
+  override def maxRows: Option[Long] = Some(rows.size)
   override protected def stringArgs: Iterator[Any] = Iterator(output, summary.line)
+
+  /** The values of expressions over these rows, each of which is computed here. */
+  def evaluated(outputs: Seq[NamedExpression]): ProjsegAnswer = {
+    val values = outputs.map { case Alias(value, _) => value; case other => other }
+    val projected = if (values == output) rows else PackedRows.of(rows.passing.map(projection(values)), values.size)
+    ProjsegAnswer(outputs.map(_.toAttribute), projected, summary)
+  }
+
+  /** Columns are moved by code that is kept for their types; for other values, code would be compiled each time. */
+  private def projection(values: Seq[Expression]): InternalRow => UnsafeRow =
+    if (values.forall(_.isInstanceOf[Attribute])) UnsafeProjection.create(values, output)(_)
+    else {
+      val project = new InterpretedProjection(values, output)
+      val packed = UnsafeProjection.create(values.map(_.dataType).toArray)
+      row => packed(project(row))
+    }
 }
 
 object ProjsegAnswer {
@@ -25,38 +43,42 @@ object ProjsegAnswer {
   def of(columns: Seq[Attribute], reply: Reply, how: String, note: Option[Refusal] = None): ProjsegAnswer = {
     val schema = StructType(columns.map(one => StructField(one.name, one.dataType, one.nullable)))
     val summary = PlanSummary.of(reply.content).and(note)
-    ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), summary.copy(line = s"${how}from ${summary.line}"))
+    ProjsegAnswer(columns, reply.packed(schema), summary.copy(line = s"${how}from ${summary.line}"))
   }
 }
 
 /** Runs a `ProjsegAnswer`. Its rows are in the partitions of its RDD, and not in the plan that tasks are sent. */
-case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[InternalRow], summary: PlanSummary)
+case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: PackedRows, summary: PlanSummary)
     extends LeafExecNode {
-  @transient private lazy val unsafeRows = {
-    val project = UnsafeProjection.create(output, output)
-    rows.map(row => project(row).copy(): InternalRow).toArray
-  }
-
   override lazy val metrics: Map[String, SQLMetric] =
     PlanSummary.descriptions.map { case (name, words) => name -> SQLMetrics.createMetric(sparkContext, words) } ++ Map(
       "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
       PlanSummary.Milliseconds -> SQLMetrics.createTimingMetric(sparkContext, "time of the engine"))
 
   /** The rows, whose figures Spark's UI shows. */
-  private def answered: Array[InternalRow] = {
-    (summary.figures + ("numOutputRows" -> unsafeRows.length.toLong))
+  private def answered: PackedRows = {
+    (summary.figures + ("numOutputRows" -> rows.size.toLong))
       .foreach { case (name, value) => metrics(name).set(value) }
     SQLMetrics.postDriverMetricUpdates(
       sparkContext, sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
-    unsafeRows
+    rows
   }
 
+  /** As many as Spark would leave of an aggregate's: none is smaller than its setting says, but for a single one. */
+  @transient private lazy val partCount: Int = {
+    val least = conf.getConf(SQLConf.COALESCE_PARTITIONS_MIN_PARTITION_SIZE).max(1)
+    (rows.byteCount / least).max(1).min(session.leafNodeDefaultParallelism).min(rows.size).toInt
+  }
+
+  override def outputPartitioning: Partitioning =
+    if (partCount == 1) SinglePartition else UnknownPartitioning(partCount)
+
   override protected def doExecute(): RDD[InternalRow] =
-    if (answered.isEmpty) sparkContext.emptyRDD
-    else sparkContext.parallelize(unsafeRows.toSeq, math.min(unsafeRows.length, session.leafNodeDefaultParallelism))
-  override def executeCollect(): Array[InternalRow] = answered
-  override def executeTake(limit: Int): Array[InternalRow] = answered.take(limit)
-  override def executeTail(limit: Int): Array[InternalRow] = answered.takeRight(limit)
+    if (answered.size == 0) sparkContext.emptyRDD
+    else sparkContext.parallelize(rows.parts(partCount), partCount).mapPartitionsInternal(_.flatMap(_.passing))
+  override def executeCollect(): Array[InternalRow] = answered.rows.toArray
+  override def executeTake(limit: Int): Array[InternalRow] = answered.rows.take(limit).toArray
+  override def executeTail(limit: Int): Array[InternalRow] = answered.rows.drop(rows.size - limit).toArray
   override protected def stringArgs: Iterator[Any] = Iterator(output, summary.line)
 }
 

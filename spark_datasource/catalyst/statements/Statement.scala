@@ -105,7 +105,7 @@ case class Statement(
     val jobs = new SegmentJobs(session)
     val reply = Edit.reply(settings, request, Option.when(isLimited)(settings.localMillis), Some(jobs))
     val toRow = CatalystTypeConverters.createToScalaConverter(schema)
-    Engine.rowsOf(reply.rows, schema).map(row => toRow(row).asInstanceOf[Row])
+    reply.packed(schema).rows.map(row => toRow(row).asInstanceOf[Row]).toSeq
   }
 }
 

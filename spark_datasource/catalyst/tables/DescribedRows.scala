@@ -74,7 +74,7 @@ private case class DescribedPage(rows: Broadcast[Array[Byte]]) extends InputPart
 private case class DescribedReaders(columns: StructType) extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
     new PartitionReader[InternalRow] {
-    private val rows = Engine.rowsOf(partition.asInstanceOf[DescribedPage].rows.value, columns).iterator
+    private val rows = PackedRows.ofArrow(partition.asInstanceOf[DescribedPage].rows.value, columns).rows
     private var row: InternalRow = _
     override def next(): Boolean = { val has = rows.hasNext; if (has) row = rows.next(); has }
     override def get(): InternalRow = row

@@ -71,7 +71,7 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
   def metadata(named: Identifier, kind: String): (StructType, Seq[InternalRow]) = {
     val reply = asked("defined_metadata", named, named, "kind" -> kind)
     val columns = StoredType.columns(reply.content.get("result").asText)
-    columns -> Engine.rowsOf(reply.rows, columns)
+    columns -> reply.packed(columns).rows.toSeq
   }
 
   /** The table of a definition as it is stored. */
