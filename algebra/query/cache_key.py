@@ -27,14 +27,25 @@ _CHARACTERS_MAX: Final = 10_000
 _DIGITS_MAX: Final = 18
 _DIGITS: Final = re.compile("[0-9]+")
 _TEXT_OR_DIGITS: Final = re.compile("'[^']*'|[0-9]+")
+_QUOTED_NAME: Final = re.compile(r"(?<!`)`[^\W\d]\w*`(?!`)")
 # With these a text is more than names, operators and plain constants.
 _OTHER: Final = re.compile(rf"[\"`?;]|--|/\*|{_PREFIX}", re.IGNORECASE)
 # In samples each text is 'a' and each number 1.
 _NUMBER: Final = r"1(?![\w.])"
+_WHOLE_NUMBERS: Final = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+}
+_CAST: Final = "|".join(
+    rf"(?P<{name}>\bcast\s*\(\s*-?1\s+as\s+{name}\s*\))" for name in _WHOLE_NUMBERS
+)
 _SCAN: Final = re.compile(
     r"(?P<texts>\bin\s*\(\s*'a'(?:\s*,\s*'a')*\s*\))"
     rf"|(?P<numbers>\bin\s*\(\s*-?{_NUMBER}(?:\s*,\s*-?{_NUMBER})*\s*\))"
     r"|(?P<typed>\b(?:timestamp_ntz|timestamp|date)\s*'a')"
+    rf"|{_CAST}"
     r"|(?P<text>'a')"
     rf"|(?<![\w.])(?P<number>{_NUMBER})"
     rf"|(?<=[=<>])\s*(?P<negative>-{_NUMBER})"
@@ -50,6 +61,7 @@ _SAMPLES: Final = {
     "negative": "-1",
     "texts": "'a', 'b'",
     "numbers": "-1, 2",
+    **{name: f"CAST(1 AS {name})" for name in _WHOLE_NUMBERS},
 }
 _COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 
@@ -167,13 +179,13 @@ def lifted_literals(text: str, written: frozenset[str] = frozenset()) -> Lifted 
     """Return a filter whose constants that stand beside a column are parameters.
 
     The text means the same with these values. None if there are no such constants, or the text has
-    comments, escapes or names in quotes.
+    comments, escapes or names in quotes that need them.
     """
     if len(text) > _CHARACTERS_MAX or "\\" in text:
         return None
     quoted = text.split("'")
     outside = "''".join(quoted[::2])
-    if len(quoted) % 2 == 0 or _OTHER.search(outside) is not None:
+    if len(quoted) % 2 == 0 or _OTHER.search(_QUOTED_NAME.sub("a", outside)) is not None:
         return None
     shape = _shape(tuple(_DIGITS.split(outside)))
     if not shape.places:
@@ -181,15 +193,9 @@ def lifted_literals(text: str, written: frozenset[str] = frozenset()) -> Lifted 
     constants = (_TEXT_OR_DIGITS if len(quoted) > 1 else _DIGITS).findall(text)
     found = _written(shape, constants, None)
     kept = _beside_columns(found) - written
-    if not kept:
+    values = _values_of(shape, constants, kept)
+    if not values:
         return None
-    values = {}
-    for place in shape.places:
-        if place.name in kept:
-            own = constants[place.first : place.first + len(place.pieces) - 1]
-            if any(one[0] != "'" and len(one) > _DIGITS_MAX for one in own):
-                return None
-            values[place.name] = _value(place, own)
     if len(kept) < len(shape.places):
         found = _written(shape, constants, kept)
     return Lifted(found, values)
@@ -221,7 +227,29 @@ def _with_constants(
     return done
 
 
-def _value(place: _Place, own: list[str]) -> ArgumentValue:
+def _values_of(
+    shape: _Shape, constants: list[str], kept: frozenset[str]
+) -> dict[str, ArgumentValue] | None:
+    """Return the values of places by name; None if one has no value of its type."""
+    values: dict[str, ArgumentValue] = {}
+    for place in shape.places:
+        if place.name not in kept:
+            continue
+        own = constants[place.first : place.first + len(place.pieces) - 1]
+        is_long = any(one[0] != "'" and len(one) > _DIGITS_MAX for one in own)
+        value = None if is_long else _value(place, own)
+        if value is None:
+            return None
+        values[place.name] = value
+    return values
+
+
+def _value(place: _Place, own: list[str]) -> ArgumentValue | None:
+    """Return the value of a place; None of a number that is not of the type it is cast to."""
+    if (kind := _WHOLE_NUMBERS.get(place.kind)) is not None:
+        number = -int(own[0]) if place.pieces[0].endswith("-") else int(own[0])
+        most = 1 << (kind.bit_width - 1)
+        return Literal(kind, number) if -most <= number < most else None
     if place.kind == "negative":
         return integer_literal(-int(own[0]))
     if place.kind not in ("texts", "numbers"):
@@ -300,7 +328,10 @@ def _fill(parameter: exp.Placeholder) -> None:
         "numbers": [exp.Neg(this=one), exp.Literal.number(2)],
         "texts": [exp.Literal.string("a"), exp.Literal.string("b")],
     }
-    given = samples.get(parameter.name.split("_")[1], [exp.Literal.string("a")])
+    kind = parameter.name.split("_")[1]
+    if kind in _WHOLE_NUMBERS:
+        samples[kind] = [parse_sql(_SAMPLES[kind])]
+    given = samples.get(kind, [exp.Literal.string("a")])
     if len(given) > 1 and parameter.parent is not None:
         parameter.parent.set("expressions", given)
     else:

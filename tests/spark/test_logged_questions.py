@@ -58,8 +58,29 @@ def test_a_planted_answer_is_logged(spark, location):
     request = json.loads(row.request)
     assert request["group_by"] == ["`k` AS g0"]
     assert request["aggregators"] == ["sum(`n`) AS a0"]
-    assert request["filter"] == "(`k` IS NOT NULL) AND (`k` <> ?)"
+    assert request["filter"] == "(`k` <> ?)"
     assert request["context"]["timezone"] == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("condition", "asked"),
+    [
+        ("k = 'c1' AND n >= 5", "(`k` = ?) AND (`n` >= ?)"),
+        ("k IN ('c1', 'c2')", "(`k` IN (?))"),
+        ("k NOT IN ('c1', 'c2')", "(NOT (`k` IN (?)))"),
+        ("k IS NOT NULL", "(`k` IS NOT NULL)"),
+        ("k IS NOT NULL AND k <=> 'c1'", "(`k` IS NOT NULL) AND (`k` <=> ?)"),
+        ("k IS NOT NULL AND (k = 'c1' OR n = 1)", "(`k` IS NOT NULL) AND ((`k` = ?) OR (`n` = ?))"),
+        (
+            "k IS NOT NULL AND coalesce(k, 'c1') = 'c1'",
+            "(`k` IS NOT NULL) AND (coalesce(`k`, ?) = ?)",
+        ),
+    ],
+)
+def test_no_null_is_excluded_twice(spark, location, condition, asked):
+    text = f"SELECT k, sum(n) AS s FROM logged_rows WHERE {condition} GROUP BY k"
+    (row,) = logged(spark, location, text)
+    assert json.loads(row.request)["filter"] == asked
 
 
 def test_a_shared_answer_and_a_scan_are_logged(spark, location):

@@ -121,7 +121,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       case StarTree(tree) => Some(JoinedRows(tree))
       case PhysicalOperation(projects, filters, Table(table)) =>
         val aliases = projects.collect { case alias: Alias => alias.toAttribute -> alias.child }
-        Some(TableRows(filters, table, AttributeMap(aliases)))
+        Some(TableRows(NullRejection.withoutImplied(filters), table, AttributeMap(aliases)))
       case _ => None
     }
   }

@@ -15,8 +15,9 @@ class Scans(settings: Settings, reads: PlannedReads, requests: PlanRequests, tex
 
   /** A scan below projections and filters; `note` says why no more than its rows are asked. */
   def scanned(
-      projects: Seq[NamedExpression], filters: Seq[Expression], table: Table, note: Option[Refusal])
+      projects: Seq[NamedExpression], where: Seq[Expression], table: Table, note: Option[Refusal])
       : Either[Refusal, LogicalPlan] = {
+    val filters = NullRejection.withoutImplied(where)
     val conditions = filters.map(filter => texts.of(filter).filterNot(_.mayFail).map(filter -> _.text)).flatten
     val reply =
       ask(table, needed(table, projects ++ filters.filterNot(one => conditions.exists(_._1 eq one))), conditions)
@@ -42,8 +43,9 @@ class Scans(settings: Settings, reads: PlannedReads, requests: PlanRequests, tex
 
   /** The first rows of a scan, in an order of columns if one is given, planted into the plan. */
   def first(
-      projects: Seq[NamedExpression], filters: Seq[Expression], table: Table, order: Seq[SortOrder], limit: Int)
+      projects: Seq[NamedExpression], where: Seq[Expression], table: Table, order: Seq[SortOrder], limit: Int)
       : Either[Refusal, LogicalPlan] = {
+    val filters = NullRejection.withoutImplied(where)
     val aliases = AttributeMap(projects.collect { case alias: Alias => alias.toAttribute -> alias.child })
     val terms =
       order.map(one => term(one, one.child.transform { case column: Attribute => aliases.getOrElse(column, column) }))

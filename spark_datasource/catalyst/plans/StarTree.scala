@@ -71,7 +71,7 @@ case class StarTree(
 
   /** The same with each condition where it says most, and without those that others imply. */
   private def settled: StarTree = {
-    val lasts = where.map(one => one -> owned(one).maxOption)
+    val lasts = NullRejection.withoutImplied(where).map(one => one -> owned(one).maxOption)
     def isInner(index: Int): Boolean = index > 0 && joins(index - 1).kind == "inner"
     val places = lasts.map { case (one, last) =>
       val place = if (last.contains(0)) 1 else last.getOrElse(0)
@@ -85,7 +85,7 @@ case class StarTree(
           Joined("inner", on ++ places.collect { case (one, place) if place == index + 1 && isKept(one) => one })
         case (Joined(kind, on), index) => Joined(kind, withoutKnown(on, tables(index + 1)))
       },
-      where = places.collect { case (one, 0) if isKept(one) => one })
+      where = places.collect { case (one, 0) if isKept(one) => one }.toVector)
   }
 
   /** Conditions of ON without what Spark infers of a table from equalities and from what the others are known to be. */
