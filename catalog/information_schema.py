@@ -15,12 +15,12 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
+from projseg.algebra.expressions.sql_parameters import Arguments, ArgumentsLike
 from projseg.algebra.expressions.sql_words import parse_type
 from projseg.algebra.proofs.index_keys import AnyOf, Keys, KeyTree, OneOf, keys_of
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.select_query import select_query
-from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.algebra.query.select_statement import SelectStatement, parse_asked
 from projseg.algebra.query.statement_words import explained_select, is_select
 from projseg.catalog.catalog_tables import CatalogTables
 from projseg.catalog.declared_table import UNTYPED
@@ -156,19 +156,21 @@ def table_of(text: str, args: ArgumentsLike | None) -> tuple[str, ...]:
     name = described_table(text) if isinstance(text, str) else None
     if name:
         return name
-    return innermost_select(text, args).table.parts
+    return innermost_select(text, args)[0].table.parts
 
 
-def innermost_select(text: str, args: ArgumentsLike | None) -> SelectStatement:
-    """Return the SELECT of a statement that reads a table itself."""
+def innermost_select(
+    text: str, args: ArgumentsLike | None
+) -> tuple[SelectStatement, Arguments | None]:
+    """Return the SELECT of a statement that reads a table itself, and the values given."""
     if not isinstance(text, str):
         raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
     asked = explained_select(text)
-    select, _ = with_arguments(text if asked is None else asked.select, args)
-    statement: SelectStatement = parse_select(select, with_joins=False)  # as `Table.sql`: once
+    # As `Table.sql` does, which finds it kept.
+    statement, arguments = parse_asked(text if asked is None else asked.select, args)
     while statement.source is not None:
         statement = statement.source
-    return statement
+    return statement, arguments
 
 
 def view_of(name: str) -> str:
@@ -189,7 +191,7 @@ def _named_tables(
 
     A row outside them fails WHERE. None: rows of any.
     """
-    statement, (_, arguments) = innermost_select(text, args), with_arguments(text, args)
+    statement, arguments = innermost_select(text, args)
     query = select_query(statement, schema, None, context, arguments).query
     condition = bind_query(schema, None, query).filter
     tree, _ = keys_of(condition, dict.fromkeys(_NAMES, frozenset({"bloom"})))

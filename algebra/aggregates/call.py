@@ -95,6 +95,15 @@ def is_aggregate_tree(tree: exp.Expr) -> bool:
     return (name in AGGREGATES and name not in DISTINCT_OF) or name in ALIASES
 
 
+def calls_aggregate(tree: exp.Expression) -> bool:
+    """Whether a tree calls an aggregate function, under whatever name it has one."""
+    return any(is_aggregate_tree(node) or _is_named_aggregate(node) for node in tree.walk())
+
+
+def _is_named_aggregate(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Anonymous) and str(tree.name).casefold() in AGGREGATES
+
+
 def _bound(
     parts: _Written, text: str, schema: pa.Schema, timezone: str, time_column: str | None
 ) -> AggregateCall:

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from itertools import product
 from math import prod
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 import pyarrow as pa
-import sqlglot
 from msgspec.structs import replace
 from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
@@ -35,7 +34,13 @@ from projseg.algebra.expressions.bind import (
     composed_name,
     spark_name,
 )
-from projseg.algebra.expressions.dialect import split_list
+from projseg.algebra.expressions.dialect import (
+    ParsedText,
+    parse_sql,
+    split_list,
+    sql_tokens,
+    written,
+)
 from projseg.algebra.expressions.expression_limits import room_to_recurse
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import InvalidInputError
@@ -231,6 +236,15 @@ def has_grouping_sets(texts: Iterable[str]) -> bool:
     return any(_CONSTRUCT.fullmatch(text.strip()) for text in texts)
 
 
+def grouping_sets(sets: Iterable[Iterable[str]]) -> ParsedText:
+    """Return GROUPING SETS of columns, which `parse_grouping` takes apart."""
+    given = list(map(list, sets))
+    tuples = [exp.Tuple(expressions=list(map(parse_sql, one))) for one in given]
+    lists = ", ".join(f"({', '.join(one)})" for one in given)
+    tree = exp.Anonymous(this="GROUPING SETS", expressions=tuples)
+    return ParsedText(f"GROUPING SETS ({lists})", tree)
+
+
 def parse_grouping(texts: Sequence[str]) -> Grouping:
     """Return the grouping columns and the sets that the texts of GROUP BY mean."""
     if not has_grouping_sets(texts):
@@ -247,17 +261,36 @@ def parse_grouping(texts: Sequence[str]) -> Grouping:
     return Grouping(columns, tuple(tuple(position[c] for c in one) for one in sets))
 
 
-def _written(texts: Sequence[str]) -> Iterable[_Texts]:
+class _Construct(NamedTuple):
+    """GROUPING SETS, ROLLUP or CUBE, and the elements in its brackets."""
+
+    kind: str
+    brackets: str
+    elements: _Texts
+
+
+def _construct(text: str) -> _Construct | None:
+    found = _CONSTRUCT.fullmatch(text.strip())
+    if found is None:
+        return None
+    elements: Iterable[str] = (
+        map(written, text.tree.expressions)
+        if isinstance(text, ParsedText)
+        else split_list(found[2][1:-1])
+    )
+    return _Construct(found[1].casefold(), found[2], tuple(elements))
+
+
+def _written(texts: Iterable[str]) -> Iterable[_Texts]:
     """Yield the columns of each text in the order in which they are written."""
     for text in texts:
-        construct = _CONSTRUCT.fullmatch(text.strip())
+        construct = _construct(text)
         if construct is None:
-            yield (text.strip(),)
-        elif construct[1].casefold() in ("rollup", "cube"):
-            yield from _elements(construct[2])
+            yield (_stripped(text),)
+        elif construct.kind in ("rollup", "cube"):
+            yield from _elements(construct)
         else:
-            inside = split_list(construct[2][1:-1])
-            yield from _written([part for one in inside for part in _members(one)])
+            yield from _written([part for one in construct.elements for part in _members(one)])
 
 
 def _members(text: str) -> _Texts:
@@ -267,17 +300,15 @@ def _members(text: str) -> _Texts:
 
 def _sets(text: str) -> list[_Texts]:
     """Return the grouping sets of one text."""
-    construct = _CONSTRUCT.fullmatch(text.strip())
+    construct = _construct(text)
     if construct is None:
-        return [(text.strip(),)]
-    kind = construct[1].casefold()
-    if kind not in ("rollup", "cube"):
-        inside = split_list(construct[2][1:-1])
-        if not inside:
+        return [(_stripped(text),)]
+    if construct.kind not in ("rollup", "cube"):
+        if not construct.elements:
             _refuse(f"has '{text.strip()}', which has no grouping set; write (()) for one group")
-        return [one for part in inside for one in _sets_of_element(part)]
-    elements = _elements(construct[2])
-    if kind == "rollup":
+        return [one for part in construct.elements for one in _sets_of_element(part)]
+    elements = _elements(construct)
+    if construct.kind == "rollup":
         return [_joined(elements[:count]) for count in range(len(elements), -1, -1)]
     _check_count(1 << len(elements))
     keeping = product((True, False), repeat=len(elements))
@@ -288,20 +319,26 @@ def _sets_of_element(text: str) -> list[_Texts]:
     return _sets(text) if _CONSTRUCT.fullmatch(text.strip()) else [_columns(text)]
 
 
-def _elements(brackets: str) -> list[_Texts]:
+def _elements(construct: _Construct) -> list[_Texts]:
     """Return the elements of ROLLUP or CUBE, each a column or several in brackets."""
-    elements = [_columns(part) for part in split_list(brackets[1:-1])]
+    elements = [_columns(part) for part in construct.elements]
     if not elements or not all(elements):
-        _refuse(f"has ROLLUP or CUBE of '{brackets}', which lacks a column")
+        _refuse(f"has ROLLUP or CUBE of '{construct.brackets}', which lacks a column")
     return elements
 
 
 def _columns(text: str) -> _Texts:
     """Return the columns of an element: one expression, or a list in brackets."""
+    if isinstance(text, ParsedText):
+        if isinstance(text.tree, exp.Tuple):
+            return tuple(map(written, text.tree.expressions))
+        return (written(text.tree.this) if isinstance(text.tree, exp.Paren) else text,)
     text = text.strip()
-    if not _is_in_brackets(text):
-        return (text,)
-    return tuple(split_list(text[1:-1]))
+    return tuple(split_list(text[1:-1])) if _is_in_brackets(text) else (text,)
+
+
+def _stripped(text: str) -> str:
+    return text if isinstance(text, ParsedText) else text.strip()
 
 
 def _is_in_brackets(text: str) -> bool:
@@ -309,7 +346,7 @@ def _is_in_brackets(text: str) -> bool:
     if not (text.startswith("(") and text.endswith(")")):
         return False
     depth = 0
-    for token in sqlglot.tokenize(text, read="spark"):
+    for token in sql_tokens(text):
         opens, closes = token.token_type == TokenType.L_PAREN, token.token_type == TokenType.R_PAREN
         depth += opens - closes
         if depth == 0:

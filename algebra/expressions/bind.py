@@ -63,16 +63,7 @@ class NamedExpression(msgspec.Struct, frozen=True):
 
 @kept_by_text
 def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
-    """Return the canonical expression of a text over the columns of a schema.
-
-    Parameters
-    ----------
-    text : str
-        One Spark SQL expression; an alias is ignored.
-    schema : pa.Schema
-        Names, looked up without regard to case, and projseg's Arrow types.
-    timezone : str
-        The session's time zone, for times that are written without one and for parts of times.
+    """Return the canonical expression of a text over the columns of a schema; an alias is ignored.
 
     Raises
     ------
@@ -210,7 +201,6 @@ def _list(trees: list[exp.Expression]) -> str:
 _WRITERS: Final[dict[type[exp.Expression], Callable[[Any], str]]] = {
     exp.Paren: lambda tree: composed_name(tree.this),
     exp.Literal: lambda tree: str(tree.this),
-    exp.RawString: lambda tree: str(tree.this),
     exp.Column: lambda tree: ".".join(part.name for part in tree.parts),
     exp.Anonymous: _call,
     exp.Bracket: lambda tree: f"{composed_name(tree.this)}[{_list(tree.expressions)}]",

@@ -388,7 +388,6 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Boolean: lambda binder, tree: TRUE if tree.this else FALSE,
     exp.Null: lambda binder, tree: Literal(pa.null(), None),
     exp.HexString: lambda binder, tree: Literal(pa.binary(), bytes.fromhex(tree.this)),
-    exp.RawString: lambda binder, tree: Literal(pa.string(), tree.this),
     exp.BitwiseNot: lambda binder, tree: bitwise_not(binder.bind(tree.this)),
     exp.Paren: lambda binder, tree: binder.bind(tree.this),
     exp.Cast: _cast,

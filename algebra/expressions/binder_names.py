@@ -20,6 +20,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
+from projseg.algebra.expressions.dialect import ParsedText
 from projseg.algebra.expressions.patterns import accepts_all_patterns
 from projseg.algebra.expressions.sql_parameters import argument_of, bad_arguments, has_parameters
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
@@ -244,7 +245,13 @@ def kept_by_text(function: _Function) -> _Function:
         varies = may_depend_on_instant(text) or has_parameters(text) or accepts_all_patterns()
         if varies or "join_" in text:
             return function(text, schema, *others, **named)
-        return cached_value(text, ColumnScope.of(schema), *others, **named)
+        if not isinstance(text, ParsedText):
+            return cached_value(text, ColumnScope.of(schema), *others, **named)
+        key = ParsedText(text, text.tree)
+        try:
+            return cached_value(key, ColumnScope.of(schema), *others, **named)
+        finally:
+            del key.tree  # the text alone is kept
 
     return cast("_Function", value_of)
 

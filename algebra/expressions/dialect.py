@@ -8,6 +8,7 @@ from functools import lru_cache, reduce
 from typing import Any, ClassVar, Final
 
 from sqlglot import exp
+from sqlglot.dialects.hive import Hive
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
@@ -61,6 +62,9 @@ _BITWISE: Final[dict[str, tuple[int, type[exp.Expression]]]] = {
 _SIGNS: Final = frozenset(
     (TokenType.PIPE, TokenType.CARET, TokenType.AMP, TokenType.LT, TokenType.GT)
 )
+
+
+_TEXT_TYPES: Final = (exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR)
 
 
 def _of_a_value(node: type[exp.Expression]) -> Callable[[Any], exp.Expression]:
@@ -141,6 +145,7 @@ class SparkExpression(Spark):
         PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
             **Spark.Parser.PLACEHOLDER_PARSERS,
             TokenType.COLON: lambda self: self._parse_parameter(),
+            TokenType.PLACEHOLDER: lambda self: self._parse_numbered(),
         }
 
         def _parse_parameter(self) -> exp.Placeholder | None:
@@ -149,6 +154,11 @@ class SparkExpression(Spark):
             if name is None or name.start != colon.end + 1 or not self._match(TokenType.VAR):
                 return None
             return exp.Placeholder(this=name.text)
+
+        def _parse_numbered(self) -> exp.Placeholder:
+            """Return the parameter of `?`, to which `numbered_parameters` has given a number."""
+            number = self._prev.text
+            return exp.Placeholder(this=number) if number.isdecimal() else exp.Placeholder()
 
         def _parse_bitwise(self, least: int = 0) -> Any:
             """Parse terms between operators of `_BITWISE` that bind as tight or tighter."""
@@ -168,9 +178,6 @@ class SparkExpression(Spark):
             while self._curr and self._curr.token_type in (TokenType.STRING, TokenType.RAW_STRING):
                 texts.append(self._curr.text)
                 self._advance()
-            if len(texts) == 1:
-                parse: Any = Spark.Parser.PRIMARY_PARSERS[first.token_type]
-                return parse(self, first)
             return exp.Literal.string("".join(texts))
 
         def _step_over_signs(self) -> str:
@@ -222,9 +229,17 @@ class SparkExpression(Spark):
             try:
                 if self._type_depth > TYPE_DEPTH_MAX:
                     raise too_deep()
-                return super()._parse_types(*args, **named)
+                found: Any = super(Hive.Parser, self)._parse_types(  # type: ignore[misc]
+                    *args, **named
+                )
             finally:
                 self._type_depth -= 1
+            # As Hive's parser does, which parses the names of both types for each of a text.
+            for one in [] if found is None else found.find_all(exp.DataType):
+                if one.this in _TEXT_TYPES and not named.get("schema"):
+                    one.set("this", exp.DataType.Type.TEXT)
+                    one.set("expressions", None)
+            return found
 
         def reset(self) -> None:
             """Forget what was parsed, and how deep."""
@@ -267,6 +282,9 @@ class SparkExpression(Spark):
 
     class Generator(Spark.Generator):  # type: ignore[valid-type, misc]  # it is a variable there
         """Writes constants of time as constants instead of casts."""
+
+        # Columns may have these names, which would be read as `SELECT ALL`.
+        RESERVED_KEYWORDS: ClassVar[set[str]] = {"all", "distinct"}
 
         def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
             """Return `DATE '2024-05-01'` for it, and CAST for other casts."""
@@ -333,6 +351,36 @@ _GENERATOR: Final = SparkExpression.Generator(
 )  # fmt: skip
 
 
+class ParsedText(str):
+    """The text of an expression with its tree; other texts equal it by their characters."""
+
+    __slots__ = ("tree",)
+    tree: exp.Expression
+
+    def __new__(cls, text: str, tree: exp.Expression) -> ParsedText:
+        """Return a text that is not parsed again."""
+        found = super().__new__(cls, text)
+        found.tree = tree
+        return found
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        # Another process parses it itself.
+        return str, (str(self),)
+
+
+def written(tree: exp.Expression) -> ParsedText:
+    """Return the text of a tree."""
+    return ParsedText(sql_of(tree), tree)
+
+
+def checked_again(tree: exp.Expression) -> ParsedText:
+    """Return the text of a tree that was put together, within the limits of a written one."""
+    found = written(tree)
+    check_text(found)
+    _check(tree, found)
+    return found
+
+
 def parse_sql(text: str) -> exp.Expression:
     """Return sqlglot's tree of one expression, with or without an alias.
 
@@ -343,6 +391,8 @@ def parse_sql(text: str) -> exp.Expression:
     LimitExceededError
         If it exceeds a limit of `expression_limits`.
     """
+    if isinstance(text, ParsedText):
+        return text.tree
     check_text(text)
     # Values of parameters are put in when a tree is bound, so one tree serves all of them. A SELECT
     # asks for the trees of its parts several times, and no caller changes one.
@@ -371,22 +421,7 @@ def _parts(select: exp.Select) -> list[str]:
 
 
 def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
-    """Return sqlglot's tree of one statement.
-
-    Parameters
-    ----------
-    sql : str
-        The statement.
-    tokens : sequence of Token
-        Its tokens, as of `sql_tokens`.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_SQL, PROJSEG_BAD_ARGUMENT, PROJSEG_BAD_TEXT_QUERY.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG.
-    """
+    """Return sqlglot's tree of one statement, of which `sql_tokens` returned the tokens."""
     try:
         with room_to_recurse():
             trees = SparkExpression().parser().parse(list(tokens), sql)
@@ -404,10 +439,14 @@ def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
 def _checked(tree: exp.Expression, text: str) -> exp.Expression:
     if _TEXT_MATCH in text.casefold():
         tree = tree.transform(_of_columns)
+    _check(tree, text)
+    return tree
+
+
+def _check(tree: exp.Expression, text: str) -> None:
     check_written_depth(tree)
     if "?" in text or ":" in text:
         check_places(tree)
-    return tree
 
 
 def sql_of(tree: exp.Expression) -> str:

@@ -56,21 +56,10 @@ class Dimension(Protocol):
 
 
 class JoinPath(msgspec.Struct, frozen=True):
-    """How one gets from values to a row of a dimension.
+    """How one gets from values to a row of a dimension, a table at one version, by stored columns.
 
-    Parameters
-    ----------
-    dimension : Dimension
-        The table at one version. Its content is part of the identity of a path, and so of all that
-        is cached by expression.
-    keys : tuple of Expression
-        What is compared, over the dimension's stored columns, in the types of the arguments.
-    names : tuple of str
-        The same as text.
-    condition : Expression or None
-        Over stored columns; rows for which it is not true match nothing.
-    condition_text : str or None
-        The same as text.
+    Its content is part of a path's identity, and so of all that is cached by expression. Rows for
+    which the condition is not true match nothing.
     """
 
     dimension: Any  # a Dimension; structs check no protocols

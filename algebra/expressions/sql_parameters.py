@@ -16,10 +16,11 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from projseg.algebra.expressions.argument_values import ArgumentValue, argument_value
-from projseg.algebra.expressions.dialect import sql_tokens
+from projseg.algebra.expressions.dialect import ParsedText, sql_tokens
 from projseg.algebra.expressions.expression_limits import misplaced, parameter_places
 from projseg.algebra.expressions.tree import Literal
 from projseg.algebra.time.duration import Span
@@ -36,17 +37,7 @@ ArgumentsLike: TypeAlias = "Mapping[str, Any] | Sequence[Any] | Arguments"
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """The parameters of some texts.
-
-    Parameters
-    ----------
-    texts : tuple of str or None
-        The texts, in which the first `?` of all has become `:1`, the second `:2`.
-    names : frozenset of str
-        The names in them; of numbered ones the digits.
-    positions : int
-        How many `?` the texts had.
-    """
+    """The parameters of texts, whose first `?` of all has become `:1`; numbered ones are digits."""
 
     texts: tuple[str | None, ...]
     names: frozenset[str]
@@ -61,20 +52,16 @@ def parameter_names(text: str | None) -> frozenset[str]:
     InvalidInputError
         PROJSEG_BAD_EXPRESSION if a quote or a comment is left open.
     """
-    if text is None or ":" not in text:
-        return frozenset()
-    return _parameters((text,)).names
+    return frozenset() if text is None else _parameters(text).names
 
 
 def has_parameters(text: str) -> bool:
     """Whether a text may have a parameter, and so mean something else with other values."""
-    if ":" not in text and "?" not in text:
-        return False
     try:
-        found = _parameters((text,))
+        found = _parameters(text)
     except InvalidInputError:
         return True
-    return bool(found.names or found.positions)
+    return bool(found.names) or len(found.pieces) > 1
 
 
 def refuse_alone(text: str, clause: str) -> None:
@@ -98,39 +85,60 @@ def parameters(texts: Iterable[str | None]) -> Parameters:
         PROJSEG_BAD_ARGUMENT if they have both `?` and names, PROJSEG_BAD_EXPRESSION if a quote or
         a comment is left open.
     """
-    given = tuple(texts)
-    if not any(text is not None and (":" in text or "?" in text) for text in given):
-        return Parameters(given, frozenset(), 0)
-    return _parameters(given)
-
-
-@lru_cache(maxsize=_TEXTS_KEPT)
-def _parameters(texts: tuple[str | None, ...]) -> Parameters:
     names: set[str] = set()
     numbered: list[str | None] = []
     position = 0
     for text in texts:
-        if text is None or (":" not in text and "?" not in text):
-            numbered.append(text)
+        if text is None:
+            numbered.append(None)
             continue
-        parts, done = [], 0
-        tokens = sql_tokens(text)
-        names.update(tokens[place].text for place in parameter_places(tokens))
-        for token in tokens:
-            if token.token_type == TokenType.PLACEHOLDER:
-                position += 1
-                parts += [text[done : token.start], f":{position}"]
-                done = token.end + 1
-        numbered.append("".join([*parts, text[done:]]))
-    if position and names:
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT",
-            f"parameters are written ? and by name, :{', :'.join(sorted(names))}; write all of "
-            "them one way",
+        found = _parameters(text)
+        names |= found.names
+        numbers = range(position + 1, position + len(found.pieces))
+        position += len(numbers)
+        more = (
+            f":{number}{piece}" for number, piece in zip(numbers, found.pieces[1:], strict=True)
         )
-    return Parameters(
-        tuple(numbered), frozenset(names or map(str, range(1, position + 1))), position
-    )
+        numbered.append("".join([found.pieces[0], *more]) if numbers else text)
+    return _one_way(tuple(numbered), frozenset(names), position)
+
+
+def _one_way(texts: tuple[str | None, ...], names: frozenset[str], positions: int) -> Parameters:
+    """Return the parameters of texts, which have either names or positions."""
+    if positions and names:
+        raise bad_arguments(
+            f"parameters are written ? and by name, :{', :'.join(sorted(names))}; write all of "
+            "them one way"
+        )
+    return Parameters(texts, names or frozenset(map(str, range(1, positions + 1))), positions)
+
+
+class _TextParameters(msgspec.Struct, frozen=True):
+    """The names of a text's parameters, and the pieces between its `?`."""
+
+    names: frozenset[str]
+    pieces: tuple[str, ...]
+
+
+def _parameters(text: str) -> _TextParameters:
+    if ":" not in text and "?" not in text:
+        return _TextParameters(frozenset(), (text,))
+    if isinstance(text, ParsedText):
+        names = frozenset(str(one.this) for one in text.tree.find_all(exp.Placeholder))
+        return _TextParameters(names, (text,))
+    return _parameters_of_text(text)
+
+
+@lru_cache(maxsize=_TEXTS_KEPT)
+def _parameters_of_text(text: str) -> _TextParameters:
+    pieces, done = [], 0
+    tokens = sql_tokens(text)
+    for token in tokens:
+        if token.token_type == TokenType.PLACEHOLDER:
+            pieces.append(text[done : token.start])
+            done = token.end + 1
+    names = frozenset(tokens[place].text for place in parameter_places(tokens))
+    return _TextParameters(names, (*pieces, text[done:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,17 +261,30 @@ def check_arguments(found: Parameters, given: Arguments | None) -> None:
         raise bad_arguments(f"args has values that no text uses: {_listed(unused)}{near}")
 
 
-def with_arguments(text: str, given: ArgumentsLike | None) -> tuple[str, Arguments | None]:
-    """Return a text whose parameters all have names, and their values.
+def refuse_arguments(given: ArgumentsLike | None) -> None:
+    """Refuse values beside a statement that has no parameters.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_ARGUMENT if a parameter has no value, or a value no parameter.
+        PROJSEG_BAD_ARGUMENT.
     """
-    arguments, found = Arguments.of(given), parameters((text,))
-    check_arguments(found, arguments)
-    return found.texts[0] or text, arguments
+    check_arguments(parameters(()), Arguments.of(given))
+
+
+def numbered_parameters(tokens: Sequence[Token]) -> Parameters:
+    """Return the parameters of a statement, in whose tokens each `?` is given its number.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT if it has both `?` and names.
+    """
+    names = frozenset(tokens[place].text for place in parameter_places(tokens))
+    marks = [token for token in tokens if token.token_type == TokenType.PLACEHOLDER]
+    for number, token in enumerate(marks, start=1):
+        token.text = str(number)
+    return _one_way((), names, len(marks))
 
 
 @contextmanager

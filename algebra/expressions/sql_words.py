@@ -7,10 +7,10 @@ Literals are hidden in metadata that outlive the rows which a condition named.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, reduce
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -20,10 +20,11 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not
 
 from projseg.algebra.expressions.coercion import bad_expression
 from projseg.algebra.expressions.dialect import (
+    ParsedText,
     SparkExpression,
+    checked_again,
     parse_sql,
     parse_tokens,
-    sql_of,
     sql_tokens,
 )
 from projseg.errors import InvalidInputError, ProjsegError
@@ -116,8 +117,7 @@ def sql_type(arrow_type: pa.DataType) -> str:
 def _is_plain(name: str) -> bool:
     if not (name.isascii() and name.isidentifier()) or name.lower() in _WORDS_OF_THE_PARSER:
         return False
-    tokens = SparkExpression().tokenize(name)
-    return [token.token_type for token in tokens] == [TokenType.VAR] or _reads_as_a_name(name)
+    return name.upper() not in SparkExpression.Tokenizer.KEYWORDS or _reads_as_a_name(name)
 
 
 def _reads_as_a_name(word: str) -> bool:
@@ -215,10 +215,8 @@ class Reference(msgspec.Struct, frozen=True):
 
     def renamed(self, *names: str, taken: int) -> exp.Expression:
         """Return other names in place of the first parts, with the fields taken of these."""
-        own: list[Any] = [
-            exp.to_identifier(name, quoted=quoted_name(name) != name) for name in names
-        ]
-        return _dotted(own + [part.copy() for part in self.node.parts[taken:]])
+        fields = [part.copy() for part in self.node.parts[taken:]]
+        return _dotted([*map(_identifier, names), *fields])
 
     def instead(self, text: str) -> exp.Expression:
         """Return an expression in place of the first part, with the fields taken of it."""
@@ -228,7 +226,32 @@ class Reference(msgspec.Struct, frozen=True):
         return found
 
 
-def _dotted(parts: Sequence[exp.Expression]) -> exp.Expression:
+def _identifier(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=quoted_name(name) != name)
+
+
+def column_text(*names: str) -> ParsedText:
+    """Return the name of a column, or of a field in one."""
+    return ParsedText(".".join(map(quoted_name, names)), _dotted(list(map(_identifier, names))))
+
+
+def aliased(text: str, name: str) -> ParsedText:
+    """Return an expression with another name."""
+    tree = exp.Alias(this=parse_sql(text), alias=_identifier(name))
+    return ParsedText(f"{text} AS {quoted_name(name)}", tree)
+
+
+def conjoined(texts: Iterable[str]) -> ParsedText | None:
+    """Return conditions with AND between them; None of none."""
+    conditions = list(texts)
+    if not conditions:
+        return None
+    parts: list[exp.Expression] = [exp.Paren(this=parse_sql(one)) for one in conditions]
+    tree = reduce(lambda left, right: exp.And(this=left, expression=right), parts)
+    return ParsedText(" AND ".join(f"({one})" for one in conditions), tree)
+
+
+def _dotted(parts: Sequence[exp.Expr]) -> exp.Expression:
     names = ("catalog", "db", "table", "this")[-len(parts) :]
     found: exp.Expression = exp.Column(**dict(zip(names, parts, strict=False)))
     for part in parts[len(names) :]:
@@ -263,12 +286,15 @@ def replaced(text: str, by: Callable[[Reference], exp.Expression | None]) -> str
     InvalidInputError, LimitExceededError
         As `parse_sql` does.
     """
-    root = exp.Paren(this=parse_sql(text).copy())
-    found = [(column, by(Reference(column))) for column in list(_columns(root))]
-    for column, instead in found:
+    tree = parse_sql(text)
+    found = [by(Reference(column)) for column in _columns(tree)]
+    if all(instead is None for instead in found):
+        return text
+    root = exp.Paren(this=tree.copy())
+    for column, instead in zip(list(_columns(root)), found, strict=True):
         if instead is not None:
             column.replace(instead)
-    return text if all(instead is None for _, instead in found) else sql_of(root.this)
+    return checked_again(root.this)
 
 
 def may_have_been_read_otherwise(sql: str) -> bool:

@@ -106,16 +106,7 @@ def stated_join(
 ) -> Expression:
     """Return the node of `name('table_id', 'key', ..., 'column', argument, ..., 'condition')`.
 
-    Parameters
-    ----------
-    name : str
-        `join_value` or `join_found`; the latter names no column.
-    parts : sequence of exp.Expression
-        What stands in the brackets.
-    bind : function of a tree
-        Binds an argument over the fact.
-    bind_over : function of a schema
-        What binds a key or a condition over the table's columns.
+    Of `join_found` no column is named; `bind` is for arguments over the fact, `bind_over` for keys.
 
     Raises
     ------

@@ -6,14 +6,12 @@ ORDER BY ...`.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import compress
 from typing import Any, Final, NoReturn
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
+from projseg.algebra.aggregates.call import calls_aggregate
 from projseg.algebra.expressions.dialect import parse_sql, parse_tokens, sql_of, sql_tokens
 from projseg.algebra.expressions.expression_limits import room_to_recurse
 from projseg.algebra.projection.druid_projection import ProjectionTexts
@@ -35,8 +33,9 @@ def translate_sql(name: Any, sql: Any) -> ProjectionTexts:
     select = _select(owner, sql.strip())
     where, group, order = (select.args.get(name) for name in ("where", "group", "order"))
     outputs = list(map(sql_of, select.expressions))
-    plain = [text for text in outputs if not is_aggregate(text)]
-    aggregators = [text for text in outputs if is_aggregate(text)]
+    are_aggregates = list(map(calls_aggregate, select.expressions))
+    plain = [text for text, one in zip(outputs, are_aggregates, strict=True) if not one]
+    aggregators = list(compress(outputs, are_aggregates))
     condition = None if where is None else sql_of(where.this)
     is_distinct = select.args.get("distinct") is not None
     if order is not None:
@@ -108,16 +107,6 @@ def _ordered(owner: str, outputs: list[str], plain: list[str], listed: list[str]
         if text not in ordered:
             _refuse(owner, f"puts out '{text}', which is neither grouped by nor an aggregate")
     return ordered
-
-
-def is_aggregate(text: str) -> bool:
-    """Whether an output calls an aggregate function."""
-    tokens = sqlglot.tokenize(text, read="spark")
-    return any(
-        following.token_type == TokenType.L_PAREN
-        and (token.text.casefold() in AGGREGATES or token.text.casefold() in ALIASES)
-        for token, following in pairwise(tokens)
-    )
 
 
 def _keys(text: str) -> tuple[str, str | None]:

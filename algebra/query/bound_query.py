@@ -20,7 +20,7 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import MergeableAggregate, decompose, mergeable
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.dialect import ParsedText, parse_sql
 from projseg.algebra.expressions.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.sql_parameters import refuse_alone
 from projseg.algebra.expressions.tree import Call, Column, Expression
@@ -34,47 +34,18 @@ from projseg.segment_format.logical_types import is_nested, type_name
 # What is computed of a query, whatever rows it asks for.
 _OF_ALL_ROWS: Final = ("scanned", "primitives_of", "primitives")
 _SUFFIX: Final = re.compile(
-    r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",
+    r"^(?P<term>.*?)(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?$",
     re.IGNORECASE | re.DOTALL,
 )
 _ORDINAL: Final = re.compile(r"[+-]?\s*[0-9]+")
 
 
 class QuerySpec(msgspec.Struct, frozen=True, dict=True):
-    """A bound query. With neither keys nor aggregates it is a row scan of `columns`.
+    """A bound query: with neither keys nor aggregates a row scan of `columns`.
 
-    Parameters
-    ----------
-    keys : tuple of NamedExpression
-        Expressions to group by, over base columns; the first output columns.
-    aggregates : tuple of AggregateCall
-        Aggregates to compute for each group, each once, by names that no key has.
-    grouping_sets : tuple of tuple of int, or None
-        Positions of the keys of each grouping set; None: there is one, of all keys.
-    outputs : tuple of NamedExpression
-        The output columns after the keys, over keys and aggregates by their names.
-    filter : Expression or None
-        Rows where it is not true are left out; bounds on time are in `interval`.
-    interval : Interval or None
-        Rows whose time is outside, or null, are left out.
-    having : Expression or None
-        Groups where it is not true are left out; over keys and aggregates.
-    order_by : tuple of OrderTerm
-        Order of the result, over keys and aggregates, or over the columns of a row scan.
-    limit : int or None
-        The most rows to return.
-    columns : tuple of NamedExpression
-        Outputs of a row scan.
-    time_column : str or None
-        The table's time column.
-    time_type : pa.DataType or None
-        Its type.
-    context : QueryContext
-        How it is to be run.
-    is_partial : bool
-        Whether states of the groups are asked for instead of final values.
-    declared_casts : tuple of Expression
-        The casts of columns to types that a definition declares; they are in the expressions above.
+    Keys, aggregates, the filter and columns are over base columns; outputs, HAVING and the order
+    are over keys and aggregates by their names. A grouping set has positions of keys. Bounds on
+    time are in `interval`; rows outside of it, or without a time, are left out.
     """
 
     keys: tuple[NamedExpression, ...] = ()
@@ -196,27 +167,7 @@ def _plain_output(output: NamedExpression, calls: Container[str]) -> tuple[str, 
 
 
 class Outputs:
-    """A result's columns, and the expressions they were made from.
-
-    Parameters
-    ----------
-    keys : tuple of NamedExpression
-        The grouping columns, or the columns of a row scan.
-    outputs : tuple of NamedExpression
-        The columns after them, over grouping columns and calls.
-    calls : mapping of str to AggregateCall
-        The calls by their names; those that only HAVING and ORDER BY have are added.
-    base : pa.Schema
-        The table's columns.
-    time_column : str or None
-        The table's time column.
-    timezone : str
-        The time zone of functions of time.
-    is_row_scan : bool
-        Whether there are rows instead of groups.
-    has_sets : bool
-        Whether groups are of several grouping sets.
-    """
+    """A result's columns over keys and calls, of which HAVING and ORDER BY add some."""
 
     def __init__(
         self,
@@ -264,17 +215,7 @@ def _refuse_aggregates(tree: exp.Expression, text: str) -> None:
 
 
 class OrderTerm(msgspec.Struct, frozen=True):
-    """One term of ORDER BY.
-
-    Parameters
-    ----------
-    expression : Expression
-        What is ordered by, over output columns.
-    is_descending : bool
-        Whether the largest value comes first.
-    nulls_first : bool
-        Whether nulls come first; by default they do if ascending, and do not if descending.
-    """
+    """One term of ORDER BY, over output columns."""
 
     expression: Expression
     is_descending: bool = False
@@ -300,26 +241,34 @@ def split_direction(text: str) -> tuple[str, str]:
     """Return a term's expression, and what follows it: ` DESC NULLS LAST`, or nothing."""
     parts = _SUFFIX.match(text.strip())
     assert parts is not None
-    return parts["term"], text.strip()[parts.end("term") :]
+    term = parts["term"]
+    if isinstance(text, ParsedText):
+        term = ParsedText(term, text.tree.this)
+    return term, text.strip()[parts.end("term") :]
+
+
+def directed(term: str, direction: str) -> ParsedText:
+    """Return a term of ORDER BY, which `split_direction` takes apart."""
+    return ParsedText(term + direction, exp.Ordered(this=parse_sql(term)))
 
 
 def _bind_term(text: str, outputs: Outputs) -> OrderTerm:
-    parts = _SUFFIX.match(text.strip())
-    assert parts is not None
-    refuse_alone(parts["term"], "order_by")
-    if is_ordinal(parts["term"]):
+    term, direction = split_direction(text)
+    refuse_alone(term, "order_by")
+    if is_ordinal(term):
         raise InvalidInputError(
             "PROJSEG_BAD_QUERY",
             f"cannot order by '{text.strip()}': a position names no output here; give its name",
         )
-    expression = outputs.bind(parts["term"])
+    expression = outputs.bind(term)
     if is_nested(expression.type):
         raise InvalidInputError(
             "PROJSEG_BAD_QUERY", f"cannot order by '{text}' of type {type_name(expression.type)}"
         )
-    is_descending = (parts["way"] or "").casefold() == "desc"
-    nulls = (parts["nulls"] or "").casefold()
-    return OrderTerm(expression, is_descending, nulls == "first" if nulls else not is_descending)
+    words = direction.casefold().split()
+    is_descending = "desc" in words
+    nulls_first = words[-1] == "first" if "nulls" in words else not is_descending
+    return OrderTerm(expression, is_descending, nulls_first)
 
 
 def check_limit(limit: object) -> int | None:

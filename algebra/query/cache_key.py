@@ -6,20 +6,24 @@ Constants written in a filter become parameters, so that texts that differ in th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
 
 from projseg.algebra.expressions.argument_values import ArgumentValue
 from projseg.algebra.expressions.binder_names import may_depend_on_instant
-from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.dialect import ParsedText, parse_sql
 from projseg.algebra.expressions.sql_parameters import Arguments, parameter_names
 from projseg.algebra.expressions.tree import Literal, integer_literal
 from projseg.algebra.query.request import Query, arguments_of, output_texts
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjsegError
+
+_Constants: TypeAlias = Sequence[tuple[str, str]]
+"""Constants as they are written, and what stands before each."""
 
 _PREFIX: Final = "literal_"
 _TEXTS_KEPT: Final = 1024
@@ -54,14 +58,14 @@ _SCAN: Final = re.compile(
 )
 _CONSTANT: Final = re.compile(r"'a'|1")
 _PARAMETER: Final = re.compile(rf":{_PREFIX}([a-z]+)_\d+")
-_SAMPLES: Final = {
-    "text": "'a'",
-    "typed": "'a'",
-    "number": "1",
-    "negative": "-1",
-    "texts": "'a', 'b'",
-    "numbers": "-1, 2",
-    **{name: f"CAST(1 AS {name})" for name in _WHOLE_NUMBERS},
+_SAMPLES: Final[dict[str, _Constants]] = {
+    "text": [("'a'", "")],
+    "typed": [("'a'", "")],
+    "number": [("1", "")],
+    "negative": [("1", "-")],
+    "texts": [("'a'", ""), ("'b'", "")],
+    "numbers": [("1", "-"), ("2", "")],
+    **{name: [("1", "")] for name in _WHOLE_NUMBERS},
 }
 _COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 
@@ -69,14 +73,7 @@ _COMPARING: Final = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Betwe
 class Meaning(NamedTuple):
     """What queries have in common only if they mean the same of any table.
 
-    Parameters
-    ----------
-    outputs : str
-        All that is said in texts but for the rows that are asked for.
-    rows : str
-        The filter and the interval.
-    arguments : Arguments or None
-        The values of the parameters in them.
+    `outputs` says all but the rows that are asked for, `rows` the filter and the interval.
     """
 
     outputs: str
@@ -129,25 +126,25 @@ def _output_parts(query: Query) -> tuple[object, ...]:
 
 
 class Lifted(NamedTuple):
-    """A filter with parameters for some of its constants, and their values by name."""
+    """A filter with parameters for some of its constants, and their values by name.
+
+    `tree` has parameters for all of them, and `written` those that are none.
+    """
 
     text: str
     values: dict[str, ArgumentValue]
+    tree: exp.Expression
+    written: dict[str, _Constants]
+
+    def parsed(self) -> ParsedText:
+        """Return the filter with its tree."""
+        return ParsedText(self.text, _filled(self.tree, self.written))
 
 
 class _Place(NamedTuple):
     """A constant, or a list of them, that may be a parameter.
 
-    Parameters
-    ----------
-    name : str
-        Of the parameter.
-    parameter : str
-        What stands for it in the text with parameters.
-    pieces : tuple of str
-        What is written around its constants.
-    first : int
-        The first of its constants, of all of the text.
+    `pieces` are written around its constants; `first` is the first of these among all of the text.
     """
 
     name: str
@@ -192,13 +189,19 @@ def lifted_literals(text: str, written: frozenset[str] = frozenset()) -> Lifted 
         return None
     constants = (_TEXT_OR_DIGITS if len(quoted) > 1 else _DIGITS).findall(text)
     found = _written(shape, constants, None)
-    kept = _beside_columns(found) - written
+    parsed = _beside_columns(found)
+    kept = frozenset[str]() if parsed is None else parsed[0] - written
     values = _values_of(shape, constants, kept)
-    if not values:
+    if parsed is None or not values:
         return None
-    if len(kept) < len(shape.places):
+    others: dict[str, _Constants] = {
+        place.name: list(zip(constants[place.first :], place.pieces[:-1], strict=False))
+        for place in shape.places
+        if place.name not in kept
+    }
+    if others:
         found = _written(shape, constants, kept)
-    return Lifted(found, values)
+    return Lifted(found, values, parsed[1], others)
 
 
 def _written(shape: _Shape, constants: list[str], kept: frozenset[str] | None) -> str:
@@ -297,45 +300,58 @@ def _shape(outside: tuple[str, ...]) -> _Shape:
 
 
 @lru_cache(maxsize=_TEXTS_KEPT)
-def _beside_columns(text: str) -> frozenset[str]:
-    """Return the parameters that are compared with a column; none if the text is not the same.
+def _beside_columns(text: str) -> tuple[frozenset[str], exp.Expression] | None:
+    """Return the parameters that are compared with a column, and the tree.
 
     The text with parameters must have the tree of the text with constants: a constant may belong
-    to the one beside it, or be no constant at all.
+    to the one beside it, or be no constant at all. None if it has another.
     """
     try:
         tree = parse_sql(text)
-        written = parse_sql(_PARAMETER.sub(lambda match: _SAMPLES[match[1]], text))
+        written = parse_sql(_PARAMETER.sub(_sample_of, text))
     except ProjsegError:
-        return frozenset()
-    found = set()
-    filled = tree.copy()
-    for parameter in list(filled.find_all(exp.Placeholder)):
-        if not parameter.name.startswith(_PREFIX):
-            continue
-        if _is_beside_column(parameter):
-            found.add(parameter.name)
-        _fill(parameter)
-    return frozenset(found) if filled == written else frozenset()
+        return None
+    own = [one for one in tree.find_all(exp.Placeholder) if one.name.startswith(_PREFIX)]
+    samples = {one.name: _SAMPLES[one.name.split("_")[1]] for one in own}
+    if _filled(tree, samples) != written:
+        return None
+    return frozenset(one.name for one in own if _is_beside_column(one)), tree
 
 
-def _fill(parameter: exp.Placeholder) -> None:
-    """Put the sample of its kind in a parameter's place."""
-    one = exp.Literal.number(1)
-    samples: dict[str, list[Any]] = {
-        "number": [one],
-        "negative": [exp.Neg(this=one)],
-        "numbers": [exp.Neg(this=one), exp.Literal.number(2)],
-        "texts": [exp.Literal.string("a"), exp.Literal.string("b")],
-    }
-    kind = parameter.name.split("_")[1]
-    if kind in _WHOLE_NUMBERS:
-        samples[kind] = [parse_sql(_SAMPLES[kind])]
-    given = samples.get(kind, [exp.Literal.string("a")])
-    if len(given) > 1 and parameter.parent is not None:
-        parameter.parent.set("expressions", given)
-    else:
-        parameter.replace(given[0])
+def _sample_of(parameter: re.Match[str]) -> str:
+    kind = parameter[1]
+    text = ", ".join(before + constant for constant, before in _SAMPLES[kind])
+    return f"CAST({text} AS {kind})" if kind in _WHOLE_NUMBERS else text
+
+
+def _filled(tree: exp.Expression, constants: Mapping[str, _Constants]) -> exp.Expression:
+    """Return a tree with constants for some of its parameters."""
+    if not constants:
+        return tree
+    found = exp.Paren(this=tree.copy())
+    for parameter in list(found.find_all(exp.Placeholder)):
+        kind = parameter.name.split("_")[-2:][0]
+        nodes = [_node(kind, *one) for one in constants.get(parameter.name, ())]
+        if len(nodes) > 1 and parameter.parent is not None:
+            parameter.parent.set("expressions", nodes)
+        elif nodes:
+            parameter.replace(nodes[0])
+    inner: exp.Expression = found.this
+    inner.parent = None
+    return inner
+
+
+def _node(kind: str, written: str, before: str) -> exp.Expression:
+    """Return the tree of a constant."""
+    if written[0] == "'":
+        return exp.Literal.string(written[1:-1])
+    number: exp.Expression = exp.Literal.number(written)
+    number = exp.Neg(this=number) if before.endswith("-") else number
+    if kind not in _WHOLE_NUMBERS:
+        return number
+    found = parse_sql(f"CAST(1 AS {kind})").copy()
+    found.set("this", number)
+    return found
 
 
 def _is_beside_column(parameter: exp.Placeholder) -> bool:

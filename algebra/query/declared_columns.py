@@ -32,16 +32,9 @@ from projseg.segment_format.logical_types import parse_type_name, type_name
 
 
 class DeclaredColumn(msgspec.Struct, frozen=True):
-    """A column as queries see it.
+    """A column as queries see it, of a type in Spark's words.
 
-    Parameters
-    ----------
-    name : str
-        Its declared name.
-    type : str
-        Its declared type, in Spark's words.
-    stored : str or None
-        The table's column that has its values; None: there is none, and it is null.
+    Without a column of the table that has its values, `stored`, it is null.
     """
 
     name: str
@@ -142,15 +135,10 @@ def keeps_rows(query: QuerySpec) -> bool:
 
 
 def composed(outer: QuerySpec, inner: QuerySpec, schema: pa.Schema) -> QuerySpec:
-    """Return the query over a table that means `outer` over the rows of `inner`.
+    """Return the query over a table that means `outer` over the rows of `inner`, which keeps rows.
 
     The inner filter is applied first, so that the outer expressions meet none of the rows that it
     drops.
-
-    Parameters
-    ----------
-    inner : QuerySpec
-        Over the table; `keeps_rows` is true of it.
     """
     values = {named.name: named.expression for named in inner.columns}
 

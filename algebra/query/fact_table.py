@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from sqlglot import exp
 
-from projseg.algebra.expressions.dialect import parse_sql, sql_of
+from projseg.algebra.expressions.dialect import ParsedText, parse_sql, written
+from projseg.algebra.expressions.sql_words import column_text, conjoined
 from projseg.algebra.query.join import not_a_star
 from projseg.algebra.query.select_table import WrittenJoin
 from projseg.algebra.query.star_names import NamedTable, StarScope
@@ -17,19 +18,7 @@ from projseg.segment_format.format_limits import name_key
 
 
 class Term(NamedTuple):
-    """A condition of ON or WHERE.
-
-    Parameters
-    ----------
-    text : str
-        As it is written.
-    scope : StarScope
-        What names in it mean.
-    tables : frozenset of int
-        The tables whose columns it has.
-    sides : tuple of (str, frozenset of int)
-        The sides of an equality, and their tables; empty of another condition.
-    """
+    """A condition of ON or WHERE, the tables whose columns it has, and the sides of an equality."""
 
     text: str
     scope: StarScope
@@ -52,17 +41,7 @@ class Term(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A dimension, and how it is joined to what was reached before.
-
-    Parameters
-    ----------
-    table : int
-        Its number.
-    how : str
-        As of `Join`.
-    on : tuple of str
-        Conditions over the joined rows.
-    """
+    """A dimension, and the conditions by which it is joined to what was reached before."""
 
     table: int
     how: str
@@ -70,17 +49,7 @@ class Step(NamedTuple):
 
 
 class Orientation(NamedTuple):
-    """A star.
-
-    Parameters
-    ----------
-    scope : StarScope
-        What names mean in the rest of the statement.
-    steps : tuple of Step
-        The dimensions, each after those that it hangs on.
-    where : tuple of str
-        Conditions over the joined rows.
-    """
+    """A star: dimensions, each after those that it hangs on, and conditions over joined rows."""
 
     scope: StarScope
     steps: tuple[Step, ...]
@@ -106,17 +75,7 @@ def orient(
     row_counts: Sequence[int],
     repeated: Repeated,
 ) -> Orientation:
-    """Return the star that FROM and WHERE mean, around the largest table that may be its fact.
-
-    Parameters
-    ----------
-    tables : sequence of NamedTable
-        The tables of FROM and of IN, in order.
-    where : sequence of str
-        The other conjuncts of WHERE.
-    repeated : Repeated
-        Tells whether columns are a key.
-    """
+    """Return the star that FROM and WHERE mean, around the largest table that may be its fact."""
     joined, scope = _joined(tables, joins)
     conditions = [_term(text, scope) for text in where]
     inner = [one.number for one in joined if one.kind == "inner"]
@@ -172,8 +131,8 @@ def _using(scope: StarScope, number: int, column: str) -> Term:
         )
     wide = StarScope(scope.tables, (*scope.visible, number))
     one = scope.tables[here.table].alias
-    text = f"`{one}`.`{here.column}` = `{table.alias}`.`{there}`"
-    return _term(text, _by_alias(wide))
+    sides = column_text(one, here.column), column_text(table.alias, there)
+    return _term(_equality(*sides), _by_alias(wide))
 
 
 def _member(
@@ -182,7 +141,12 @@ def _member(
     """Return the equality of `value IN (SELECT column ...)`."""
     own = StarScope(every, (number,))
     both = _by_alias(StarScope(every, (*scope.visible, number)))
-    return _term(f"({scope.over_rows(value)}) = ({own.over_rows(column)})", both)
+    sides = (exp.Paren(this=parse_sql(s.over_rows(t))) for s, t in ((scope, value), (own, column)))
+    return _term(_equality(*map(written, sides)), both)
+
+
+def _equality(one: ParsedText, other: ParsedText) -> ParsedText:
+    return ParsedText(f"{one} = {other}", exp.EQ(this=one.tree, expression=other.tree))
 
 
 def _by_alias(scope: StarScope) -> StarScope:
@@ -208,7 +172,7 @@ def _sides(text: str, scope: StarScope) -> tuple[tuple[str, frozenset[int]], ...
         tree = tree.this
     if not isinstance(tree, exp.EQ):
         return ()
-    sides = map(sql_of, (tree.this, tree.expression))
+    sides = map(written, (tree.this, tree.expression))
     return tuple((side, scope.tables_in(side)) for side in sides)
 
 
@@ -276,8 +240,8 @@ class _Search:
     def _is_key(self, number: int, keys: Sequence[Term], own: Iterable[Term]) -> bool:
         columns = tuple(str(term.key_of(number, self._reached)) for term in keys)
         problem = self._repeated(number, columns, None)
-        condition = " AND ".join(f"({term.written(self._fact)})" for term in own)
-        if problem is not None and condition:
+        condition = conjoined(term.written(self._fact) for term in own)
+        if problem is not None and condition is not None:
             problem = self._repeated(number, columns, condition)
         self._problem = self._problem or problem
         return problem is None

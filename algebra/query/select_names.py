@@ -16,8 +16,8 @@ from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
 from projseg.algebra.expressions.sql_parameters import Arguments, bad_arguments, parameter_names
 from projseg.algebra.expressions.sql_words import (
     Reference,
+    column_text,
     plain_name,
-    quoted_name,
     replaced,
 )
 from projseg.algebra.expressions.tree import Literal
@@ -48,14 +48,8 @@ def warn_of_names(quoted: tuple[str, ...], *schemas: pa.Schema, callers: int = 2
 class SelectGroups(msgspec.Struct, frozen=True):
     """What names mean over groups; all names are folded.
 
-    Parameters
-    ----------
-    outputs : mapping of str to str
-        The expressions of outputs by their names.
-    keys : mapping of str to str
-        The names of keys that are plain columns, by these.
-    parts : frozenset of str
-        The columns in all keys.
+    `outputs` are expressions by their names, `keys` the names of keys that are plain columns by
+    these, `parts` the columns in all keys.
     """
 
     outputs: Mapping[str, str]
@@ -72,17 +66,7 @@ class SelectGroups(msgspec.Struct, frozen=True):
 
 
 class SelectNames:
-    """The names of a table's columns, in any case.
-
-    Parameters
-    ----------
-    schema : pa.Schema
-        The columns.
-    table : SelectedTable
-        The table's own name in the statement.
-    scope : StarScope or None
-        The tables of FROM, if they are several.
-    """
+    """The names of the columns of a table, or of the tables of FROM, in any case."""
 
     def __init__(
         self, schema: pa.Schema, table: SelectedTable, scope: StarScope | None = None
@@ -108,7 +92,7 @@ class SelectNames:
                 f"{did_you_mean(unknown[0], self._names)}",
             )
         return [
-            SelectItem(quoted_name(name), name)
+            SelectItem(column_text(name), name)
             for name in self._names
             if name_key(name) not in left_out
         ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -12,16 +11,27 @@ import msgspec
 import pyarrow as pa
 from msgspec import structs
 
+from projseg.algebra.aggregates.call import calls_aggregate
 from projseg.algebra.aggregates.expression import bind_group_output
-from projseg.algebra.aggregates.group_by import Grouping, is_grouping_tree, parse_grouping
+from projseg.algebra.aggregates.group_by import (
+    Grouping,
+    grouping_sets,
+    is_grouping_tree,
+    parse_grouping,
+)
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.binder_names import ColumnScope
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.sql_parameters import Arguments, bound_to, refuse_alone
-from projseg.algebra.expressions.sql_words import plain_name, quoted_name, references
+from projseg.algebra.expressions.sql_words import (
+    aliased,
+    column_text,
+    plain_name,
+    references,
+)
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.projection.sql import is_aggregate
 from projseg.algebra.query.binding import bind_of_rows
-from projseg.algebra.query.bound_query import is_ordinal, split_direction
+from projseg.algebra.query.bound_query import directed, is_ordinal, split_direction
 from projseg.algebra.query.context import (
     HINTS,
     context_options,
@@ -35,26 +45,18 @@ from projseg.algebra.query.select_names import (
     parameters_of_outputs,
     with_arguments,
 )
-from projseg.algebra.query.select_statement import SelectStatement
+from projseg.algebra.query.select_statement import SelectStatement, statement_bytes
 from projseg.algebra.query.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import UnsupportedFeatureError
+from projseg.memory.cache import KEPT
 from projseg.segment_format.format_limits import name_key
 
 
 class SelectedQuery(msgspec.Struct, frozen=True):
     """A query, and how its answer becomes the statement's.
 
-    Parameters
-    ----------
-    query : Query
-        What is asked of the table.
-    columns : tuple of str
-        The columns of its answer that are put out, in order.
-    names : tuple of str
-        What the statement calls them; a name may come twice.
-    offset : int
-        How many of the answer's first rows are left out.
+    Of the answer's `columns` the statement's `names` may be the same; `offset` rows are left out.
     """
 
     query: Query
@@ -90,7 +92,12 @@ def select_query(
         options = _overridden(options, dict(statement.hints))
     named = parameters_of_outputs(statement)
     within = arguments.only(named) if arguments is not None and named else None
-    found = _selected_query(statement, schema, time_column, json.dumps(options), within, scope)
+    columns, steering = ColumnScope.of(schema), json.dumps(options)
+    found: SelectedQuery = KEPT.get_or_load(
+        ("selected", statement, columns, time_column, steering, within, scope),
+        lambda: _translated(statement, schema, time_column, steering, within, scope),
+        lambda made: statement_bytes(str(made.query)),
+    )
     if arguments is not None:
         query, offset = with_arguments(found.query, statement, arguments)
         found = structs.replace(found, query=query, offset=offset)
@@ -106,8 +113,7 @@ def _overridden(options: Mapping[str, object], hints: Mapping[str, object]) -> d
     return {key: value for key, value in options.items() if key not in gone} | dict(hints)
 
 
-@lru_cache(maxsize=1024)
-def _selected_query(
+def _translated(
     statement: SelectStatement,
     schema: pa.Schema,
     time_column: str | None,
@@ -120,21 +126,10 @@ def _selected_query(
 
 
 class _Output(msgspec.Struct):
-    """An item of the select list, over columns of the table.
+    """An item of the select list over columns; one with an aggregate has no expression.
 
-    Parameters
-    ----------
-    text : str
-        Its expression.
-    alias : str or None
-        The name that it was given.
-    name : str
-        The column of the query's answer that has its values; of an aggregate without alias it is
-        known last. The first output of a name has it as its column.
-    title : str
-        What the statement calls it.
-    expression : Expression or None
-        Its expression if there is no aggregate in it.
+    `name` is the answer's column with its values, `title` what the statement calls it; of an
+    aggregate without alias they are known last.
     """
 
     text: str
@@ -211,14 +206,14 @@ class _Translation:
         names = {output.expression: output.name for output in reversed(self._outputs)}
         for term, direction in self._order_terms():
             if isinstance(term, _Output):
-                order_by.append(quoted_name(term.name) + direction)
+                order_by.append(directed(column_text(term.name), direction))
                 continue
             text = self._names.aliases_first(term, self._texts)
             expression = bind_of_rows(text, self._schema, self._zone, "ORDER BY").expression
             if expression not in names:
                 names[expression] = self._free_name("order", names.values())
                 columns.append(self._aliased(text, names[expression]))
-            order_by.append(quoted_name(names[expression]) + direction)
+            order_by.append(directed(column_text(names[expression]), direction))
         return {"columns": columns, "order_by": order_by}
 
     def _grouped(self) -> dict[str, Any]:
@@ -235,9 +230,7 @@ class _Translation:
             if not output.title:
                 output.title, output.name = default, self._column_name(default)
             is_default = output.name == default
-            aggregators.append(
-                output.text if is_default else f"{output.text} AS {quoted_name(output.name)}"
-            )
+            aggregators.append(output.text if is_default else aliased(output.text, output.name))
         groups = SelectGroups(
             outputs={name_key(o.title): o.text for o in reversed(self._outputs)},
             keys={
@@ -251,9 +244,12 @@ class _Translation:
         if having is not None:
             self._check_clear(having)
         order_by = [
-            quoted_name(term.name) + direction
-            if isinstance(term, _Output)
-            else self._names.over_outputs(term, groups, groups_first=False) + direction
+            directed(
+                column_text(term.name)
+                if isinstance(term, _Output)
+                else self._names.over_outputs(term, groups, groups_first=False),
+                direction,
+            )
             for term, direction in self._order_terms()
         ]
         return {
@@ -313,8 +309,7 @@ class _Translation:
         texts = {key.expression: by_text[text] for text, key in keys}
         terms = [self._group_term(text) for text in grouping.texts]
         bound = [bind(term, self._schema, timezone=self._zone) for term in terms]
-        sets = (", ".join(texts[bound[n]] for n in one) for one in grouping.sets or ())
-        return f"GROUPING SETS ({', '.join(f'({one})' for one in sets)})"
+        return grouping_sets([texts[bound[n]] for n in one] for one in grouping.sets or ())
 
     def _group_term(self, text: str) -> str:
         if is_ordinal(text):
@@ -322,7 +317,7 @@ class _Translation:
         else:
             refuse_alone(text, "GROUP BY")
             found = self._names.over_columns(text, self._texts)
-        if is_aggregate(found):
+        if calls_aggregate(parse_sql(found)):
             raise bad_sql(f"GROUP BY '{text}' means the aggregate '{found}'")
         return found
 
@@ -351,7 +346,7 @@ class _Translation:
         """Return a text without aggregates, with its name if that is not its own."""
         own = bind_named(text, self._schema, self._zone).name
         is_own = own == name and not is_ordinal(text)  # SELECT DISTINCT 1
-        return text if is_own else f"{text} AS {quoted_name(name)}"
+        return text if is_own else aliased(text, name)
 
     def _default_name(self, text: str, keys: tuple[NamedExpression, ...]) -> str:
         return bind_group_output(
@@ -385,7 +380,8 @@ class _Translation:
 
 def is_of_groups(text: str) -> bool:
     """Whether an output calls an aggregate, `grouping` or `grouping_id`."""
-    return is_aggregate(text) or any(map(is_grouping_tree, parse_sql(text).walk()))
+    tree = parse_sql(text)
+    return calls_aggregate(tree) or any(map(is_grouping_tree, tree.walk()))
 
 
 def _written_name(text: str, bound: NamedExpression) -> str:

@@ -9,16 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 from sqlglot import exp
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.expressions.dialect import parse_tokens, sql_of, sql_tokens
+from projseg.algebra.expressions.dialect import (
+    ParsedText,
+    parse_tokens,
+    sql_of,
+    sql_tokens,
+    written,
+)
 from projseg.algebra.expressions.expression_limits import check_text
+from projseg.algebra.expressions.sql_parameters import (
+    Arguments,
+    ArgumentsLike,
+    Parameters,
+    check_arguments,
+    numbered_parameters,
+)
+from projseg.algebra.query.bound_query import directed
 from projseg.algebra.query.context import HINTS
 from projseg.algebra.query.select_table import (
     SelectedTable,
@@ -32,30 +45,18 @@ from projseg.algebra.query.select_table import (
     start_of,
 )
 from projseg.algebra.query.unsupported_sql import bad_sql, check_supported, unsupported
+from projseg.memory.cache import KEPT
 
 _FLAGS: Final = {hint: one.key for hint, one in HINTS.items() if one.form.takes == "flag"}
 """Hints without a value, and the keys of a query's context that they set."""
 _NAMED: Final = {hint: one.key for hint, one in HINTS.items() if hint not in _FLAGS}
 """Hints with a value."""
+_BYTES_OF_A_CHARACTER: Final = 100  # of a text and its tree
 _COUNT: Final = re.compile("[0-9]{1,18}")
 
 
 class SelectItem(msgspec.Struct, frozen=True):
-    """One output: an expression, or `*`.
-
-    Parameters
-    ----------
-    text : str
-        The expression without its alias; empty for `*`.
-    alias : str or None
-        Its alias.
-    is_star : bool
-        Whether it is `*`.
-    qualifier : tuple of str
-        The parts of the name before the dot of `t.*`.
-    excepted : tuple of str
-        Columns that `* EXCEPT (...)` or `* EXCLUDE (...)` leaves out.
-    """
+    """One output: an expression and its alias, or `*` of a table, perhaps without some columns."""
 
     text: str
     alias: str | None = None
@@ -64,37 +65,11 @@ class SelectItem(msgspec.Struct, frozen=True):
     excepted: tuple[str, ...] = ()
 
 
-class SelectStatement(msgspec.Struct, frozen=True):
-    """One SELECT over one table, or over the rows of another SELECT.
+class SelectStatement(msgspec.Struct, frozen=True, cache_hash=True):
+    """One SELECT over one table, over several, or over the rows of another SELECT.
 
-    Parameters
-    ----------
-    items : tuple of SelectItem
-        The select list.
-    is_distinct : bool
-        Whether equal rows count once.
-    hints : tuple of (str, object)
-        What hints say of sources: keys and values of a query's context.
-    table : SelectedTable
-        The table in FROM.
-    where, having : str or None
-        Conditions.
-    group_by : tuple of str or None
-        Terms of GROUP BY; None if there is none.
-    order_by : tuple of str
-        Terms of ORDER BY, with their directions.
-    limit : int, str or None
-        The most rows to return; the name of a parameter that says it.
-    offset : int or str
-        How many rows are left out before them, or the name of a parameter.
-    source : SelectStatement or None
-        The SELECT in FROM; None: FROM has a table.
-    joins : tuple of WrittenJoin
-        The tables that are joined to the first.
-    terms : tuple of str
-        The conjuncts of `where`, if it is read for joins.
-    quoted : tuple of str
-        Texts in double quotes, which other dialects take for names.
+    The name of a parameter may be a count of rows. `terms` are the conjuncts of WHERE beside joins,
+    `quoted` the texts in double quotes, which other dialects take for names.
     """
 
     items: tuple[SelectItem, ...]
@@ -113,7 +88,6 @@ class SelectStatement(msgspec.Struct, frozen=True):
     quoted: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=1024)
 def parse_select(sql: str, *, with_joins: bool = False) -> SelectStatement:
     """Return the clauses of a SELECT over one table, or over several.
 
@@ -124,8 +98,39 @@ def parse_select(sql: str, *, with_joins: bool = False) -> SelectStatement:
     with_joins : bool
         Whether other tables may be joined.
     """
-    check_text(sql)
+    key = ("statement", sql, with_joins)
+    found: SelectStatement = KEPT.get_or_load(
+        key, lambda: _parsed(sql, sql_tokens(sql), with_joins), lambda _: statement_bytes(sql)
+    )
+    return found
+
+
+def parse_asked(
+    sql: str, args: ArgumentsLike | None, *, with_joins: bool = False
+) -> tuple[SelectStatement, Arguments | None]:
+    """Return the clauses of a SELECT, whose parameters all have names, and their values."""
+    arguments = Arguments.of(args)
+    key = ("asked statement", sql, with_joins)
+    kept: tuple[SelectStatement, Parameters] | None = KEPT.get(key)
+    if kept is not None:
+        statement, found = kept
+        check_arguments(found, arguments)
+        return statement, arguments
     tokens = sql_tokens(sql)
+    found = numbered_parameters(tokens)
+    check_arguments(found, arguments)
+    statement = _parsed(sql, tokens, with_joins)
+    KEPT.put(key, (statement, found), statement_bytes(sql))
+    return statement, arguments
+
+
+def statement_bytes(sql: str) -> int:
+    """Return about how much memory the trees of a statement take."""
+    return _BYTES_OF_A_CHARACTER * len(sql)
+
+
+def _parsed(sql: str, tokens: list[Token], with_joins: bool) -> SelectStatement:
+    check_text(sql)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -165,9 +170,9 @@ class _Reader:
             is_distinct=tree.args.get("distinct") is not None,
             hints=self._hints(tree.args.get("hint")),
             table=table,
-            where=None if where is None or joins else sql_of(where.this),
+            where=None if where is None or joins else _alone(where.this),
             group_by=self._group_terms(tree.args.get("group")),
-            having=None if having is None else sql_of(having.this),
+            having=None if having is None else _alone(having.this),
             order_by=tuple(map(self._order_term, order.expressions if order else ())),
             limit=self._count(tree.args.get("limit"), "LIMIT"),
             offset=self._count(tree.args.get("offset"), "OFFSET") or 0,
@@ -211,7 +216,7 @@ class _Reader:
         star = tree.this if isinstance(tree, exp.Column) else tree
         if not isinstance(star, exp.Star):
             alias = tree.alias if isinstance(tree, exp.Alias) else None
-            return SelectItem(sql_of(tree.this if alias is not None else tree), alias)
+            return SelectItem(_alone(tree.this if alias is not None else tree), alias)
         others = [name for name, value in star.args.items() if value]
         if any(name.rstrip("_") != "except" for name in others):
             what = "something other than EXCEPT (...) or EXCLUDE (...) after *"
@@ -227,16 +232,16 @@ class _Reader:
     def _group_terms(self, tree: exp.Group | None) -> tuple[str, ...] | None:
         if tree is None:
             return None
-        return ("ALL",) if tree.args.get("all") else tuple(map(sql_of, tree.expressions))
+        return ("ALL",) if tree.args.get("all") else tuple(map(_alone, tree.expressions))
 
     def _order_term(self, tree: exp.Expression) -> str:
         """Return a term of ORDER BY with its direction, as `split_direction` takes it apart."""
         check_parts(self._sql, tree, "this", "desc", "nulls_first")
         is_descending, nulls_first = bool(tree.args.get("desc")), tree.args.get("nulls_first")
-        text = sql_of(tree.this) + (" DESC" if is_descending else "")
-        if bool(nulls_first) != is_descending:
-            return text
-        return f"{text} NULLS {'FIRST' if nulls_first else 'LAST'}"
+        direction = " DESC" if is_descending else ""
+        if bool(nulls_first) == is_descending:
+            direction += f" NULLS {'FIRST' if nulls_first else 'LAST'}"
+        return directed(_alone(tree.this), direction)
 
     def _count(self, tree: exp.Expression | None, word: str) -> int | str | None:
         if tree is None:
@@ -269,6 +274,12 @@ class _Reader:
         written = [*_FLAGS, *(f"{one}(...)" for one in _NAMED)]
         remedy = f"hints are {', '.join(written)}"
         raise unsupported(self._sql, self._sql.find("/*+"), f"the hint {name}", remedy)
+
+
+def _alone(tree: exp.Expression) -> ParsedText:
+    """Return an expression without the tree that it is a part of."""
+    tree.parent = tree.arg_key = None
+    return written(tree)
 
 
 def _excepted(tree: exp.Expression) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from sqlglot import exp
 
-from projseg.algebra.expressions.dialect import sql_of
+from projseg.algebra.expressions.dialect import written
 from projseg.algebra.expressions.expression_limits import misplaced
 from projseg.algebra.query.unsupported_sql import bad_sql, unsupported
 
@@ -33,20 +33,9 @@ _OF_IN: Final = (
 
 
 class SelectedTable(msgspec.Struct, frozen=True):
-    """A table that FROM names.
+    """A table that FROM names, and the version asked for; a subquery has no `parts`.
 
-    Parameters
-    ----------
-    names : tuple of str
-        What stands before the dot of its columns, in any case: the alias, or parts of the name.
-    version : int or None
-        The version asked for by number.
-    tag : str or None
-        The version asked for by tag.
-    timestamp : str or None
-        The instant whose version is asked for.
-    parts : tuple of str
-        Its name as FROM has it, each of which may hold dots; empty for a subquery.
+    `names` stand before the dot of its columns, in any case: the alias, or parts of the name.
     """
 
     names: tuple[str, ...]
@@ -72,22 +61,10 @@ class SelectedTable(msgspec.Struct, frozen=True):
 
 
 class WrittenJoin(msgspec.Struct, frozen=True):
-    """A table that is joined to those before it.
+    """A table that is joined to those before it, by conjuncts of ON or by columns of USING.
 
-    Parameters
-    ----------
-    kind : str
-        inner, left, right, semi or anti.
-    table : SelectedTable
-        The table.
-    terms : tuple of str
-        The conjuncts of ON.
-    using : tuple of str
-        The columns of USING.
-    members : tuple of (str, str)
-        Of `x IN (SELECT y FROM ...)`, a semi join: each x, and its y, which is over the table.
-    where : tuple of str
-        The conjuncts of the subquery's WHERE, over the table.
+    `x IN (SELECT y FROM ...)` is a semi join with `members`, each (x, y), and conjuncts of its
+    WHERE.
     """
 
     kind: str
@@ -183,7 +160,7 @@ def parse_join(sql: str, tree: exp.Join) -> WrittenJoin:
 
 def _split_conjuncts(tree: exp.Expression | None) -> tuple[str, ...]:
     """Return the texts of the conditions that AND connects; none of no condition."""
-    return tuple(map(sql_of, _conjuncts(tree)))
+    return tuple(map(written, _conjuncts(tree)))
 
 
 def _conjuncts(tree: exp.Expression | None) -> Iterator[exp.Expression]:
@@ -205,7 +182,7 @@ def parse_where(sql: str, tree: exp.Expression) -> tuple[tuple[str, ...], tuple[
             continue
         if (inner := one.find(exp.Select)) is not None:
             raise unsupported(sql, start_of(inner), "a subquery in this place", _OF_IN)
-        terms.append(sql_of(one))
+        terms.append(written(one))
     return tuple(terms), tuple(joins)
 
 
@@ -220,9 +197,9 @@ def _membership(sql: str, left: exp.Expression, query: exp.Expression) -> Writte
     if not is_plain or (where is not None and where.find(exp.Select)) or not part(body, "from"):
         remedy = "write IN (SELECT column FROM t [WHERE ...])"
         raise unsupported(sql, start_of(body), "a subquery of another form", remedy)
-    columns = [sql_of(one.unalias()) for one in body.expressions]
+    columns = [written(one.unalias()) for one in body.expressions]
     is_list = isinstance(left, exp.Tuple) and len(columns) > 1
-    values = [sql_of(one) for one in (left.expressions if is_list else [left])]
+    values = [written(one) for one in (left.expressions if is_list else [left])]
     if len(values) != len(columns):
         raise bad_sql(f"IN compares {len(values)} values with {len(columns)} columns")
     return WrittenJoin(

@@ -22,7 +22,7 @@ from projseg.algebra.expressions.joined_values import (
 )
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_parameters import Arguments, bound_to, parameter_names
-from projseg.algebra.expressions.sql_words import plain_name, quoted_name
+from projseg.algebra.expressions.sql_words import aliased, column_text, plain_name
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
@@ -42,18 +42,9 @@ _JOINS_IN_A_ROW_MAX: Final = 4
 
 
 class JoinedTable(msgspec.Struct, frozen=True):
-    """A join, and what is known of its table.
+    """A join, the table's columns as queries see them, and the same over stored columns.
 
-    Parameters
-    ----------
-    join : Join
-        The join.
-    schema : pa.Schema
-        The table's columns, as queries see them.
-    columns : mapping of str to Expression
-        The same over stored columns: each is one, but for those that a definition declares.
-    dimension : Any
-        A `Dimension`, which also says by `repeated(path)` which key several of its rows have.
+    `dimension.repeated(path)` says which key several of its rows have.
     """
 
     join: Join
@@ -122,7 +113,7 @@ def _over(query: Query, wide: pa.Schema, schema: pa.Schema) -> Query:
     """Return a query's texts over the joined rows; plain columns are named without the table."""
     columns = query.columns
     if query.is_row_scan and (columns is None or tuple(columns) == ("*",)):
-        columns = tuple(map(quoted_name, schema.names))
+        columns = tuple(map(column_text, schema.names))
     given = arguments_of(query)
     if given is not None:
         query = replace_fields(query, joins=())
@@ -144,7 +135,7 @@ def _titled(text: str, wide: pa.Schema) -> str:
     if name is None or len(name.parts) != 2:
         return text
     is_joined = name_key(".".join(name.parts)) in {name_key(one) for one in wide.names}
-    return f"{text} AS {quoted_name(name.parts[1])}" if is_joined else text
+    return aliased(text, name.parts[1]) if is_joined else text
 
 
 def path_of_columns(

@@ -9,7 +9,13 @@ from sqlglot import exp
 
 from projseg.algebra.expressions.binder_names import BARE_INSTANT_NAMES
 from projseg.algebra.expressions.dialect import parse_sql
-from projseg.algebra.expressions.sql_words import Reference, quoted_name, references, replaced
+from projseg.algebra.expressions.sql_words import (
+    Reference,
+    column_text,
+    quoted_name,
+    references,
+    replaced,
+)
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, did_you_mean
@@ -17,17 +23,7 @@ from projseg.segment_format.format_limits import name_key
 
 
 class NamedTable(msgspec.Struct, frozen=True):
-    """A table of FROM.
-
-    Parameters
-    ----------
-    selected : SelectedTable
-        What it is called there.
-    alias : str
-        What joined columns are written with; no column and no other table has the name.
-    columns : tuple of str
-        Its columns.
-    """
+    """A table of FROM; its `alias`, for joined columns, no column and no other table has."""
 
     selected: SelectedTable
     alias: str
@@ -51,18 +47,10 @@ class NamedColumn(msgspec.Struct, frozen=True):
 
 
 class StarScope(msgspec.Struct, frozen=True):
-    """The tables whose columns names may mean.
+    """The tables of FROM, and which may be named, in the order of `*`.
 
-    Parameters
-    ----------
-    tables : tuple of NamedTable
-        All tables of FROM, by their numbers.
-    visible : tuple of int
-        Those that may be named, in the order of `*`.
-    merged : tuple of (str, int)
-        Columns of USING, folded, and the table whose column each means.
-    fact : int
-        The number of the fact, whose columns are written without a table; -1: not known yet.
+    `merged` has the columns of USING, folded, and the table whose column each means. The columns of
+    the fact are written without a table; -1: it is not known yet.
     """
 
     tables: tuple[NamedTable, ...]
@@ -158,7 +146,7 @@ class StarScope(msgspec.Struct, frozen=True):
             for column in self.tables[number].columns:
                 owner = merged.get(name_key(column), number)
                 if owner == number:
-                    found.append((".".join(map(quoted_name, (*before, column))), column))
+                    found.append((column_text(*before, column), column))
         return found
 
 

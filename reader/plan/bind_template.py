@@ -66,7 +66,7 @@ def bound_by_template(
     if asked.key is None:
         return bound, None
     if asked.lifted is not None:
-        named = replace_fields(named, filter=asked.lifted.text, args=asked.arguments)
+        named = replace_fields(named, filter=asked.lifted.parsed(), args=asked.arguments)
         # The same with parameters, which are what slots are found by.
         bound = bind_rows(outputs, properties.schema, named)
     matching = matching_of(snapshot, VersionFacts(snapshot), bound)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from projseg.algebra.expressions.binder_names import fixed_instant
-from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike, refuse_arguments
 from projseg.algebra.query.context import parse_context
 from projseg.algebra.query.query_parts import query_of, statement_options
 from projseg.algebra.query.request import Expressions, Query
@@ -84,7 +84,7 @@ def statement_answer(
     with fixed_instant(), through("sql"):
         if is_described(text):
             if explained_select(text) is None:
-                with_arguments("", args)
+                refuse_arguments(args)
             # Imported here, so that a process that only asks starts without it.
             with late_import:
                 from projseg.table.sql_statements import described
@@ -165,10 +165,9 @@ def selected(
     with late_import:
         from projseg.algebra.query.select_names import warn_of_names
         from projseg.algebra.query.select_query import select_query
-        from projseg.algebra.query.select_statement import parse_select
+        from projseg.algebra.query.select_statement import parse_asked
 
-    named, arguments = with_arguments(text, args)
-    statement = parse_select(named, with_joins=tables is not None)
+    statement, arguments = parse_asked(text, args, with_joins=tables is not None)
     warn_of_names(statement.quoted, reader.schema)
     if statement.source is not None or tables is not None:
         with late_import:

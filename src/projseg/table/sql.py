@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from projseg.algebra.expressions.binder_names import fixed_instant
-from projseg.algebra.expressions.sql_parameters import ArgumentsLike, with_arguments
+from projseg.algebra.expressions.sql_parameters import ArgumentsLike, refuse_arguments
 from projseg.algebra.query.context import parse_context
 from projseg.algebra.query.select_names import warn_of_names
-from projseg.algebra.query.select_statement import parse_select
+from projseg.algebra.query.select_statement import parse_asked
 from projseg.algebra.query.statement_words import explained_select, is_described, is_select
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.memory.deadline import answered_within
@@ -115,8 +115,7 @@ def _selected(
     context: Mapping[str, Any] | None,
     args: ArgumentsLike | None,
 ) -> BoundSelect:
-    named, arguments = with_arguments(text, args)
-    statement = parse_select(named, with_joins=True)
+    statement, arguments = parse_asked(text, args, with_joins=True)
     found = bound_statement(statement, tables, None, context, arguments)
     warn_of_names(statement.quoted, *(table.schema for table in tables.values()))
     return found
@@ -131,7 +130,7 @@ def _described(
     """Return what EXPLAIN tells of a SELECT, or DESCRIBE and SHOW of the table that they name."""
     is_explain = explained_select(text) is not None
     if not is_explain:
-        with_arguments("", args)
+        refuse_arguments(args)
     name = None if is_explain else described_table(text)
     return described(
         None if name is None else table_named(".".join(name), tables),

@@ -11,14 +11,14 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.sql_parameters import Arguments, ArgumentsLike, with_arguments
+from projseg.algebra.expressions.sql_parameters import Arguments, ArgumentsLike
 from projseg.algebra.expressions.sql_words import NAME, name_parts
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.context import parse_context
 from projseg.algebra.query.declared_columns import composed, keeps_rows
 from projseg.algebra.query.select_query import SelectedQuery, select_query
-from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.algebra.query.select_statement import SelectStatement, parse_asked
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.statement_words import (
     explained_select,
@@ -202,12 +202,11 @@ def tables_in(text: str, args: ArgumentsLike | None = None) -> list[tuple[str, .
             name = described_table(text)
             return [name] if name else []
         select = text if asked is None else asked.select
-        statement: SelectStatement | None = parse_select(
-            with_arguments(select, args)[0], with_joins=True
-        )
+        asked_for, _ = parse_asked(select, args, with_joins=True)
     except ProjsegError:
         return []
     names = []
+    statement: SelectStatement | None = asked_for
     while statement is not None:
         tables = [one.table for one in statement.joins]
         if statement.source is None:

@@ -13,12 +13,13 @@ from projseg.algebra.expressions.sql_parameters import (
     Arguments,
     parameter_names,
 )
+from projseg.algebra.expressions.sql_words import conjoined
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
 from projseg.algebra.query.fact_table import orient
 from projseg.algebra.query.join import Join, key_not_unique
 from projseg.algebra.query.request import Query, texts_of
 from projseg.algebra.query.select_query import SelectedQuery, select_query
-from projseg.algebra.query.select_statement import SelectStatement
+from projseg.algebra.query.select_statement import SelectStatement, statement_bytes
 from projseg.algebra.query.select_table import SelectedTable, WrittenJoin
 from projseg.algebra.query.star import JoinedTable, joined_schema, path_of_columns
 from projseg.algebra.query.star_names import StarScope, named_tables
@@ -110,7 +111,9 @@ class _Asked(NamedTuple):
         )
         key = ("star statement", self.statement, contents, self.context, self.arguments,
                self.preferred)  # fmt: skip
-        found: tuple[int, SelectedQuery] = KEPT.get_or_load(key, self.star, lambda _: _STAR_BYTES)
+        found: tuple[int, SelectedQuery] = KEPT.get_or_load(
+            key, self.star, lambda star: _STAR_BYTES + statement_bytes(str(star[1].query))
+        )
         return found
 
     def star(self) -> tuple[int, SelectedQuery]:
@@ -122,7 +125,7 @@ class _Asked(NamedTuple):
             self.arguments, self.preferred,
         )  # fmt: skip
         fact, scope = versions[found.scope.fact], found.scope
-        where = " AND ".join(f"({text})" for text in found.where) or None
+        where = conjoined(found.where)
         query = select_query(
             replace(statement, where=where),
             joined_schema(fact.schema, found.visible),
@@ -193,7 +196,7 @@ def oriented(
     joins = tuple(
         Join(
             versions[step.table],
-            " AND ".join(f"({on})" for on in step.on),
+            conjoined(step.on) or "",
             named[step.table].alias,
             step.how,
         )
