@@ -76,18 +76,9 @@ def _typed_value(name: str, type_text: str, text: str, zone: str = "UTC") -> Arg
 def arguments_of_texts(texts: Iterable[str], zone: str = "UTC") -> Arguments | None:
     """Return the arguments of texts such as `country=ES` and `since:date=2024-05-01`.
 
-    Parameters
-    ----------
-    texts : iterable of str
-        `name=value`, a string, or `name:type=value`, as of `_typed_value`; a name that comes
-        several times is a list.
-    zone : str
-        Of timestamps that are written without one.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
+    A text is `name=value`, a string, or `name:type=value`, as of `_typed_value`; a name that comes
+    several times is a list. Timestamps without a zone are in `zone`. Raises InvalidInputError
+    (PROJSEG_BAD_ARGUMENT).
     """
     found: dict[str, list[ArgumentValue]] = {}
     for text in texts:
@@ -120,13 +111,7 @@ def arguments_to_json(arguments: Arguments) -> Any:
 
 
 def arguments_from_json(content: Any) -> Arguments:
-    """Return the arguments that `arguments_to_json` wrote.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Return the arguments that `arguments_to_json` wrote, or raise PROJSEG_BAD_ARGUMENT."""
     is_sequence = isinstance(content, list)
     given = dict(enumerate(content, start=1)) if is_sequence else content
     values = {str(name): _from_json(str(name), one) for name, one in given.items()}

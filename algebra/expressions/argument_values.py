@@ -42,20 +42,11 @@ _DAY_MICROS: Final = 86_400_000_000
 
 
 def argument_value(name: str, given: object) -> ArgumentValue:
-    """Return what a parameter stands for.
+    """Return what a parameter stands for, a value or values of Python, NumPy, pandas or Arrow.
 
-    Parameters
-    ----------
-    name : str
-        The parameter, for messages.
-    given : object
-        None, bool, int, float, Decimal, str, bytes, date, datetime, timedelta, UUID, a NumPy or
-        Arrow scalar; or a list, tuple, set, NumPy array, pandas Series or Arrow array of these.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if no constant is this value exactly.
+    A value is None, bool, int, float, Decimal, str, bytes, date, datetime, timedelta, UUID or a
+    scalar; values are a list, tuple, set, array or Series of these. Raises PROJSEG_BAD_ARGUMENT if
+    no constant is this value exactly.
     """
     items = _items(name, given)
     if items is None:

@@ -34,22 +34,12 @@ NO_WHOLE_NUMBER = ArgumentKind.NO_WHOLE_NUMBER
 
 
 class CatalystCall(msgspec.Struct, frozen=True):
-    """An expression of Catalyst that is written as a call.
+    """An expression of Catalyst, by the name of its class, that is written as a call.
 
-    Parameters
-    ----------
-    expression : str
-        The name of its class.
-    arguments : tuple of ArgumentKind
-        What its children must be, in their order.
-    parameters : mapping of str to str
-        What other parts of it must be, as texts.
-    is_variadic : bool
-        The last of `arguments` may occur any number of times.
-    may_fail : bool
-        It may raise an error for some values, or projseg may refuse what Spark answers.
-    text : str
-        How it is written, with `{0}` for the first child; empty: as a call of the function.
+    `arguments` are what its children must be, in order, the last any number of times if it is
+    variadic; `parameters` are what other parts must be, as texts. With `may_fail`, it may raise an
+    error for some values, or projseg may refuse what Spark answers. `text` has `{0}` for the first
+    child; empty: it is a call of the function.
     """
 
     expression: str

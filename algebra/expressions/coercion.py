@@ -120,13 +120,7 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def unify(arguments: Sequence[Expression], what: str, zone: str) -> tuple[Expression, ...]:
-    """Return the arguments cast to their common type.
-
-    Raises
-    ------
-    InvalidInputError
-        If they have no common type.
-    """
+    """Return the arguments cast to their common type; InvalidInputError if there is none."""
     wanted = arguments[0].type
     for argument in arguments[1:]:
         found = common_type(wanted, argument.type)
@@ -141,10 +135,7 @@ def unify(arguments: Sequence[Expression], what: str, zone: str) -> tuple[Expres
 def cast_to(expression: Expression, wanted: pa.DataType, zone: str) -> Expression:
     """Return the expression cast to a type; unchanged if it has that type already.
 
-    Raises
-    ------
-    InvalidInputError
-        If Spark's ANSI mode has no such cast.
+    Raises InvalidInputError if Spark's ANSI mode has no such cast.
     """
     source = expression.type
     if source == wanted:

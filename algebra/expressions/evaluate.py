@@ -38,26 +38,10 @@ from projseg.segment_format.logical_types import arrow_to_numbers
 
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count: int) -> pa.Array:
-    """Return the expression's value for each row.
+    """Return the expression's value for each row, which may be one of `columns`.
 
-    Parameters
-    ----------
-    expression : Expression
-        A tree made by `bind`.
-    columns : mapping of name to array
-        At least `expression.columns`, each of `row_count` values and of the bound type.
-    row_count : int
-        How many rows there are.
-
-    Returns
-    -------
-    pa.Array
-        `row_count` values of `expression.type`; may be one of `columns`.
-
-    Raises
-    ------
-    EvaluationError
-        Where Spark's ANSI mode raises: overflow, division by zero, a bad cast.
+    These are at least `expression.columns`, each of `row_count` values and of the bound type.
+    Raises EvaluationError where Spark's ANSI mode raises: overflow, division by zero, a bad cast.
     """
     return as_array(_value(expression, columns, row_count), row_count)
 
@@ -67,10 +51,7 @@ def evaluate_in_parts(
 ) -> pa.Array:
     """Evaluate as `evaluate` does, over fewer rows at a time where the texts would be too large.
 
-    Raises
-    ------
-    TextsTooLargeError
-        If the values do not fit in one array.
+    Raises TextsTooLargeError if the values do not fit in one array.
     """
     try:
         return evaluate(expression, columns, row_count)
@@ -150,19 +131,9 @@ def compiled(
 ) -> Value:
     """Return the value that steps compute, which are added to a builder.
 
-    Parameters
-    ----------
-    expression : Expression
-        A bound tree.
-    blocks : BlockBuilder
-        Where the steps go.
-    leaf : callable
-        Returns the value of a column, or of an expression over one, if that is loaded or looked up.
-
-    Raises
-    ------
-    NotInBlocksError
-        If a part has no such form: its function or types have none, or its values may pass 64 bits.
+    `leaf` returns the value of a column, or of an expression over one, if that is loaded or looked
+    up. Raises NotInBlocksError if a part has no such form: its function or types have none, or its
+    values may pass 64 bits.
     """
     if not (is_exact(expression.type) or expression.type == pa.float64()):
         raise NotInBlocksError(f"values of {expression.type}")

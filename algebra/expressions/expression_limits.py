@@ -46,12 +46,8 @@ _limit_before = 0
 def check_text(text: str) -> None:
     """Refuse a text that is longer than any expression may be, or that no file can hold.
 
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG.
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION for half of a surrogate pair.
+    Raises LimitExceededError (PROJSEG_EXPRESSION_TOO_LONG), or InvalidInputError
+    (PROJSEG_BAD_EXPRESSION) for half of a surrogate pair.
     """
     if not is_storable(text):
         raise InvalidInputError(
@@ -66,25 +62,13 @@ def check_text(text: str) -> None:
 
 
 def check_depth(expression: Expression) -> None:
-    """Refuse a typed expression that is nested deeper than `DEPTH_MAX`.
-
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG.
-    """
+    """Refuse a typed expression deeper than `DEPTH_MAX`: PROJSEG_EXPRESSION_TOO_LONG."""
     if _passes(expression, DEPTH_MAX, lambda node: ((child, 1) for child in node.children)):
         raise too_deep()
 
 
 def check_written_depth(tree: exp.Expression) -> None:
-    """Refuse a parsed text that is nested deeper than `_WRITTEN_DEPTH_MAX`.
-
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG.
-    """
+    """Refuse a parsed text deeper than `_WRITTEN_DEPTH_MAX`: PROJSEG_EXPRESSION_TOO_LONG."""
     if _passes(tree, _WRITTEN_DEPTH_MAX, _written_parts):
         raise too_deep()
 
@@ -176,13 +160,7 @@ def parameter_places(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 def check_places(tree: exp.Expression) -> None:
-    """Refuse parameters that stand where something else than a value belongs.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Refuse parameters where something else than a value belongs: PROJSEG_BAD_ARGUMENT."""
     for node in tree.find_all(exp.Placeholder):
         if not isinstance(node.this, str) or node.args.get("widget"):
             raise misplaced(node.sql(dialect="spark"), "is no parameter", "write :name")

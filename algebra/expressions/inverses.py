@@ -31,10 +31,7 @@ _Cuts = tuple[Cut, ...]
 def rising(start_of: Callable[[Call, Any, int], Cut | None]) -> Inverse:
     """Return the inverse of a function that rises and has a value for every argument.
 
-    Parameters
-    ----------
-    start_of : (call, key, is after) -> Cut or None
-        From a cut among the values to that among the arguments.
+    `start_of` maps a cut among the values to that among the arguments.
     """
 
     def inverse(call: Call, cut: Cut) -> _Cuts | None:

@@ -112,14 +112,8 @@ class Literal(Expression):
 class Call(Expression):
     """A function of its arguments.
 
-    Parameters
-    ----------
-    function : str
-        A key of the function table, lower case: "and", "=", "time_floor", "cast", ...
-    arguments : tuple of Expression
-        The operands.
-    parameters : tuple
-        Hashable constants that are not values of the row: a Granularity, a time zone's name.
+    It is a key of the function table, lower case: "and", "=", "time_floor" or "cast". Parameters
+    are hashable constants that are not values of the row: a Granularity, a time zone's name.
     """
 
     function: str
@@ -164,11 +158,8 @@ def literal_array(values: Sequence[object], arrow_type: pa.DataType) -> pa.Array
 def scalar_literal(scalar: pa.Scalar) -> Literal:
     """Return the constant of an Arrow scalar.
 
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_EVALUATION_OVERFLOW for a time outside years 1 to 9999, which a clock may show and
-        no constant names.
+    Raises PROJSEG_EVALUATION_OVERFLOW for a time outside years 1 to 9999, which a clock may show
+    and no constant names.
     """
     if not scalar.is_valid:
         return literal(None, scalar.type)
@@ -211,10 +202,7 @@ def integer_literal(value: int) -> Literal:
 def decimal_literal(value: Decimal) -> Literal:
     """Return a decimal constant of the smallest type that holds it; -0 becomes 0.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if no decimal type has so many digits.
+    Raises PROJSEG_BAD_EXPRESSION if no decimal type has so many digits.
     """
     if value.is_zero():
         value = value.copy_abs()

@@ -46,11 +46,8 @@ def bind_query(
 ) -> QuerySpec:
     """Return a query bound to the columns of a table.
 
-    Parameters
-    ----------
-    has_instant : bool
-        Whether its texts may call `now()`. What is bound several times, as the condition of a
-        change is, would mean something else each time.
+    Without `has_instant`, its texts may not call `now()`: a query that is bound several times, as
+    the condition of a change is, would mean something else each time.
     """
     query = with_named_parameters(query)
     with fixed_instant() if has_instant else nullcontext():
@@ -75,13 +72,7 @@ def bind_rows(bound: QuerySpec, schema: pa.Schema, query: Query) -> QuerySpec:
 def rows_where(
     bound: QuerySpec, condition: Expression | None, schema: pa.Schema, within: Interval | None
 ) -> QuerySpec:
-    """Return a query of all rows, among those of an interval for which a condition is true.
-
-    Parameters
-    ----------
-    within : Interval or None
-        None: all times.
-    """
+    """Return a query of the rows, of an interval or all times, for which a condition is true."""
     bounds, rest = split_time_bounds(condition, bound.time_column, schema)
     return bound.among(conjunction(rest), intersection(within, bounds))
 

@@ -87,16 +87,9 @@ def _read_time_limit(key: str, value: object) -> float:
 class SteeringForm(msgspec.Struct, frozen=True):
     """A form of the values of steering options.
 
-    Parameters
-    ----------
-    takes : str
-        How options of Spark, settings and the shell read it: `text`, `flag`, `list`, `integer`.
-    read : (key, value) -> value of the field
-        Raises PROJSEG_BAD_CONTEXT_VALUE.
-    pattern : str
-        What the text must match, in lower case and without spaces around it; empty: anything.
-    expected : str
-        What a text that matches is called.
+    Options of Spark, settings and the shell read it as `takes` says; `read` raises
+    PROJSEG_BAD_CONTEXT_VALUE. A text matches `pattern` in lower case and without spaces around it,
+    anything if that is empty; `expected` describes one that does.
     """
 
     takes: Literal["text", "flag", "list", "integer"]
@@ -117,23 +110,13 @@ _AGE: Final = SteeringForm(
 
 
 class Steering(msgspec.Struct, frozen=True):
-    """A steering option, and the doors that offer it.
+    """A steering option, by its name in a context and as an option of Spark, and its doors.
 
-    Parameters
-    ----------
-    key : str
-        Its name in a context and as an option of Spark.
-    form : SteeringForm
-        Of its values.
-    about : str
-        What it steers. Spark has settings, and SQL hints, of options that are about something. A
-        hint stands in place of all that a context says about the same, but for lists of names.
-    meaning : str
-        One sentence, for the documentation of every door.
-    setting : str
-        The setting in Spark after `spark.projseg.`, if it is not the key.
-    is_option : bool
-        Whether it is an option of Spark's reads and of the shell.
+    `about` says what it steers: Spark has settings, and SQL hints, of options that are about
+    something, and a hint stands in place of all that a context says about the same, but for lists
+    of names. `meaning` is one sentence for every door's documentation. The setting in Spark, after
+    `spark.projseg.`, is the key unless `setting` says otherwise; `is_option` is about Spark's reads
+    and the shell.
     """
 
     key: str

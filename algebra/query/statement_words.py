@@ -55,10 +55,7 @@ def first_word(text: str) -> tuple[str, str]:
 def without_comments(text: str) -> str:
     """Return DESCRIBE or SHOW, and what follows it with spaces for comments.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if a quote or a comment is left open.
+    Raises PROJSEG_BAD_EXPRESSION if a quote or a comment is left open.
     """
     if "--" not in text and "/*" not in text:
         return text

@@ -31,22 +31,13 @@ class NotInBlocksError(Exception):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """The value of an expression in each row.
+    """The value of an expression in each row, in a register.
 
-    Parameters
-    ----------
-    register : int
-        64-bit numbers in the form that `vectors.Numbers` describes; doubles as their bits. What a
-        null row holds means nothing.
-    low, high : int
-        Bounds of the values that are not null; they mean nothing for doubles.
-    validity : int or None
-        The register that holds 1 where there is a value and 0 where it is null; None: no null.
-    upper : int or None
-        Of numbers whose bounds pass 64 bits, the register of the upper 64 of 128 bits; `register`
-        has the lower ones. None of other numbers.
-    zeros : int
-        All values that are not null end with so many decimal zeros at least.
+    These are 64-bit numbers in the form that `vectors.Numbers` describes, doubles as their bits;
+    what a null row holds means nothing. Bounds are of values that are not null, and mean nothing
+    for doubles. `validity` is the register that holds 1 where there is a value and 0 where it is
+    null, None without nulls; `upper` that of the upper 64 of 128 bits, where bounds pass 64. All
+    values that are not null end with at least `zeros` decimal zeros.
     """
 
     register: int
@@ -69,25 +60,13 @@ def is_long(low: int, high: int) -> bool:
 
 
 def require_long(low: int, high: int) -> None:
-    """Refuse bounds that pass 64 bits.
-
-    Raises
-    ------
-    NotInBlocksError
-        If they do.
-    """
+    """Raise NotInBlocksError for bounds that pass 64 bits."""
     if not is_long(low, high):
         raise NotInBlocksError("values may pass 64 bits")
 
 
 def require_narrow(value: Value) -> None:
-    """Refuse numbers of 128 bits, for steps that read 64.
-
-    Raises
-    ------
-    NotInBlocksError
-        If it is one.
-    """
+    """Raise NotInBlocksError for numbers of 128 bits, in steps that read 64."""
     if value.upper is not None:
         raise NotInBlocksError("a step over values that may pass 64 bits")
 
@@ -98,13 +77,7 @@ def is_wide(low: int, high: int) -> bool:
 
 
 def require_wide(low: int, high: int) -> None:
-    """Refuse bounds that pass 128 bits.
-
-    Raises
-    ------
-    NotInBlocksError
-        If they do.
-    """
+    """Raise NotInBlocksError for bounds that pass 128 bits."""
     if not is_wide(low, high):
         raise NotInBlocksError("values may pass 128 bits")
 
@@ -147,10 +120,7 @@ class BlockBuilder:
     ) -> int:
         """Return the register that a step writes; equal steps write one.
 
-        Raises
-        ------
-        NotInBlocksError
-            If a constant passes 64 bits.
+        Raises NotInBlocksError if a constant passes 64 bits.
         """
         require_long(min(low, high), max(low, high))
         step = (int(operation), x, y, z, low, high)
@@ -221,19 +191,9 @@ class BlockBuilder:
     def program(
         self, stores: Sequence[tuple[Operation, int, int, int]], row_count: int
     ) -> BlockProgram:
-        """Return the program that stores registers.
+        """Return the program that stores registers, as (operation, register, output, base).
 
-        Parameters
-        ----------
-        stores : sequence of (operation, register, output, base)
-            Where the outputs come from.
-        row_count : int
-            The rows of the columns.
-
-        Raises
-        ------
-        NotInBlocksError
-            If it takes too many registers.
+        Raises NotInBlocksError if it takes too many registers.
         """
         steps = [(step[0], written, *step[1:]) for step, written in self._steps.items()]
         steps += [

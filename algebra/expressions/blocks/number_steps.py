@@ -43,10 +43,7 @@ def _exact(
 ) -> Value:
     """Return the value of a step over integers, which lies in [low, high].
 
-    Raises
-    ------
-    NotInBlocksError
-        If that passes 64 bits, or an operand may.
+    Raises NotInBlocksError if that passes 64 bits, or an operand may.
     """
     require_long(low, high)
     require_narrow(left)

@@ -147,10 +147,7 @@ def rescaled(blocks: BlockBuilder, value: Value, scale: int, wanted: int) -> Val
 def divided_half_up(blocks: BlockBuilder, value: Value, divisor: int) -> Value:
     """Return a value divided by a positive constant, rounded half away from zero.
 
-    Raises
-    ------
-    NotInBlocksError
-        If the divisor has many digits and few of them are zeros at its end.
+    Raises NotInBlocksError if the divisor has many digits and few of them are zeros at its end.
     """
     if value.upper is None and is_long(divisor, divisor):
         low, high = value.low // divisor, -(-value.high // divisor)

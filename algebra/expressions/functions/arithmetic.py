@@ -57,13 +57,7 @@ _BIGINT_LEAST: Final = -(1 << 63)
 
 
 def arithmetic(function: str, left: Expression, right: Expression, zone: str) -> Expression:
-    """Return the node of `left function right`, with Spark's result type.
-
-    Raises
-    ------
-    InvalidInputError
-        If an operand is not a number and is not cast to one.
-    """
+    """Return the node of `left function right` over numbers, with Spark's result type."""
     left, right = _as_numbers(function, left, right, zone)
     decimals = is_decimal(left.type) or is_decimal(right.type)
     if decimals and not (is_floating(left.type) or is_floating(right.type)):
@@ -121,13 +115,7 @@ def _decimal_result(function: str, left: pa.DataType, right: pa.DataType) -> pa.
 
 
 def negative(argument: Expression, zone: str) -> Expression:
-    """Return the node of `-argument`.
-
-    Raises
-    ------
-    InvalidInputError
-        If the argument is not a number and is not cast to one.
-    """
+    """Return the node of `-argument`, which is a number."""
     if argument.type in (pa.string(), pa.null()):
         argument = cast_to(argument, pa.float64(), zone)
     require_type(is_numeric(argument.type), "negative", argument, "a number")

@@ -68,13 +68,7 @@ def _item_type(function: str, array: Expression) -> pa.DataType:
 
 
 def item_at(array: Expression, index: Expression, zone: str) -> Expression:
-    """Return the node of `array[index]`, which counts from 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If the first is no array, or the index no whole number.
-    """
+    """Return the node of `array[index]`, which counts from 0."""
     return _item("item", array, index, zone)
 
 

@@ -62,13 +62,7 @@ SWAPPED: Final = {"=": "=", "!=": "!=", "<=>": "<=>", "<": ">", ">": "<", "<=": 
 
 
 def comparison(function: str, left: Expression, right: Expression, zone: str) -> Expression:
-    """Return the node of a comparison of two operands, cast to their common type.
-
-    Raises
-    ------
-    InvalidInputError
-        If an operand is nested, or the operands have no common type.
-    """
+    """Return the node of a comparison of two operands, not nested, cast to their common type."""
     for side in (left, right):
         if is_nested(side.type):
             raise bad_expression(f"'{function}' cannot compare {type_name(side.type)}")
@@ -100,13 +94,7 @@ def _as_decimals(left: Expression, right: Expression) -> tuple[Expression, ...] 
 
 
 def membership(value: Expression, options: Sequence[Expression], zone: str) -> Expression:
-    """Return the node of `value IN (options)`, all cast to their common type.
-
-    Raises
-    ------
-    InvalidInputError
-        If one of them is nested, or they have no common type.
-    """
+    """Return the node of `value IN (options)`, none nested, all cast to their common type."""
     if any(is_nested(side.type) for side in (value, *options)):
         raise bad_expression("IN cannot compare arrays, structs or maps")
     arguments = unify((value, *options), "IN", zone)

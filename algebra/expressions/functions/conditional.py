@@ -34,13 +34,7 @@ from projseg.segment_format.arrow_arrays import filled_values, primitive_array, 
 
 
 def logical(function: str, arguments: Sequence[Expression], zone: str) -> Expression:
-    """Return the node of AND, OR or NOT over operands cast to boolean.
-
-    Raises
-    ------
-    InvalidInputError
-        If an operand cannot be cast to boolean.
-    """
+    """Return the node of AND, OR or NOT over operands cast to boolean."""
     return Call(pa.bool_(), function, tuple(cast_to(a, pa.bool_(), zone) for a in arguments))
 
 
@@ -86,13 +80,7 @@ def _connective(in_blocks: LazyForm) -> ScalarFunction:
 def case_when(
     branches: Sequence[tuple[Expression, Expression]], default: Expression | None, zone: str
 ) -> Expression:
-    """Return the node of CASE; its arguments are condition, value, condition, value, ..., default.
-
-    Raises
-    ------
-    InvalidInputError
-        If a condition cannot be cast to boolean, or the values have no common type.
-    """
+    """Return the node of CASE, whose arguments are condition, value, ..., and the default."""
     last = default if default is not None else Literal(pa.null(), None)
     *values, otherwise = unify([*(value for _, value in branches), last], "CASE", zone)
     arguments: list[Expression] = []

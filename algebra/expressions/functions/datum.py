@@ -66,13 +66,7 @@ def divide_by_zero(call: Call) -> EvaluationError:
 
 
 def literal_of(arguments: Sequence[Expression], index: int, what: str) -> Any:
-    """Return the value of an argument that must be a constant that is not null.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is not such a constant.
-    """
+    """Return the value of an argument that must be a constant that is not null."""
     argument = arguments[index]
     if not isinstance(argument, Literal) or argument.value is None:
         raise bad_expression(f"{what} must be a constant")
@@ -82,23 +76,14 @@ def literal_of(arguments: Sequence[Expression], index: int, what: str) -> Any:
 def word_of(arguments: Sequence[Expression], index: int, what: str) -> str:
     """Return an argument that is a word of the language, a unit or a zone, and no value.
 
-    Raises
-    ------
-    InvalidInputError
-        If it is no constant, or a parameter.
+    Raises InvalidInputError if it is no constant, or a parameter.
     """
     refuse_word(arguments[index], what)
     return str(literal_of(arguments, index, what))
 
 
 def whole_of(arguments: Sequence[Expression], index: int, what: str) -> int:
-    """Return the int of an argument that must be a constant number, or the text of one.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is no such constant, or does not fit an int.
-    """
+    """Return the int of an argument that must be a constant number, or the text of one."""
     value = literal_of(arguments, index, what)
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     is_text = isinstance(value, str) and value.isascii()
@@ -114,25 +99,13 @@ def whole_of(arguments: Sequence[Expression], index: int, what: str) -> int:
 def cast_arguments(
     arguments: Sequence[Expression], wanted: Sequence[pa.DataType], zone: str
 ) -> tuple[Expression, ...]:
-    """Return the arguments cast to the types a function takes.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no such cast.
-    """
+    """Return the arguments cast to the types a function takes."""
     pairs = zip(arguments, wanted[: len(arguments)], strict=True)
     return tuple(cast_to(argument, arrow_type, zone) for argument, arrow_type in pairs)
 
 
 def require_type(found: bool, function: str, argument: Expression, wanted: str) -> None:
-    """Refuse an argument of the wrong kind of type.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION, unless `found` is true.
-    """
+    """Raise PROJSEG_BAD_EXPRESSION for an argument of the wrong kind of type, unless `found`."""
     if not found:
         raise bad_expression(f"{function} takes {wanted}, not {type_name(argument.type)}")
 
@@ -174,16 +147,9 @@ def integers(datum: Datum, row_count: int) -> NDArray[np.int64]:
 def from_integers(
     values: NDArray[Any], valid: NDArray[np.bool_], arrow_type: pa.DataType
 ) -> pa.Array:
-    """Return whole numbers, dates or timestamps as an array, null where not valid.
+    """Return whole numbers, dates or timestamps, int64[n], as an array, null where not valid.
 
-    Parameters
-    ----------
-    values : int64[n]
-        They must fit the type where they are valid.
-    valid : bool[n]
-        Where there is a value.
-    arrow_type : pa.DataType
-        An integer type, date32 or a timestamp.
+    Values fit the type where they are valid.
     """
     validity = None if valid.all() else valid
     if validity is not None:
@@ -244,13 +210,7 @@ def text_limit(arguments: Sequence[pa.Array | pa.Scalar], row_count: int) -> int
 def check_text_bytes(
     byte_count: int, arguments: Sequence[pa.Array | pa.Scalar], row_count: int
 ) -> None:
-    """Refuse to make `byte_count` bytes of text if that is too much.
-
-    Raises
-    ------
-    TextsTooLargeError
-        If the texts exceed `text_limit`.
-    """
+    """Raise TextsTooLargeError if `byte_count` bytes of text exceed `text_limit`."""
     if byte_count > text_limit(arguments, row_count):
         raise texts_too_large(row_count)
 

@@ -49,10 +49,7 @@ _POWER_MAX: Final = 90
 def evaluate_decimals(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return the result of arithmetic over two decimals, in the call's type.
 
-    Raises
-    ------
-    EvaluationError
-        If a result has too many digits for the type, or a divisor is zero.
+    Raises EvaluationError if a result has too many digits for the type, or a divisor is zero.
     """
     valid = all_valid(arguments, row_count)
     operation = _OPERATIONS[call.function]
@@ -88,21 +85,8 @@ def rounded(
 ) -> pa.Array:
     """Return decimals or whole numbers, rounded, in a type of decimals or whole numbers.
 
-    Parameters
-    ----------
-    array : pa.Array
-        The numbers.
-    arrow_type : pa.DataType
-        The wanted type.
-    rounding : Rounding
-        How.
-    digits : int or None
-        To how many decimal digits; None: to those of the type.
-
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_EVALUATION_OVERFLOW, if a value that is not null does not fit.
+    They are rounded to `digits` decimal digits, by default those of the type. Raises
+    PROJSEG_EVALUATION_OVERFLOW if a value that is not null does not fit.
     """
     valid = valid_mask(array, len(array))
     scale, wanted = scale_of(array.type), scale_of(arrow_type)

@@ -40,12 +40,8 @@ _TOLERANCES: Final = {pa.float64(): (2.0**-49, 2.0**44), pa.float32(): (2.0**-21
 def double_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Return floats as decimals, by way of the shortest text of each as a double, as Spark does.
 
-    NaN and the infinities become null.
-
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_EVALUATION_OVERFLOW, if a value has too many digits.
+    NaN and the infinities become null. Raises PROJSEG_EVALUATION_OVERFLOW if a value has too many
+    digits.
     """
     array = array.cast(pa.float64())
     values = doubles(array, len(array))

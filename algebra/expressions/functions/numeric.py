@@ -141,26 +141,14 @@ def _of_several(function: str, expression: str) -> Spelling:
 
 
 def bitwise(function: str, left: Expression, right: Expression, zone: str) -> Expression:
-    """Return the node of `left & right`, `|` or `^` over whole numbers.
-
-    Raises
-    ------
-    InvalidInputError
-        If an operand is not a whole number.
-    """
+    """Return the node of `left & right`, `|` or `^` over whole numbers."""
     both = unify((left, right), f"'{function}'", zone)
     require_type(is_integral(both[0].type), f"'{function}'", both[0], "whole numbers")
     return Call(both[0].type, function, both)
 
 
 def bitwise_not(argument: Expression) -> Expression:
-    """Return the node of `~argument`.
-
-    Raises
-    ------
-    InvalidInputError
-        If the argument is not a whole number.
-    """
+    """Return the node of `~argument`, which is a whole number."""
     require_type(is_integral(argument.type), "'~'", argument, "a whole number")
     return Call(argument.type, "~", (argument,))
 

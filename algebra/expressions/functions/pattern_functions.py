@@ -109,10 +109,7 @@ def _literal_part(character: str) -> str:
 def like_pieces(pattern: str) -> tuple[tuple[str | None, ...], ...]:
     """Return the pieces of a LIKE pattern between its %: characters, and None for each _.
 
-    Raises
-    ------
-    InvalidInputError
-        If a backslash stands before anything but %, _ and a backslash.
+    Raises InvalidInputError if a backslash stands before anything but %, _ and a backslash.
     """
     pieces: list[tuple[str | None, ...]] = []
     piece: list[str | None] = []
@@ -160,13 +157,7 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
 
 
 def _like_by_row(arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    """Return LIKE by the pattern of each row.
-
-    Raises
-    ------
-    EvaluationError
-        If a text is no pattern.
-    """
+    """Return LIKE by the pattern of each row; EvaluationError if a text is no pattern."""
     with late_import:
         from projseg.kernels.texts.like_texts import like_pairs
     text, pattern = arguments

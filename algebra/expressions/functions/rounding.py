@@ -55,13 +55,7 @@ _DECIMAL_OF: Final = {
 
 
 def number_argument(function: str, argument: Expression, zone: str) -> Expression:
-    """Return an argument that is a number; a text becomes a double.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is neither.
-    """
+    """Return an argument that is a number; a text becomes a double."""
     if argument.type in (pa.string(), pa.null()):
         argument = cast_to(argument, pa.float64(), zone)
     require_type(is_numeric(argument.type), function, argument, "a number")
@@ -79,23 +73,14 @@ def rounded_type(arrow_type: pa.DataType, digits: int) -> pa.DataType:
 
 
 def digits_of(function: str, arguments: Sequence[Expression]) -> int:
-    """Return the constant that says to how many digits to round, 0 unless given.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is not a constant whole number.
-    """
+    """Return the constant that says to how many digits to round, 0 unless given."""
     return whole_of(arguments, 1, f"the digits of {function}") if arguments[1:] else 0
 
 
 def to_digits(function: str, arguments: tuple[Expression, ...], zone: str) -> Expression:
     """Return the node of `floor(x, digits)` or `ceil(x, digits)`, which is a decimal.
 
-    Raises
-    ------
-    InvalidInputError
-        If the first is no number, or the second no constant.
+    The digits are a constant.
     """
     number, digits = arguments[0], digits_of(function, arguments)
     if number.type not in _DECIMAL_OF:

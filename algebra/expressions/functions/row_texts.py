@@ -40,13 +40,7 @@ def numbers_of(datum: Datum) -> NDArray[np.int64]:
 
 
 def parts_of(arguments: Sequence[Datum], spans: Spans, row_count: int) -> pa.Array:
-    """Return parts of the first argument, null where an argument is null.
-
-    Raises
-    ------
-    TextsTooLargeError
-        If they take too much memory together.
-    """
+    """Return parts of the first argument, null where an argument is null."""
     with late_import:
         from projseg.kernels.texts.text_bytes import gathered
     valid = all_valid(arguments, row_count)
@@ -62,13 +56,7 @@ def parts_of(arguments: Sequence[Datum], spans: Spans, row_count: int) -> pa.Arr
 def written_texts(
     write: Write, arguments: Sequence[Datum], row_count: int, result: pa.DataType
 ) -> pa.Array:
-    """Return the texts that a kernel writes, null where an argument is null.
-
-    Raises
-    ------
-    TextsTooLargeError
-        If they take too much memory together.
-    """
+    """Return the texts that a kernel writes, null where an argument is null."""
     valid = all_valid(arguments, row_count)
     found = write(valid, text_limit(arguments, row_count))
     if found is None:

@@ -47,10 +47,7 @@ class Operands(Protocol):
 class Lazy(msgspec.Struct, frozen=True):
     """The evaluation of a lazy function, which chooses for which rows it computes its arguments.
 
-    Parameters
-    ----------
-    compute : (call, operands) -> array of `call.type`
-        Computes the value, and asks `operands` for the arguments it needs.
+    `compute` asks its operands for the arguments it needs.
     """
 
     compute: Callable[[Call, Operands], pa.Array]
@@ -67,22 +64,11 @@ class NoBlocks(Enum):
 
 
 class Spelling(msgspec.Struct, frozen=True):
-    """How a function that is written in SQL becomes a node.
+    """How a function that is written in SQL, by Spark's lower-case name, becomes a node.
 
-    Parameters
-    ----------
-    name : str
-        Spark's name for it, lower case.
-    build : (arguments, time zone) -> Expression
-        Casts the arguments as Spark does and gives the node its type.
-    fewest, most : int
-        How many arguments may be written.
-    aliases : tuple of str
-        Spark's other names for it.
-    druid_names : tuple of str
-        Functions of Druid's expressions that take the same arguments and mean the same.
-    catalyst : tuple of CatalystCall
-        Expressions of Spark's plans that mean the same, the first that fits.
+    `build` casts the arguments, from `fewest` to `most`, as Spark does and gives the node its type.
+    Aliases are Spark's, `druid_names` functions of Druid's expressions that take the same arguments
+    and mean the same, `catalyst` expressions of Spark's plans that do, the first that fits.
     """
 
     name: str

@@ -40,10 +40,7 @@ from projseg.segment_format.logical_types import TIMESTAMP, TIMESTAMP_NTZ, type_
 def to_text(array: pa.Array, zone: str) -> pa.Array:
     """Return each value's text, as `CAST(x AS STRING)` gives it.
 
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_EVALUATION_BAD_CAST, if a binary value is not UTF-8 text.
+    Raises PROJSEG_EVALUATION_BAD_CAST if a binary value is not UTF-8 text.
     """
     if array.type == TIMESTAMP:
         micros = integers(array, len(array))
@@ -136,10 +133,7 @@ _TIMESTAMP: Final = rf"^{_DATE}(?:[ T]{_CLOCK})?)?)?$"
 def parse_text(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
     """Return the values that the texts stand for; blanks around them are ignored.
 
-    Raises
-    ------
-    EvaluationError
-        If a text does not stand for a value of the type.
+    Raises EvaluationError if a text does not stand for a value of the type.
     """
     if wanted == pa.binary():
         return array.cast(pa.binary())
@@ -315,13 +309,7 @@ def _timestamps(text: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
 
 
 def _java_zone(name: str) -> str:
-    """Return a zone's name unless it is UTC in letters that Java does not know.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_UNKNOWN_TIME_ZONE.
-    """
+    """Return a zone's name; UTC in letters that Java does not know is PROJSEG_UNKNOWN_TIME_ZONE."""
     letters = re.match("[A-Za-z]*", name.strip())
     found = letters[0] if letters else ""
     if found.upper() in ("Z", "UTC", "GMT", "UT") and found != found.upper():

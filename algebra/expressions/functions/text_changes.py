@@ -202,10 +202,7 @@ def _padded(
 ) -> pa.Array:
     """Return the first argument in these lengths, by the last one beside it.
 
-    Raises
-    ------
-    LimitExceededError
-        If a row's text would be too long.
+    Raises LimitExceededError if a row's text would be too long.
     """
     with late_import:
         from projseg.kernels.texts.text_changes import padded_rows

@@ -62,13 +62,7 @@ _PLAIN: Final = {
 
 
 def try_cast(expression: Expression, wanted: pa.DataType, zone: str) -> Expression:
-    """Return the node of `TRY_CAST(expression AS wanted)`; a plain cast if that cannot fail.
-
-    Raises
-    ------
-    InvalidInputError
-        If Spark's ANSI mode has no such cast.
-    """
+    """Return the node of `TRY_CAST(expression AS wanted)`; a plain cast if that cannot fail."""
     plain = cast_to(expression, wanted, zone)
     if plain is expression or not isinstance(plain, Call) or not CASTS["cast"].may_fail(plain):
         return plain

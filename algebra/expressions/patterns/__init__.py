@@ -58,10 +58,7 @@ def accepted_pattern(
 ) -> Found:
     """Return what reads a pattern while rows are computed.
 
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_EVALUATION_BAD_ARGUMENT for a pattern that is refused.
+    Raises PROJSEG_EVALUATION_BAD_ARGUMENT for a pattern that is refused.
     """
     try:
         return read(*given, **named)
@@ -80,52 +77,28 @@ def pattern_may_fail(
 
 
 def read_pattern(text: str) -> JavaRegex:
-    """Return the parsed pattern, from a cache if it was parsed before.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `JavaRegex` does.
-    """
+    """Return the parsed pattern, from a cache if it is there; raise the errors of `JavaRegex`."""
     with late_import:
         from projseg.algebra.expressions.patterns.java_regex import java_regex
     return java_regex(text)
 
 
 def read_finder(text: str, group: int) -> Finder:
-    """Return what finds a group of a pattern, from a cache if it was asked for before.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `Finder` does.
-    """
+    """Return what finds a group of a pattern, cached; raise the errors of `Finder`."""
     with late_import:
         from projseg.algebra.expressions.patterns.java_regex import finder
     return finder(text, group)
 
 
 def read_splitter(text: str) -> Splitter:
-    """Return what splits texts at a pattern, from a cache if it was asked for before.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `Splitter` does.
-    """
+    """Return what splits texts at a pattern, cached; raise the errors of `Splitter`."""
     with late_import:
         from projseg.algebra.expressions.patterns.java_regex import splitter
     return splitter(text)
 
 
 def read_replacer(text: str, replacement: str) -> Replacer:
-    """Return what replaces a pattern, from a cache if it was asked for before.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `Replacer` does.
-    """
+    """Return what replaces a pattern, cached; raise the errors of `Replacer`."""
     with late_import:
         from projseg.algebra.expressions.patterns.java_regex import replacer
     return replacer(text, replacement)

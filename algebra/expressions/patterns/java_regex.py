@@ -49,17 +49,8 @@ _SLICE_BYTES: Final = 1 << 16
 def patience(pattern: str, byte_count: int) -> Iterator[None]:
     """End the block with an error if it takes too much of this thread's processor time.
 
-    Parameters
-    ----------
-    pattern : str
-        The pattern.
-    byte_count : int
-        How many bytes of text the block searches.
-
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_EVALUATION_TOO_LONG, where the block calls `check_deadline`.
+    The time depends on the pattern and the bytes searched. `check_deadline` raises
+    PROJSEG_EVALUATION_TOO_LONG in the block.
     """
     seconds = SECONDS_MAX + byte_count / _BYTES_A_SECOND
 
@@ -80,10 +71,7 @@ def patience(pattern: str, byte_count: int) -> Iterator[None]:
 def _in_slices(pattern: str, search: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
     """Return what a search finds in texts, of which it is given some at a time.
 
-    Raises
-    ------
-    EvaluationError
-        As `patience` does.
+    Raises the errors of `patience`.
     """
     step = max(1, len(texts) * _SLICE_BYTES // max(1, texts.nbytes))
     found = []
@@ -100,21 +88,11 @@ _SIGNS: Final = frozenset(r"\^$.|?*+()[]{}")
 
 
 class JavaRegex:
-    """A pattern that can be searched for.
+    """A pattern of `java.util.regex.Pattern`, without flags beside it, that can be searched for.
 
-    Parameters
-    ----------
-    text : str
-        A pattern of `java.util.regex.Pattern`, without flags beside it.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if Java refuses it.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION for what is not known to mean the same in RE2.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG if its groups are nested too deeply.
+    Raises InvalidInputError (PROJSEG_BAD_EXPRESSION) if Java refuses it, UnsupportedFeatureError
+    (PROJSEG_UNSUPPORTED_FUNCTION) unless it surely means the same in RE2, and LimitExceededError
+    (PROJSEG_EXPRESSION_TOO_LONG) if its groups are nested too deeply.
     """
 
     def __init__(self, text: str) -> None:
@@ -149,10 +127,7 @@ class JavaRegex:
     def search(self, texts: pa.Array) -> pa.Array:
         """Return bool[n], whether the pattern is found anywhere in each text; null for null.
 
-        Raises
-        ------
-        EvaluationError
-            PROJSEG_EVALUATION_TOO_LONG if `may_fail` and the texts take too much time.
+        Raises PROJSEG_EVALUATION_TOO_LONG if `may_fail` and the texts take too much time.
         """
         return self._each(lambda some: pc.match_substring_regex(some, self._found), texts)
 
@@ -161,20 +136,10 @@ class JavaRegex:
 
 
 class Finder(JavaRegex):
-    """A pattern of which one group is looked for.
+    """A pattern of which one group, by its number, is looked for; 0 is the whole match.
 
-    Parameters
-    ----------
-    text : str
-        The pattern.
-    group : int
-        The number of a group; 0 is the whole match.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `JavaRegex` does; also if the pattern has no such group, or if what Java finds depends on
-        details of its implementation.
+    Raises the errors of `JavaRegex`; also if the pattern has no such group, or if what Java finds
+    depends on details of its implementation.
     """
 
     def __init__(self, text: str, group: int) -> None:
@@ -190,12 +155,8 @@ class Finder(JavaRegex):
     def extract(self, texts: pa.Array) -> pa.Array:
         """Return what the group holds at the first match in each text.
 
-        It is empty where nothing matches or the group takes no part, and null for null.
-
-        Raises
-        ------
-        EvaluationError
-            As `JavaRegex.search` does.
+        It is empty where nothing matches or the group takes no part, and null for null. Raises the
+        errors of `JavaRegex.search`.
         """
         return self._each(self._extract, texts)
 
@@ -230,17 +191,8 @@ class Splitter(JavaRegex):
     def split(self, texts: pa.Array, limit: int) -> pa.Array:
         """Return the parts of each text between matches, as Java's `String.split` gives them.
 
-        Parameters
-        ----------
-        texts : pa.Array
-            Strings.
-        limit : int
-            The most parts; below 1 there is no limit. Empty parts at the end are kept.
-
-        Raises
-        ------
-        EvaluationError
-            As `JavaRegex.search` does.
+        There are at most `limit` parts, any number below 1; empty parts at the end stay. Raises the
+        errors of `JavaRegex.search`.
         """
         if not self._text:
             return _characters(texts, limit)
@@ -255,17 +207,8 @@ class Splitter(JavaRegex):
 class Replacer(JavaRegex):
     r"""A pattern whose every match is replaced.
 
-    Parameters
-    ----------
-    text : str
-        The pattern.
-    replacement : str
-        What stands in place of a match; `$1` is what its first group holds, `\\$` a dollar.
-
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `Finder` does; also for groups by name, and for a pattern that may match the empty text.
+    In the replacement, `$1` is what the first group holds, `\\$` a dollar. Raises the errors of
+    `Finder`; also for groups by name, and for a pattern that may match the empty text.
     """
 
     def __init__(self, text: str, replacement: str) -> None:
@@ -299,13 +242,7 @@ class Replacer(JavaRegex):
         self._found = _named(root, dict.fromkeys(wanted, ""), has_ends=True)
 
     def replaced(self, texts: pa.Array) -> pa.Array:
-        """Return each text with its matches replaced; null for null.
-
-        Raises
-        ------
-        EvaluationError
-            As `JavaRegex.search` does.
-        """
+        """Return each text with its matches replaced, null for null; errors are as of `search`."""
         return self._each(
             lambda some: pc.replace_substring_regex(some, self._found, self._instead), texts
         )

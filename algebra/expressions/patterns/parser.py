@@ -70,17 +70,7 @@ _GROUPS: Final = {
 
 @lru_cache(maxsize=1024)
 def parse_pattern(text: str) -> PatternPart:
-    """Return a pattern as RE2 has it.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if Java refuses it too.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION for what is not known to mean the same in RE2.
-    LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG if groups are nested too deeply.
-    """
+    """Return a pattern as RE2 has it; raise the errors of `JavaRegex`."""
     parser = _Parser(text)
     try:
         root = parser.choice()

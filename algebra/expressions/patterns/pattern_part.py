@@ -286,10 +286,7 @@ def one_of(members: CodePoints) -> PatternPart:
 def sequence(parts: Sequence[PatternPart]) -> PatternPart:
     r"""Return parts one after the other.
 
-    Raises
-    ------
-    Unsupported
-        For a `$` before other parts, or where it may stand between `\r` and `\n`.
+    Raises Unsupported for a `$` before other parts, or where it may stand between `\r` and `\n`.
     """
     if len(parts) == 1:
         return parts[0]
@@ -339,10 +336,7 @@ def choice(options: Sequence[PatternPart]) -> PatternPart:
 def repetition(body: PatternPart, least: int, most: int | None, *, is_greedy: bool) -> PatternPart:
     """Return a part from `least` to `most` times; None is without a limit.
 
-    Raises
-    ------
-    Unsupported
-        For a `$` in what is repeated, or another condition where that may be empty.
+    Raises Unsupported for a `$` in what is repeated, or another condition where that may be empty.
     """
     if body.has_end and most != 1:
         raise Unsupported("$ or \\Z in a repetition")

@@ -23,13 +23,7 @@ _COLUMN: Final = re.compile(r'(?!-)[^\s()":]+:(?=[^\s()])')
 
 
 class Phrase(msgspec.Struct, frozen=True):
-    """Words in a row, often one.
-
-    Parameters
-    ----------
-    words : tuple of str
-        Folded; in a pattern a * stands for any characters of the word.
-    """
+    """Words in a row, often one, folded; in a pattern a * stands for any characters of the word."""
 
     words: tuple[str, ...]
 
@@ -72,13 +66,7 @@ class _Token(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def read_text_query(text: str) -> TextQuery:
-    """Return the tree of a query.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_TEXT_QUERY, with the position of what is wrong, from 1.
-    """
+    """Return the tree of a query; PROJSEG_BAD_TEXT_QUERY has the position of a fault, from 1."""
     return _read(text, names_columns=False)
 
 
@@ -87,12 +75,8 @@ def read_query_of_columns(text: str) -> TextQuery:
     """Return the tree of a query that names its columns, whose leaves are `OfColumn`.
 
     `name:n10 -name:*n*`, as CarbonData writes them. There two parts side by side mean either, here
-    they would mean both, so AND or OR must stand between them unless one is a negation.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `read_text_query`.
+    they would mean both, so AND or OR must stand between them unless one is a negation. Raises the
+    errors of `read_text_query`.
     """
     return _read(text, names_columns=True)
 

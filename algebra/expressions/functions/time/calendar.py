@@ -65,11 +65,6 @@ def add_interval(argument: Expression, span: Span, zone: str) -> Expression:
 
     A date moved by hours becomes a timestamp, and a text moved by days or hours stays one, as in
     Spark.
-
-    Raises
-    ------
-    InvalidInputError
-        If the argument is neither a date nor a timestamp, nor cast to one.
     """
     if argument.type == pa.string() and not span.months:
         moved = add_interval(cast_to(argument, TIMESTAMP, zone), span, zone)
@@ -86,13 +81,7 @@ def add_interval(argument: Expression, span: Span, zone: str) -> Expression:
 
 
 def date_arithmetic(function: str, left: Expression, right: Expression, zone: str) -> Expression:
-    """Return the node of `date + days`, `days + date` or `date - days`.
-
-    Raises
-    ------
-    InvalidInputError
-        If the operands are not a date and a whole number of days.
-    """
+    """Return the node of `date + days`, `days + date` or `date - days`, days a whole number."""
     if function == "+" and left.type != pa.date32():
         left, right = right, left
     if left.type != pa.date32() or not is_integral(right.type):
@@ -168,10 +157,7 @@ def _moved_by_months(days: NDArray[np.int64], months: Any) -> NDArray[np.int64]:
 def in_range(values: NDArray[np.int64], call: Call, valid: NDArray[np.bool_]) -> pa.Array:
     """Return times, int64[n], as an array of the call's type.
 
-    Raises
-    ------
-    EvaluationError
-        PROJSEG_EVALUATION_OVERFLOW, if a time that is not null lies outside years 1 to 9999.
+    Raises PROJSEG_EVALUATION_OVERFLOW if a time that is not null lies outside years 1 to 9999.
     """
     unit = DAY if call.type == pa.date32() else 1
     inside = (values >= MIN_MICROS // unit) & (values < MAX_MICROS // unit)
@@ -199,16 +185,9 @@ def moved_by_calendar(
     days: int | NDArray[np.int64],
     zone: str,
 ) -> NDArray[np.int64]:
-    """Return instants moved by the clock, each with its own offset from UTC if that is possible.
+    """Return instants moved by a zone's clock, each with its own offset from UTC if possible.
 
-    Parameters
-    ----------
-    micros : int64[n]
-        Instants, UTC microseconds.
-    months, days : int or int64[n]
-        How far; months are added before days.
-    zone : str
-        The zone whose clock is used.
+    Instants are int64[n], UTC microseconds; months are added before days.
     """
     table = zone_table(zone, MAX_MICROS)
     local = table.to_local(micros)

@@ -107,13 +107,7 @@ def floor_of_field(field: str, zone: str) -> Granularity:
 
 
 def extract(word: str, argument: Expression, zone: str) -> Expression:
-    """Return the node of `EXTRACT(word FROM argument)`.
-
-    Raises
-    ------
-    InvalidInputError
-        If the word names no field that projseg knows.
-    """
+    """Return the node of `EXTRACT(word FROM argument)`; InvalidInputError for an unknown field."""
     field = _FIELD_BY_WORD.get(word.casefold())
     if field is None:
         known = ", ".join(_EXTRACT)

@@ -142,12 +142,9 @@ def _is_null(argument: Expression) -> bool:
 
 
 def origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
-    """Return the origin in UTC microseconds; a date's or timestamp_ntz's reading counts as UTC.
+    """Return the origin, a constant, in UTC microseconds.
 
-    Raises
-    ------
-    InvalidInputError
-        If the origin is not a constant of a type that fits `arrow_type`.
+    A date's or timestamp_ntz's reading counts as UTC; a type that does not fit is refused.
     """
     if not isinstance(origin, Literal) or not is_timestamp(origin.type):
         raise bad_expression("the origin of a time floor must be a timestamp constant")
@@ -172,13 +169,7 @@ def _build_window(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def as_timestamp(argument: Expression, function: str, zone: str) -> Expression:
-    """Return a timestamp or timestamp_ntz unchanged, and a text or date as a timestamp.
-
-    Raises
-    ------
-    InvalidInputError
-        If the argument is none of these.
-    """
+    """Return a timestamp or timestamp_ntz unchanged, and a text or date as a timestamp."""
     if argument.type in (pa.string(), pa.date32()):
         return cast_to(argument, TIMESTAMP, zone)
     require_type(is_timestamp(argument.type), function, argument, "a timestamp")
@@ -186,13 +177,7 @@ def as_timestamp(argument: Expression, function: str, zone: str) -> Expression:
 
 
 def positive_granularity(function: str, months: int, micros: int, zone: str) -> Granularity:
-    """Return the granularity of a positive interval, of either months or exact units.
-
-    Raises
-    ------
-    InvalidInputError
-        If the interval has both, or is not positive.
-    """
+    """Return the granularity of a positive interval, of either months or exact units."""
     if months < 0 or micros < 0 or bool(months) == bool(micros):
         raise bad_expression(
             f"the size of {function} must be positive, of months or of exact units"

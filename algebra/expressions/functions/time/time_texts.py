@@ -156,18 +156,10 @@ def _fraction(width: int) -> _Piece:
 
 
 def _offset(zero: str, *, colon: str = "", minutes: bool = True, seconds: bool = False) -> _Piece:
-    """Return a piece that is the offset from UTC.
+    """Return a piece that is the offset from UTC, or `zero` if all that it would show is zero.
 
-    Parameters
-    ----------
-    zero : str
-        What is written if all that would be shown is zero.
-    colon : str
-        What stands between hours, minutes and seconds.
-    minutes : bool
-        Whether minutes are shown even if they are zero.
-    seconds : bool
-        Whether seconds are shown if they are not zero.
+    `colon` stands between hours, minutes and seconds; minutes are shown even if they are zero,
+    seconds if they are not.
     """
 
     def written(offset: int) -> str:
@@ -262,13 +254,7 @@ _BESIDE_ERA: Final = {**_PIECES, "y": _years(_year_of_era)}
 
 @lru_cache(maxsize=1024)
 def _parsed(pattern: str) -> tuple[tuple[str | _Piece, ...], str | None]:
-    """Return what a pattern writes, piece by piece, and the floor that shows all of it.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION for what is no pattern, or not supported.
-    """
+    """Return what a pattern writes, piece by piece, and the floor that shows all of it."""
     pieces: list[str | _Piece] = []
     letters = set()
     runs = [*_runs(pattern)]
