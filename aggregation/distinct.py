@@ -156,6 +156,10 @@ class DistinctState:
         state.add(Groups(part.groups(), self._group_count, len(part.ids)), (values,))
         return state
 
+    def totals(self, selection: NDArray[Any] | None) -> pa.Array:
+        """Return the sums of distinct values; null of none."""
+        return self.sums().finish(selection)
+
     def _add_words(self, groups: NDArray[Any] | None, key: WideKey) -> None:
         words = key.words
         if key.validity is not None:

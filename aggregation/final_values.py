@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.aggregation.state import State, rows_at
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
@@ -23,7 +23,7 @@ from projseg.segment_format.arrow_arrays import (
     validity_bitmap,
 )
 from projseg.segment_format.logical_types import number_limits, numbers_to_arrow, type_name
-from projseg.segment_format.vectors import Numbers, Vector
+from projseg.segment_format.vectors import Numbers
 
 _EXACT_AS_DOUBLE: Final = 1 << 53
 
@@ -137,102 +137,50 @@ def finish_call(
     `selection` has the groups to finish, in order. Raises EvaluationError (PROJSEG_OVERFLOW) if a
     value does not fit the result type.
     """
-    finish = _FINISHES.get(call.function)
-    return states[0].finish(selection) if finish is None else finish(call, states, selection)
+    function = AGGREGATES[call.function]
+    if function.is_average:
+        return _average(call, states, selection, or_null=function.or_null)
+    finish: Callable[..., pa.Array] = getattr(states[0], function.finisher)
+    if function.takes_shares:
+        return _at_shares(finish, call.parameters[0], selection)
+    if function.takes_separator:
+        return _joined(finish(selection), str(call.parameters[0]))
+    return finish(selection)
 
 
 def finish_numbers(
     call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
 ) -> Numbers | None:
     """Return what `finish_call` returns as numbers, if that saves work; else None."""
+    function = AGGREGATES[call.function]
     numbers: Callable[..., Numbers] | None = getattr(states[0], "numbers", None)
-    return None if numbers is None or call.function in _FINISHES else numbers(selection)
+    is_plain = function.finisher == "finish" and not function.is_average
+    return numbers(selection) if numbers is not None and is_plain else None
 
 
-_Finish = Callable[[AggregateCall, Sequence[Any], NDArray[Any] | None], pa.Array]
-
-
-def _finish_average(
-    call: AggregateCall,
-    states: Sequence[Any],
-    selection: NDArray[Any] | None,
-    or_null: bool = False,
-) -> pa.Array:
-    return _average(call, states[0], states[1].columns()["count"], selection, or_null)
-
-
-def _finish_distinct_average(
-    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
-) -> pa.Array:
-    counts = numbers_of_array(states[0].finish())
-    return _average(call, states[0].sums(), counts, selection)
-
-
-def _finish_spread(
-    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
-) -> pa.Array:
-    return states[0].spread(call.function, selection)
-
-
-def _finish_listed(
-    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
-) -> pa.Array:
+def _joined(lists: pa.Array, separator: str) -> pa.Array:
     """Join all values of each group; null of no value."""
-    lists = states[0].lists(selection)
-    joined = pc.binary_join(lists, str(call.parameters[0]))
+    joined = pc.binary_join(lists, separator)
     return pc.if_else(pc.greater(pc.list_value_length(lists), 0), joined, None)
 
 
-def _at_shares(method: str) -> _Finish:
-    """Return what finishes percentiles by a method of their state."""
-
-    def finish(
-        call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
-    ) -> pa.Array:
-        shares = call.parameters[0]
-        of_shares = getattr(states[0], method)
-        if not isinstance(shares, tuple):
-            return of_shares((shares,), selection)
-        return _lists_of_length(of_shares(shares, selection), len(shares))
-
-    return finish
+def _at_shares(
+    finish: Callable[..., pa.Array], shares: Any, selection: NDArray[Any] | None
+) -> pa.Array:
+    """Return percentiles, of several shares as lists."""
+    if not isinstance(shares, tuple):
+        return finish((shares,), selection)
+    return _lists_of_length(finish(shares, selection), len(shares))
 
 
 def _average(
-    call: AggregateCall,
-    sums: State,
-    counts: Vector,
-    selection: NDArray[Any] | None,
-    or_null: bool = False,
+    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None, *, or_null: bool
 ) -> pa.Array:
-    values = _values(sums.columns()["sum"], selection)
-    divisors = _values(counts, selection)
-    return average_to_arrow(values, divisors, call.arguments[0].type, call.name, or_null=or_null)
-
-
-def _values(column: Vector, selection: NDArray[Any] | None) -> NDArray[Any]:
-    chosen = rows_at(column, selection)
-    assert isinstance(chosen, Numbers)
-    return chosen.wide()
-
-
-_FINISHES: Final[dict[str, _Finish]] = {
-    "avg": _finish_average,
-    "try_avg": partial(_finish_average, or_null=True),
-    "try_sum": lambda _, states, selection: states[0].tried(selection),
-    "approx_count_distinct": lambda _, states, selection: states[0].estimates(selection),
-    "approx_percentile": _at_shares("percentiles"),
-    "percentile": _at_shares("interpolated"),
-    "percentile_disc": _at_shares("discrete"),
-    **dict.fromkeys(
-        ("collect_set", "collect_list"), lambda _, states, selection: states[0].lists(selection)
-    ),
-    **dict.fromkeys(("listagg", "listagg_distinct"), _finish_listed),
-    "covar_samp": lambda _, states, selection: states[0].covariance(selection, is_sample=True),
-    "corr": lambda _, states, selection: states[0].correlation(selection),
-    "kurtosis": lambda _, states, selection: states[0].kurtosis(selection),
-    "sum_distinct": lambda _, states, selection: states[0].sums().finish(selection),
-    "avg_distinct": _finish_distinct_average,
-    **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), _finish_spread),
-}
-"""How values are made of states, where that is not the state's own `finish`."""
+    """Return sums by counts, of two states or of one that has both."""
+    sums, counts = (states[0].sums(), states[0]) if len(states) == 1 else states
+    values = rows_at(sums.columns()["sum"], selection)
+    assert isinstance(values, Numbers)
+    divisors = numbers_of_array(counts.finish(selection)).wide()
+    return average_to_arrow(
+        values.wide(), divisors, call.arguments[0].type, call.name, or_null=or_null
+    )

@@ -85,18 +85,32 @@ class MomentsState:
         }
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
-        """Return the population variance; null of no value."""
-        return self.spread("var_pop", selection)
+        """Return the variances of populations; null of no value."""
+        return primitive_array(*self._variances(selection, 0))
 
-    def spread(self, function: str, selection: NDArray[Any] | None = None) -> pa.Array:
-        """Return var_pop, var_samp, stddev_pop or stddev_samp; null of too few values."""
+    def sample_variances(self, selection: NDArray[Any] | None) -> pa.Array:
+        """Return the variances of samples; null of less than two values."""
+        return primitive_array(*self._variances(selection, 1))
+
+    def deviations(self, selection: NDArray[Any] | None) -> pa.Array:
+        """Return the standard deviations of populations; null of no value."""
+        values, is_valid = self._variances(selection, 0)
+        return primitive_array(np.sqrt(values), is_valid)
+
+    def sample_deviations(self, selection: NDArray[Any] | None) -> pa.Array:
+        """Return the standard deviations of samples; null of less than two values."""
+        values, is_valid = self._variances(selection, 1)
+        return primitive_array(np.sqrt(values), is_valid)
+
+    def _variances(
+        self, selection: NDArray[Any] | None, fewer: int
+    ) -> tuple[_Floats, NDArray[np.bool_]]:
+        """Return squares by the number of values less some, and where there are enough."""
         chosen = slice(None) if selection is None else selection
         counts, squares = self._moments.counts[chosen], self._moments.squares[chosen]
-        divisors = counts - 1 if function.endswith("_samp") else counts
+        divisors = counts - fewer
         values = squares / np.where(divisors > 0, divisors, 1)
-        if function.startswith("stddev"):
-            values = np.sqrt(values)
-        return primitive_array(values, divisors > 0)
+        return values, divisors > 0
 
 
 class _Moments(msgspec.Struct, frozen=True):
@@ -295,12 +309,16 @@ class ComomentsState(_CentralMoments):
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return covar_pop."""
-        return self.covariance(selection, is_sample=False)
+        return self._covariance(selection, 0)
 
-    def covariance(self, selection: NDArray[Any] | None, *, is_sample: bool) -> pa.Array:
-        """Return covar_pop or covar_samp; null of too few rows."""
+    def sample_covariance(self, selection: NDArray[Any] | None) -> pa.Array:
+        """Return covar_samp."""
+        return self._covariance(selection, 1)
+
+    def _covariance(self, selection: NDArray[Any] | None, fewer: int) -> pa.Array:
+        """Return products by the number of rows less some; null of too few rows."""
         counts, _, _, products, _, _ = self._chosen(selection)
-        divisors = counts - 1 if is_sample else counts
+        divisors = counts - fewer
         return primitive_array(products / np.where(divisors > 0, divisors, 1), divisors > 0)
 
     def correlation(self, selection: NDArray[Any] | None) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Notes on each function for docs/functions.md, in the order of the page.
+"""Notes on each scalar function for docs/functions.md, in the order of the page.
 
 A note is (name, how it is written, what it means, an example); other names are in the function's
 record. tests/spark/test_function_notes.py asks Spark for every example.
@@ -180,54 +180,6 @@ SYNTAX = [
     ("window(time, '1 hour').start", "Tumbling windows, aligned to 1970 in UTC.", None),
     ("struct.field", "A field of a struct column.", None),
 ]  # fmt: skip
-
-AGGREGATES = {
-    "count": "Rows (`count(*)`), or rows in which no argument is null.",
-    "count_if": "Rows in which the condition is true.",
-    "sum": "The sum; whole numbers and decimals are kept exact, and only a total that does not fit is an error.",
-    "avg": "The mean.",
-    "try_sum": "The sum, null where the total does not fit.",
-    "try_avg": "The mean, null where it does not fit.",
-    "min": "The least value in Spark's order.",
-    "max": "The greatest value in Spark's order.",
-    "var_pop": "Variance of the population.",
-    "var_samp": "Variance of a sample; null for one row.",
-    "stddev_pop": "Standard deviation of the population.",
-    "stddev_samp": "Standard deviation of a sample; null for one row.",
-    "first": "The value of the earliest row by the table's time column.",
-    "last": "The value of the latest row by the table's time column.",
-    "min_by": "`min_by(x, y)`: x where y is least.",
-    "max_by": "`max_by(x, y)`: x where y is greatest.",
-    "bool_and": "Whether all are true.",
-    "bool_or": "Whether any is true.",
-    "bit_and": "Bits that all have.",
-    "bit_or": "Bits that any has.",
-    "bit_xor": "Bits that an odd number of values have.",
-    "hll_sketch_agg": "`hll_sketch_agg(x[, lgK])`: a sketch of distinct values that Spark's `hll_sketch_estimate` and `hll_union_agg` read.",
-    "approx_count_distinct": "`approx_count_distinct(x[, error])`: the estimate of the sketch of lgK 12, about 1.6 % off. A relative standard error from 0.0173 to 0.39 may be asked for, and is kept to by the same sketch.",
-    "theta_sketch_agg": "`theta_sketch_agg(x[, lgK])`: a theta sketch of distinct values.",
-    "kll_sketch_agg_bigint": "`kll_sketch_agg_bigint(x[, k])`: a sketch of quantiles that Spark's `kll_sketch_get_quantile_bigint` and `kll_merge_agg_bigint` read; k is 200 unless given.",
-    "kll_sketch_agg_float": "The same of floats.",
-    "kll_sketch_agg_double": "The same of doubles.",
-    "approx_percentile": "`approx_percentile(x, p[, accuracy])`: the least value that a share p, from 0 to 1, of all values is at most as great as; for `array(p, …)` an array. It is wrong by at most one in `accuracy` ranks, by default 10,000; see [quantiles](#quantiles).",
-    "percentile": "`percentile(x, p)`, `percentile_cont(p) WITHIN GROUP (ORDER BY x)`: exactly, between the two values next to the place p (n - 1); for `array(p, …)` an array. From base rows, or from x as a grouping column with a stored count.",
-    "percentile_disc": "`percentile_disc(p) WITHIN GROUP (ORDER BY x)`: the least value that a share p of all is at most as great as, exactly.",
-    "median": "`percentile(x, 0.5)`.",
-    "any_value": "The least value, so that the answer is the same from rows and from projections.",
-    "collect_set": "The distinct values as an array, ascending.",
-    "collect_list": "All values as an array, ascending, NaN last: the same array from every source. Of x as a grouping column with a stored count, or of base rows. With DISTINCT it is `collect_set`.",
-    "listagg": "`listagg(x[, separator])`: all values as one text, ascending as texts, with a constant between them; null of none. Of x as a grouping column with a stored count, or of base rows. With DISTINCT each once.",
-    "listagg_distinct": "`listagg(DISTINCT x[, separator])`: the distinct values.",
-    "covar_pop": "`covar_pop(x, y)`: covariance of the population; rows in which one is null do not count. From base rows.",
-    "covar_samp": "The same of a sample.",
-    "corr": "`corr(x, y)`: Pearson's correlation; null where one is everywhere the same. From base rows.",
-    "skewness": "The third moment in standard deviations. From base rows.",
-    "kurtosis": "The fourth moment in standard deviations, less 3. From base rows.",
-    "mode": "`mode(x)`, `mode() WITHIN GROUP (ORDER BY x)`: the most frequent value, of several the least. Of x as a grouping column with a stored count, or of base rows.",
-    "count_distinct": "`count(DISTINCT x)`: how many distinct values, exactly; a projection stores the values of each group. `count(DISTINCT x, y, …)`: how many distinct combinations without a null; no projection stores these, but one that groups by all of them answers.",
-    "sum_distinct": "`sum(DISTINCT x)`: the sum of distinct values.",
-    "avg_distinct": "`avg(DISTINCT x)`: the mean of distinct values.",
-}  # fmt: skip
 
 REGEX_DIFFERENCES = [
     ("look-ahead and look-behind", "refused", "foo(?!bar)"),

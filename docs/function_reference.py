@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from itertools import starmap
 
 import pyarrow as pa
-from function_notes import AGGREGATES, FUNCTIONS, OWN_FUNCTIONS, REGEX_DIFFERENCES, SYNTAX
+from function_notes import FUNCTIONS, OWN_FUNCTIONS, REGEX_DIFFERENCES, SYNTAX
 from regions import cell, code, table
 
-from projseg.algebra.aggregates import aggregate_functions as aggregate_registry
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, AggregateFunction
 from projseg.algebra.aggregates.primitive import PRIMITIVES
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
@@ -34,8 +34,7 @@ def function_parts() -> dict[str, str]:
     """
     written = {spelling.name for spelling in SPELLINGS.values()} | {"in_zone"}
     families = {**FUNCTIONS, "Functions that Spark lacks": OWN_FUNCTIONS}
-    _check("functions", written, [note[0] for notes in families.values() for note in notes])
-    _check("aggregates", aggregate_registry.AGGREGATES, AGGREGATES)
+    _check(written, [note[0] for notes in families.values() for note in notes])
     syntax = table(("syntax", "meaning", "example", "value"), starmap(_syntax_cells, SYNTAX))
     head = ("aggregate", "takes", "gives", "meaning", "stored")
     patterns = ("pattern", "here", "for example")
@@ -46,11 +45,13 @@ def function_parts() -> dict[str, str]:
     }
 
 
-def _check(what: str, registry: Iterable[str], notes: Iterable[str]) -> None:
+def _check(registry: Iterable[str], notes: Iterable[str]) -> None:
     noted = set(notes)
     if noted != set(registry):
         missing, extra = sorted(set(registry) - noted), sorted(noted - set(registry))
-        raise SystemExit(f"docs/function_notes.py: {what} without a note {missing}, beside {extra}")
+        raise SystemExit(
+            f"docs/function_notes.py: functions without a note {missing}, beside {extra}"
+        )
 
 
 def _family(family: str, notes: list) -> str:
@@ -71,19 +72,19 @@ def _worked_out(example: str) -> tuple[str, str]:
 
 
 def _aggregate_cells(name: str) -> tuple[str, ...]:
-    function = aggregate_registry.AGGREGATES[name]
+    function = AGGREGATES[name]
     also = f" Also {', '.join(map(code, function.aliases))}." if function.aliases else ""
     takes = ", ".join(kind.name for kind in function.arguments)
     filtered = " with the condition as FILTER" if name == "count_if" else ""
     storable = [name for name in function.primitives if not PRIMITIVES[name].not_stored]
     stored = " and ".join(map(code, storable)) + filtered if storable else "nothing"
-    return code(name), takes, _results(function), cell(AGGREGATES[name]) + also, stored
+    return code(name), takes, _results(function), cell(function.meaning) + also, stored
 
 
 _SAMPLES = (pa.int64(), pa.float64(), pa.decimal128(10, 2), pa.string(), pa.bool_())
 
 
-def _results(function: aggregate_registry.AggregateFunction) -> str:
+def _results(function: AggregateFunction) -> str:
     """Return the result type for each of some argument types, where they differ."""
     taken = [sample for sample in _SAMPLES if function.arguments[0].accepts(sample)]
     taken = taken or [pa.float32()]

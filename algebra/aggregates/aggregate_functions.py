@@ -64,6 +64,8 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
 
     Parameters
     ----------
+    meaning : str
+        A line of documentation, in Markdown.
     arguments : tuple of TypeClass
         One for each argument; count takes any number, and so does its DISTINCT.
     result : function of the first argument's type
@@ -91,12 +93,20 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
         The function that `function(DISTINCT x)` means; empty: DISTINCT is refused.
     goes_by_time : bool
         The table's time column is a further argument.
+    finisher : str
+        The method of the first primitive's state that makes final values, from shares too if it
+        takes them; what it makes are lists to be joined if a separator may be given.
+    is_average : bool
+        Instead, the value is the first state's sum by the number of its values.
+    or_null : bool
+        An average that does not fit its type is null.
     finish : Finish or None
         How Spark computes the value from merged states; None: it cannot.
     catalyst : tuple of CatalystCall
         Expressions of Spark's plans that mean the same.
     """
 
+    meaning: str
     arguments: tuple[TypeClass, ...]
     result: Callable[[pa.DataType], pa.DataType]
     primitives: tuple[str, ...]
@@ -110,6 +120,9 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     distinct_form: str = ""
     goes_by_time: bool = False
+    finisher: str = "finish"
+    is_average: bool = False
+    or_null: bool = False
     finish: Finish | None = None
     catalyst: tuple[CatalystCall, ...] = ()
 
@@ -139,8 +152,9 @@ def _cannot_pass_38_digits(value_type: pa.DataType) -> bool:
     return digits + SUM_DIGITS <= DECIMAL_DIGITS_MAX
 
 
-def _extremum(name: str, expression: str) -> AggregateFunction:
+def _extremum(meaning: str, name: str, expression: str) -> AggregateFunction:
     return AggregateFunction(
+        meaning=meaning,
         arguments=(ORDERABLE,),
         result=_same,
         primitives=(name,),
@@ -150,11 +164,12 @@ def _extremum(name: str, expression: str) -> AggregateFunction:
     )
 
 
-def _by(extremum: str, arguments: tuple[TypeClass, ...]) -> AggregateFunction:
+def _by(meaning: str, extremum: str, arguments: tuple[TypeClass, ...]) -> AggregateFunction:
     """Return the record of min_by or max_by, or of first or last, which add the table's time."""
     primitive = f"{extremum}_by"
     goes_by_time = len(arguments) == 1
     return AggregateFunction(
+        meaning=meaning,
         arguments=arguments,
         result=_same,
         primitives=(primitive,),
@@ -164,8 +179,9 @@ def _by(extremum: str, arguments: tuple[TypeClass, ...]) -> AggregateFunction:
     )
 
 
-def _truth(primitive: str, *aliases: str) -> AggregateFunction:
+def _truth(meaning: str, primitive: str, *aliases: str) -> AggregateFunction:
     return AggregateFunction(
+        meaning=meaning,
         arguments=(BOOLEAN,),
         result=_same,
         primitives=(primitive,),
@@ -174,8 +190,9 @@ def _truth(primitive: str, *aliases: str) -> AggregateFunction:
     )
 
 
-def _bits(name: str, expression: str) -> AggregateFunction:
+def _bits(meaning: str, name: str, expression: str) -> AggregateFunction:
     return AggregateFunction(
+        meaning=meaning,
         arguments=(INTEGRAL,),
         result=_same,
         primitives=(name,),
@@ -184,33 +201,45 @@ def _bits(name: str, expression: str) -> AggregateFunction:
     )
 
 
-def _spread(finish: str, expression: str, *aliases: str) -> AggregateFunction:
+def _spread(
+    meaning: str, finisher: str, finish: str, expression: str, *aliases: str
+) -> AggregateFunction:
     return AggregateFunction(
+        meaning=meaning,
         arguments=(NUMERIC,),
         result=_double,
         primitives=("moments",),
+        finisher=finisher,
         aliases=aliases,
         finish=Finish(finish),
         catalyst=spark_call(expression, ArgumentKind.ANY, nullOnDivideByZero="true"),
     )
 
 
-def _of_doubles(primitive: str, argument_count: int) -> AggregateFunction:
+def _of_doubles(
+    meaning: str, primitive: str, argument_count: int, finisher: str = "finish"
+) -> AggregateFunction:
     return AggregateFunction(
+        meaning=meaning,
         arguments=(NUMERIC,) * argument_count,
         result=_double,
         primitives=(primitive,),
+        finisher=finisher,
         argument_type=pa.float64(),
     )
 
 
-def _joined(primitive: str, *aliases: str, distinct_form: str = "") -> AggregateFunction:
+def _joined(
+    meaning: str, primitive: str, *aliases: str, distinct_form: str = ""
+) -> AggregateFunction:
     return AggregateFunction(
+        meaning=meaning,
         arguments=(PRINTABLE,),
         result=_same,
         primitives=(primitive,),
         primitive_parameters=lambda _: (),
         takes_separator=True,
+        finisher="lists",
         argument_type=pa.string(),
         aliases=aliases,
         distinct_form=distinct_form,
@@ -218,13 +247,20 @@ def _joined(primitive: str, *aliases: str, distinct_form: str = "") -> Aggregate
 
 
 def _distinct(
-    argument: TypeClass, result: Callable[[pa.DataType], pa.DataType]
+    meaning: str, argument: TypeClass, result: Callable[[pa.DataType], pa.DataType], finisher: str
 ) -> AggregateFunction:
-    return AggregateFunction(arguments=(argument,), result=result, primitives=("distinct",))
-
-
-def _kll(argument: TypeClass, item: pa.DataType | None = None) -> AggregateFunction:
     return AggregateFunction(
+        meaning=meaning,
+        arguments=(argument,),
+        result=result,
+        primitives=("distinct",),
+        finisher=finisher,
+    )
+
+
+def _kll(meaning: str, argument: TypeClass, item: pa.DataType | None = None) -> AggregateFunction:
+    return AggregateFunction(
+        meaning=meaning,
         arguments=(argument,),
         result=_binary,
         primitives=("kll",),
@@ -234,13 +270,15 @@ def _kll(argument: TypeClass, item: pa.DataType | None = None) -> AggregateFunct
     )
 
 
-def _percentile(*aliases: str) -> AggregateFunction:
+def _percentile(meaning: str, finisher: str, *aliases: str) -> AggregateFunction:
     return AggregateFunction(
+        meaning=meaning,
         arguments=(MEASURABLE_NUMBER,),
         result=_double,
         primitives=("values",),
         primitive_parameters=lambda _: (),
         takes_shares=True,
+        finisher=finisher,
         aliases=aliases,
     )
 
@@ -256,14 +294,22 @@ def _k_of_accuracy(accuracy: object) -> int:
 
 AGGREGATES: Final[dict[str, AggregateFunction]] = {
     "count": AggregateFunction(
+        meaning="Rows (`count(*)`), or rows in which no argument is null.",
         arguments=(ANY,),
         result=_bigint,
         primitives=("count",),
         distinct_form="count_distinct",
         finish=Finish("coalesce({count}, 0L)"),
     ),
-    "count_if": AggregateFunction(arguments=(BOOLEAN,), result=_bigint, primitives=("count",)),
+    "count_if": AggregateFunction(
+        meaning="Rows in which the condition is true.",
+        arguments=(BOOLEAN,),
+        result=_bigint,
+        primitives=("count",),
+    ),
     "sum": AggregateFunction(
+        meaning="The sum; whole numbers and decimals are kept exact, and only a total that does "
+        "not fit is an error.",
         arguments=(NUMERIC,),
         result=sum_type,
         primitives=("sum",),
@@ -271,10 +317,12 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         finish=Finish("cast({sum} AS {type})"),
     ),
     "avg": AggregateFunction(
+        meaning="The mean.",
         arguments=(NUMERIC,),
         result=average_type,
         primitives=("sum", "count"),
         aliases=("mean",),
+        is_average=True,
         distinct_form="avg_distinct",
         finish=Finish(
             "cast({sum} AS double) / nullif({count}, 0L)",
@@ -282,40 +330,63 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         ),
     ),
     "try_sum": AggregateFunction(
+        meaning="The sum, null where the total does not fit.",
         arguments=(NUMERIC,),
         result=sum_type,
         primitives=("sum",),
+        finisher="tried",
         finish=Finish("try_cast({sum} AS {type})", _cannot_pass_38_digits),
     ),
     "try_avg": AggregateFunction(
+        meaning="The mean, null where it does not fit.",
         arguments=(NUMERIC,),
         result=average_type,
         primitives=("sum", "count"),
+        is_average=True,
+        or_null=True,
         finish=Finish(
             "cast({sum} AS double) / nullif({count}, 0L)",
             lambda value_type: not pa.types.is_decimal(value_type),
         ),
     ),
-    "min": _extremum("min", "Min"),
-    "max": _extremum("max", "Max"),
-    "var_pop": _spread("{squares} / nullif({count}, 0L)", "VariancePop"),
+    "min": _extremum("The least value in Spark's order.", "min", "Min"),
+    "max": _extremum("The greatest value in Spark's order.", "max", "Max"),
+    "var_pop": _spread(
+        "Variance of the population.", "finish", "{squares} / nullif({count}, 0L)", "VariancePop"
+    ),
     "var_samp": _spread(
-        "{squares} / if({count} > 1, {count} - 1, NULL)", "VarianceSamp", "variance"
+        "Variance of a sample; null for one row.",
+        "sample_variances",
+        "{squares} / if({count} > 1, {count} - 1, NULL)",
+        "VarianceSamp",
+        "variance",
     ),
-    "stddev_pop": _spread("sqrt({squares} / nullif({count}, 0L))", "StddevPop"),
+    "stddev_pop": _spread(
+        "Standard deviation of the population.",
+        "deviations",
+        "sqrt({squares} / nullif({count}, 0L))",
+        "StddevPop",
+    ),
     "stddev_samp": _spread(
-        "sqrt({squares} / if({count} > 1, {count} - 1, NULL))", "StddevSamp", "stddev", "std"
+        "Standard deviation of a sample; null for one row.",
+        "sample_deviations",
+        "sqrt({squares} / if({count} > 1, {count} - 1, NULL))",
+        "StddevSamp",
+        "stddev",
+        "std",
     ),
-    "first": _by("min", (ORDERABLE,)),
-    "last": _by("max", (ORDERABLE,)),
-    "min_by": _by("min", (ORDERABLE, ORDERABLE)),
-    "max_by": _by("max", (ORDERABLE, ORDERABLE)),
-    "bool_and": _truth("min", "every"),
-    "bool_or": _truth("max", "some", "any"),
-    "bit_and": _bits("bit_and", "BitAndAgg"),
-    "bit_or": _bits("bit_or", "BitOrAgg"),
-    "bit_xor": _bits("bit_xor", "BitXorAgg"),
+    "first": _by("The value of the earliest row by the table's time column.", "min", (ORDERABLE,)),
+    "last": _by("The value of the latest row by the table's time column.", "max", (ORDERABLE,)),
+    "min_by": _by("`min_by(x, y)`: x where y is least.", "min", (ORDERABLE, ORDERABLE)),
+    "max_by": _by("`max_by(x, y)`: x where y is greatest.", "max", (ORDERABLE, ORDERABLE)),
+    "bool_and": _truth("Whether all are true.", "min", "every"),
+    "bool_or": _truth("Whether any is true.", "max", "some", "any"),
+    "bit_and": _bits("Bits that all have.", "bit_and", "BitAndAgg"),
+    "bit_or": _bits("Bits that any has.", "bit_or", "BitOrAgg"),
+    "bit_xor": _bits("Bits that an odd number of values have.", "bit_xor", "BitXorAgg"),
     "hll_sketch_agg": AggregateFunction(
+        meaning="`hll_sketch_agg(x[, lgK])`: a sketch of distinct values that Spark's "
+        "`hll_sketch_estimate` and `hll_union_agg` read.",
         arguments=(HLL,),
         result=_binary,
         primitives=("hll",),
@@ -324,14 +395,19 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         catalyst=spark_call("HllSketchAgg", ArgumentKind.ANY, ArgumentKind.SIZE),
     ),
     "approx_count_distinct": AggregateFunction(
+        meaning="`approx_count_distinct(x[, error])`: the estimate of the sketch of lgK 12, about "
+        "1.6 % off. A relative standard error from 0.0173 to 0.39 may be asked for, and is kept "
+        "to by the same sketch.",
         arguments=(ORDERABLE,),
         result=_bigint,
         primitives=("hll",),
         primitive_parameters=lambda _: (_HLL_LG_K,),
         takes_error=True,
+        finisher="estimates",
         finish=Finish("hll_sketch_estimate({sketch})"),
     ),
     "theta_sketch_agg": AggregateFunction(
+        meaning="`theta_sketch_agg(x[, lgK])`: a theta sketch of distinct values.",
         arguments=(THETA,),
         result=_binary,
         primitives=("theta",),
@@ -339,10 +415,17 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         finish=Finish("{sketch}"),
         catalyst=spark_call("ThetaSketchAgg", ArgumentKind.ANY, ArgumentKind.SIZE),
     ),
-    "kll_sketch_agg_bigint": _kll(INTEGRAL),
-    "kll_sketch_agg_float": _kll(FLOAT),
-    "kll_sketch_agg_double": _kll(FLOATING, pa.float64()),
+    "kll_sketch_agg_bigint": _kll(
+        "`kll_sketch_agg_bigint(x[, k])`: a sketch of quantiles that Spark's "
+        "`kll_sketch_get_quantile_bigint` and `kll_merge_agg_bigint` read; k is 200 unless given.",
+        INTEGRAL,
+    ),
+    "kll_sketch_agg_float": _kll("The same of floats.", FLOAT),
+    "kll_sketch_agg_double": _kll("The same of doubles.", FLOATING, pa.float64()),
     "approx_percentile": AggregateFunction(
+        meaning="`approx_percentile(x, p[, accuracy])`: the least value that a share p, from 0 to "
+        "1, of all values is at most as great as; for `array(p, …)` an array. It is wrong by at "
+        "most one in `accuracy` ranks, by default 10,000; see [quantiles](#quantiles).",
         arguments=(MEASURABLE,),
         result=_same,
         primitives=("kll",),
@@ -350,38 +433,98 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         # Of a greater accuracy k would pass what KLL sketches allow; the default is Spark's.
         size=Size("accuracy", 1, 52_428, 10_000),
         takes_shares=True,
+        finisher="percentiles",
         aliases=("percentile_approx",),
     ),
-    "percentile": _percentile("percentile_cont"),
-    "percentile_disc": _percentile(),
-    "median": _percentile(),
-    "any_value": AggregateFunction(
-        arguments=(ORDERABLE,), result=_same, primitives=("min",), finish=Finish("{value}")
+    "percentile": _percentile(
+        "`percentile(x, p)`, `percentile_cont(p) WITHIN GROUP (ORDER BY x)`: exactly, between the"
+        " two values next to the place p (n - 1); for `array(p, …)` an array. From base rows, or "
+        "from x as a grouping column with a stored count.",
+        "interpolated",
+        "percentile_cont",
     ),
-    "collect_set": _distinct(ORDERABLE, pa.list_),
+    "percentile_disc": _percentile(
+        "`percentile_disc(p) WITHIN GROUP (ORDER BY x)`: the least value that a share p of all is"
+        " at most as great as, exactly.",
+        "discrete",
+    ),
+    "median": _percentile("`percentile(x, 0.5)`.", "interpolated"),
+    "any_value": AggregateFunction(
+        meaning=("The least value, so that the answer is the same from rows and from projections."),
+        arguments=(ORDERABLE,),
+        result=_same,
+        primitives=("min",),
+        finish=Finish("{value}"),
+    ),
+    "collect_set": _distinct(
+        "The distinct values as an array, ascending.", ORDERABLE, pa.list_, "lists"
+    ),
     "collect_list": AggregateFunction(
+        meaning="All values as an array, ascending, NaN last: the same array from every source. "
+        "Of x as a grouping column with a stored count, or of base rows. With DISTINCT it is "
+        "`collect_set`.",
         arguments=(ORDERABLE,),
         result=pa.list_,
         primitives=("values",),
+        finisher="lists",
         aliases=("array_agg",),
         distinct_form="collect_set",
     ),
-    "listagg": _joined("values", "string_agg", distinct_form="listagg_distinct"),
-    "listagg_distinct": _joined("distinct"),
-    "covar_pop": _of_doubles("comoments", 2),
-    "covar_samp": _of_doubles("comoments", 2),
-    "corr": _of_doubles("comoments", 2),
-    "skewness": _of_doubles("shape", 1),
-    "kurtosis": _of_doubles("shape", 1),
-    "mode": AggregateFunction(arguments=(ORDERABLE,), result=_same, primitives=("values",)),
+    "listagg": _joined(
+        "`listagg(x[, separator])`: all values as one text, ascending as texts, with a constant "
+        "between them; null of none. Of x as a grouping column with a stored count, or of base "
+        "rows. With DISTINCT each once.",
+        "values",
+        "string_agg",
+        distinct_form="listagg_distinct",
+    ),
+    "listagg_distinct": _joined(
+        "`listagg(DISTINCT x[, separator])`: the distinct values.", "distinct"
+    ),
+    "covar_pop": _of_doubles(
+        "`covar_pop(x, y)`: covariance of the population; rows in which one is null do not count."
+        " From base rows.",
+        "comoments",
+        2,
+    ),
+    "covar_samp": _of_doubles("The same of a sample.", "comoments", 2, "sample_covariance"),
+    "corr": _of_doubles(
+        "`corr(x, y)`: Pearson's correlation; null where one is everywhere the same. From base "
+        "rows.",
+        "comoments",
+        2,
+        "correlation",
+    ),
+    "skewness": _of_doubles("The third moment in standard deviations. From base rows.", "shape", 1),
+    "kurtosis": _of_doubles(
+        "The fourth moment in standard deviations, less 3. From base rows.", "shape", 1, "kurtosis"
+    ),
+    "mode": AggregateFunction(
+        meaning="`mode(x)`, `mode() WITHIN GROUP (ORDER BY x)`: the most frequent value, of "
+        "several the least. Of x as a grouping column with a stored count, or of base rows.",
+        arguments=(ORDERABLE,),
+        result=_same,
+        primitives=("values",),
+    ),
     "count_distinct": AggregateFunction(
+        meaning="`count(DISTINCT x)`: how many distinct values, exactly; a projection stores the "
+        "values of each group. `count(DISTINCT x, y, …)`: how many distinct combinations without "
+        "a null; no projection stores these, but one that groups by all of them answers.",
         arguments=(ORDERABLE,),
         result=_bigint,
         primitives=("distinct",),
         tuple_primitives=("tuples",),
     ),
-    "sum_distinct": _distinct(NUMERIC, sum_type),
-    "avg_distinct": _distinct(NUMERIC, average_type),
+    "sum_distinct": _distinct(
+        "`sum(DISTINCT x)`: the sum of distinct values.", NUMERIC, sum_type, "totals"
+    ),
+    "avg_distinct": AggregateFunction(
+        meaning="`avg(DISTINCT x)`: the mean of distinct values.",
+        arguments=(NUMERIC,),
+        result=average_type,
+        primitives=("distinct",),
+        is_average=True,
+    ),
 }
 
 ALIASES: Final[dict[str, str]] = {

@@ -7,9 +7,10 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "docs"))
 
-from function_notes import AGGREGATES, FUNCTIONS, OWN_FUNCTIONS, SYNTAX
+from function_notes import FUNCTIONS, OWN_FUNCTIONS, SYNTAX
 from function_reference import text_of
 
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.expressions.functions.function_table import SPELLINGS
 
 pytestmark = pytest.mark.spark

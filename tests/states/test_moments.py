@@ -12,6 +12,7 @@ from support.state_cases import vector_of
 
 from projseg.aggregation.state import Groups
 from projseg.aggregation.state_table import new_state
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.segment_format.vectors import Numbers
@@ -60,7 +61,9 @@ def check(state, batches, *, is_stored=False):
     counts, means, rests, squares = (
         columns[part].values.tolist() for part in ("count", "mean", "rest", "squares")
     )
-    spreads = {name: state.spread(name).to_pylist() for name in SPREADS}
+    spreads = {
+        name: getattr(state, AGGREGATES[name].finisher)(None).to_pylist() for name in SPREADS
+    }
     assert state.finish().to_pylist() == spreads["var_pop"]
     groups = [None] if len(counts) == 1 else range(len(counts))
     for index, group in enumerate(groups):
@@ -130,8 +133,8 @@ def test_values_near_the_largest_double_have_a_mean():
     state.add(Groups(ids, 2, 4), [values])
     assert state.columns()["mean"].values.tolist() == [largest, 3.0]
     assert state.finish().to_pylist() == [0.0, 0.0]
-    assert state.spread("var_samp").to_pylist() == [0.0, None]
-    assert state.spread("var_samp", np.array([1])).to_pylist() == [None]
+    assert state.sample_variances(None).to_pylist() == [0.0, None]
+    assert state.sample_variances(np.array([1])).to_pylist() == [None]
 
 
 @pytest.mark.parametrize(("usual", "apart"), [(0.1, 1e-17), (1e15, 0.125), (1 / 3, 1e-16)])

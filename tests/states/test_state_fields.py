@@ -67,6 +67,10 @@ def test_what_a_record_names_exists(name):
         }
         assert {part for part in fields_of(function.finish.sql) if part != "type"} <= merged
     assert not set(function.aliases) & set(AGGREGATES)
+    for first in (*function.primitives[:1], *function.tuple_primitives[:1]):
+        state = STATES[first] if first in STATES else SKETCHES[first]()
+        sums = "sums" if len(function.primitives) == 1 else "columns"
+        assert hasattr(state, sums if function.is_average else function.finisher)
 
 
 @pytest.mark.parametrize("function", PRIMITIVES)
