@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 import pyarrow as pa
@@ -56,14 +55,13 @@ class Trash:
 
     def empty(self, dry_run: bool) -> pa.Table:
         """Remove what is due, and what was staged and never finished; return it."""
-        now = time.time_ns() // 1000
+        now = self._store.now_us()
         due = list(self._store.trash(now))
         abandoned = self._store.staged(now - DAY_US)
         if not dry_run:
             for found in abandoned:
                 self._definitions.abandon(found)
-            for found, _, removes_files in due:
-                self._remove(found, removes_files=removes_files)
+            due = [one for one in due if self._remove(one[0], removes_files=one[2])]
             self._store.prune_changes(now - CHANGE_DAYS * DAY_US)
         due += [(found, now, True) for found in abandoned]
         rows = (
@@ -76,15 +74,16 @@ class Trash:
         )
         return pa.Table.from_pylist(list(rows), _REMOVED)
 
-    def _remove(self, found: TableMetadata, *, removes_files: bool) -> None:
-        """Remove a dropped definition for good; a kill in between leaves a row for `empty`."""
+    def _remove(self, found: TableMetadata, *, removes_files: bool) -> bool:
+        """Remove a dropped definition if it is due; a kill in between leaves a row for `empty`."""
         if not self._store.begin_removal(found.id):
-            return
+            return False
         if removes_files:
             self._definitions.places.remove_own(found)
         self._store.forget(found.id)
+        return True
 
 
 def due_of(data: str) -> int:
     """Return when what is dropped now may go, by what becomes of its data."""
-    return time.time_ns() // 1000 if data == "now" else trash_end_us()
+    return 0 if data == "now" else trash_end_us()

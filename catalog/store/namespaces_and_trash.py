@@ -288,8 +288,9 @@ class NamelessDefinitions(TenantEdits):
             after = (found[-1].version, found[-1].id)
 
     def begin_removal(self, definition: str) -> bool:
-        """Mark a definition in the trash whose files are going; False if it was brought back."""
-        own = (self._in(DELETED, DELETING), DEFINITIONS.c.id == definition)
+        """Mark a definition in the trash that is due; False if it is not, or was brought back."""
+        is_due = DEFINITIONS.c.due_us <= self.now_us()
+        own = (self._in(DELETED, DELETING), DEFINITIONS.c.id == definition, is_due)
         asked = DEFINITIONS.update().where(*own).values(state=DELETING)
         return self.edit(lambda edit: bool(edit.connection.execute(asked).rowcount))
 
@@ -297,6 +298,10 @@ class NamelessDefinitions(TenantEdits):
         """Remove the row of a definition whose files are gone, or stay."""
         asked = DEFINITIONS.delete().where(self._in(DELETING), DEFINITIONS.c.id == definition)
         self.edit(lambda edit: edit.connection.execute(asked).close())
+
+    def now_us(self) -> int:
+        """Return the earlier one of this machine's and the catalog's time, microseconds UTC."""
+        return self.database.now_us()
 
     def prune_changes(self, before_us: int) -> None:
         """Forget changes that are older; the feed then begins after them."""

@@ -118,10 +118,13 @@ class Store(Protocol):
         """Return the staged definitions, or those that were staged before a time."""
 
     def begin_removal(self, definition: str) -> bool:
-        """Mark a definition in the trash whose files are going; False if it was brought back."""
+        """Mark a definition in the trash that is due; False if it is not, or was brought back."""
 
     def forget(self, definition: str) -> None:
         """Remove the row of a definition whose files are gone, or stay."""
+
+    def now_us(self) -> int:
+        """Return the earlier one of this machine's and the catalog's time, microseconds UTC."""
 
     def prune_changes(self, before_us: int) -> None:
         """Forget changes that are older; the feed then begins after them."""

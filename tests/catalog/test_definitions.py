@@ -4,6 +4,7 @@ import contextlib
 import json
 import pickle
 import sqlite3
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -142,6 +143,21 @@ def test_the_trash_gives_back_what_was_dropped(catalog):
     assert catalog.gc(dry_run=False).num_rows == 0
     with code("PROJSEG_BAD_ARGUMENT"):
         catalog.drop("t", data="all")
+
+
+def test_what_is_not_due_by_the_databases_clock_stays(postgres, tmp_path, monkeypatch):
+    """A machine whose clock is ahead removes nothing that waits or is being made."""
+    with projseg.Catalog(postgres, warehouse=tmp_path, tenant="clocks") as catalog:
+        catalog.create("t", COLUMNS)
+        staged = catalog.definitions.stage("u", COLUMNS)
+        catalog.drop("t", data="trash")
+        ahead = time.time_ns() + 40 * 86_400 * 10**9
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "time_ns", lambda: ahead)
+            assert catalog.gc(dry_run=False).num_rows == 0
+        catalog.undrop("t")
+        catalog.store.publish(staged.id, 0, replace=False)
+        assert [one.name for one in catalog.tables()] == ["t", "u"]
 
 
 def test_a_staged_definition_has_no_name_until_it_is_published(catalog):
