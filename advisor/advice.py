@@ -243,7 +243,7 @@ _REASONS: Final = {
 
 
 def _word(kind: str) -> str:
-    """Return what is done, as it is printed."""
+    """Return the verb of an item, as it is printed."""
     return kind if kind in ("drop", "compact") else "add"
 
 

@@ -120,7 +120,7 @@ class Advising:
             return choose_within(SavedTimes(saved), sizes, left, exchanges=False)
 
     def _renamed(self, chosen: Sequence[SizedCandidate]) -> list[SizedCandidate]:
-        """Return what was chosen under the names that are free without what was not."""
+        """Return the chosen candidates under the names that are free without the others."""
         taken = names_taken(self._table, self._snapshot)
         taken |= {
             one.candidate.name for one in chosen if not isinstance(one.candidate, GroupsCandidate)
@@ -151,7 +151,7 @@ class Advising:
     def _then(
         self, shapes: Sequence[KnownShape], chosen: Sequence[SizedCandidate]
     ) -> dict[str, ShapeCost]:
-        """Return what each shape costs with all that is chosen, by its id."""
+        """Return the cost of each shape with all chosen candidates, by its id."""
         sizes = [one.sizes for one in chosen]
         found = {}
         for known in shapes:
@@ -218,7 +218,7 @@ class Advising:
     def _evidence(
         self, candidate: Candidate, served: Sequence[KnownShape], then: dict[str, ShapeCost]
     ) -> dict[str, Any]:
-        """Return what an index leaves of the segments that its queries read."""
+        """Return how many segments the queries of an index read, without and with it."""
         if not isinstance(candidate, IndexCandidate) or not served:
             return {}
         count = sum(known.shape.count for known in served)

@@ -160,7 +160,7 @@ def _stale(problem: str) -> InvalidInputError:
 
 
 def _estimate(item: AdviceItem) -> str:
-    """Return what is kept of an item beside its projection, to be compared with what comes."""
+    """Return the estimate to keep beside an item's projection, for a later comparison."""
     content: dict[str, Any] = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "kind": item.kind,

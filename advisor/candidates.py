@@ -65,7 +65,7 @@ class Need(msgspec.Struct, frozen=True):
         )
 
     def with_all_of(self, other: Need) -> Need:
-        """Return what serves both."""
+        """Return the need whose groups serve both."""
         bucket = _within_all([one for one in (self.bucket, other.bucket) if one])
         return Need(self.keys | other.keys, bucket, _each_once((*self.calls, *other.calls)))
 
@@ -81,7 +81,7 @@ class GroupsCandidate(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What it would be called."""
+        """The name that it would have."""
         return self.projection.name
 
     @property
@@ -96,7 +96,7 @@ class GroupsCandidate(msgspec.Struct, frozen=True):
 
 
 def need_of(query: QuerySpec) -> Need | None:
-    """Return what serves a query of groups; None: no groups do."""
+    """Return the groups that serve a query; None if none do."""
     if query.is_row_scan or query.joins:
         return None
     calls = query.aggregates
@@ -197,7 +197,7 @@ def _each_once(calls: Iterable[AggregateCall]) -> tuple[AggregateCall, ...]:
 
 
 def _filter_keys(condition: Expression) -> list[Expression]:
-    """Return what a group must be known by for a condition to be decided for all of it."""
+    """Return the keys by which a group decides a condition for all its rows."""
     if isinstance(condition, Call) and condition.function in ("and", "or", "not"):
         return [one for part in condition.arguments for one in _filter_keys(part)]
     if isinstance(condition, Call) and condition.function in ("=", "in"):

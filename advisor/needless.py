@@ -46,7 +46,7 @@ def needless(
     worse: Mapping[str, tuple[str, str]],
     rules: DropRules,
 ) -> list[Needless]:
-    """Return what may go, one after the other, once `added` is there.
+    """Return the projections, indexes and views that may go, in turn, once `added` is there.
 
     Each projection is planned without those before it, so of two equal ones only one goes. `worse`
     has, by name, the kind of advice that was applied and made its queries slower, and how much.

@@ -66,7 +66,7 @@ class IndexCandidate(msgspec.Struct, frozen=True):
 
     @property
     def sql(self) -> str:
-        """What it indexes, as a statement has it."""
+        """The indexed column or expression, as a statement has it."""
         return f"USING {self.index.kind} ({backquoted(self.column)})"
 
     def may_serve(self, query: QuerySpec, need: Need | None) -> bool:

@@ -27,12 +27,12 @@ class SavedTimes:
         self._saved = saved
 
     def of(self, members: Iterable[int]) -> float:
-        """Return what a set of candidates saves."""
+        """Return the milliseconds that a set of candidates saves."""
         chosen = list(members)
         return float(self._saved[chosen].max(axis=0).sum()) if chosen else 0.0
 
     def added(self, members: Sequence[int], candidate: int) -> float:
-        """Return what a candidate adds to a set."""
+        """Return the milliseconds that a candidate adds to those of a set."""
         return self.of([*members, candidate]) - self.of(members)
 
 

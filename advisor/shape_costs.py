@@ -80,7 +80,7 @@ class Planning:
         added: Sequence[Imagined] = (),
         without: Collection[str] = (),
     ) -> ShapeCost | None:
-        """Return what a query costs as if more were there and some projections not.
+        """Return the cost of a query as if more were there and some projections not.
 
         None: it cannot be planned.
         """
@@ -116,7 +116,7 @@ class Planning:
         return _cost_of(plan.segments, left, scale)
 
     def _of_view(self, view: ImaginedView, query: QuerySpec, otherwise: ShapeCost) -> ShapeCost:
-        """Return what a query costs from a view, or otherwise if that is less."""
+        """Return the cost of a query from a view, or another cost if that is less."""
         parts = plans_of_parts(self.snapshot, view, query)
         if parts is None:
             return otherwise

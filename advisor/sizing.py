@@ -155,7 +155,7 @@ class Sizing:
     # ---- groups
 
     def _ranked_needs(self) -> list[Need]:
-        """Return what shapes need, the most time first."""
+        """Return the needs of shapes, the most time first."""
         totals: dict[Need, float] = {}
         for known in self._shapes:
             if known.need is not None:
@@ -163,7 +163,7 @@ class Sizing:
         return sorted(totals, key=lambda need: -totals[need])
 
     def _unions(self, ranked: Sequence[Need]) -> list[Need]:
-        """Return what several shapes need together, by the time of all that each serves."""
+        """Return the common needs of several shapes, by the time of all shapes that each serves."""
 
         def bound(need: Need) -> float:
             return sum(
@@ -198,7 +198,7 @@ class Sizing:
     # ---- what filters by what no groups have
 
     def _of_rest(self, found: Sequence[SizedCandidate]) -> Iterator[Maker]:
-        """Yield what makes indexes and rows in another order, for shapes that no groups serve."""
+        """Yield makers of indexes and rows in another order, for shapes that no groups serve."""
         indexes: dict[IndexNeed, list[KnownShape]] = {}
         orders: dict[RowsNeed, list[KnownShape]] = {}
         for known in self._shapes:

@@ -29,7 +29,7 @@ def stored_bytes(table: Table) -> int:
 
 
 def stored_size(table: Table, kind: str, name: str) -> StoredSize:
-    """Return what a projection, an index or a view takes; zeros if it is not there."""
+    """Return the size of a projection, an index or a view; zeros if it is not there."""
     if kind == "index":
         listed = [row for row in table.indexes().to_pylist() if row["name"] == name]
         found = [(row["keys"], row["bloom_bytes"] + row["postings_bytes"]) for row in listed]

@@ -174,7 +174,7 @@ class SumState:
         return self._finished(selection, or_null=True)
 
     def numbers(self, selection: NDArray[Any] | None = None) -> Numbers:
-        """Return what `finish` returns, or raises, as numbers."""
+        """Return the sums of `finish` as numbers; raise its errors."""
         sums = self._column(selection)
         final = sum_type(self._primitive.arguments[0].type)
         check_fits(sums.values, final, self._primitive.text)

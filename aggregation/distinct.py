@@ -51,7 +51,7 @@ class _Part:
         return np.repeat(np.arange(group_count, dtype=np.uint32), np.diff(self.starts))
 
     def values(self, ids: NDArray[np.unsignedinteger[Any]]) -> pa.Array:
-        """Return what some ids mean."""
+        """Return the values of some ids."""
         return self.key.values_of(ids.astype(self.key.ids.dtype, copy=False)).to_arrow()
 
     def used(self) -> tuple[pa.Array, NDArray[Any]]:

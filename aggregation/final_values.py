@@ -151,7 +151,7 @@ def finish_call(
 def finish_numbers(
     call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
 ) -> Numbers | None:
-    """Return what `finish_call` returns as numbers, if that saves work; else None."""
+    """Return the values of `finish_call` as numbers, if that saves work; else None."""
     function = AGGREGATES[call.function]
     numbers: Callable[..., Numbers] | None = getattr(states[0], "numbers", None)
     is_plain = function.finisher == "finish" and not function.is_average

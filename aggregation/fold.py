@@ -163,7 +163,7 @@ def stored_partial(
 
 
 def known_partial(plans: Sequence[SourcePlan], primitives: Sequence[Primitive]) -> StoredPartial:
-    """Return what metadata knows of several segments, a row for each, without folding.
+    """Return the answers of metadata for several segments, a row for each, without folding.
 
     Every key must be a constant, and every feed known.
     """

@@ -201,7 +201,7 @@ def _distinct_tuples(
 def _digits(
     numbers: NDArray[Any], keys: Sequence[Key]
 ) -> tuple[NDArray[Any], Sequence[NDArray[Any]]]:
-    """Return what is left of mixed-radix numbers, and each key's digits, the last key's first."""
+    """Return the rest of mixed-radix numbers, and each key's digits, the last key's first."""
     digits = []
     for key in reversed(keys):
         own = empty(len(numbers), numbers.dtype)

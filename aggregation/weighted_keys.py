@@ -225,7 +225,7 @@ def _are_sorted(group_ids: NDArray[Any], keys: Keys) -> bool:
 
 
 def joined(parts: Sequence[WeightedKeys], group_count: int) -> WeightedKeys:
-    """Return what several distributions of the same groups are together."""
+    """Return the union of several distributions of the same groups."""
     if len(parts) == 1:
         return parts[0]
     return weighted_rows_as_keys(
@@ -237,7 +237,7 @@ def joined(parts: Sequence[WeightedKeys], group_count: int) -> WeightedKeys:
 
 
 def keys_of_columns(groups: Groups, keys: Vector, weights: Vector) -> WeightedKeys:
-    """Return what `WeightedKeys.columns` gave, row i being of group `groups.ids[i]`."""
+    """Return the keys in `WeightedKeys.columns`, row i being of group `groups.ids[i]`."""
     lists = keys.to_arrow()
     parents = primitive_values(lists.value_parent_indices())
     ids = np.zeros(len(parents), np.uint32) if groups.ids is None else groups.ids[parents]

@@ -212,7 +212,7 @@ def _cpu_name() -> str:
 
 
 def _git(root: Path | None, *arguments: str) -> str | None:
-    """Return what git prints; None outside a checkout or without git."""
+    """Return git's output; None outside a checkout or without git."""
     git = shutil.which("git")
     if root is None or git is None:
         return None

@@ -243,7 +243,7 @@ def _format_bytes(count: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What comparing two runs found."""
+    """The differences between two runs."""
 
     drift: float  # how much slower the machine was in the later run, by the peers
     ratios: dict[_Key, float]  # (table, case, way) -> later / earlier of the first measure

@@ -231,7 +231,7 @@ class _Reading:
         return _unwrapped(node.copy().transform(named))
 
     def _take_keys(self) -> None:
-        """Read what GROUP BY, or DISTINCT, groups by."""
+        """Read the keys of GROUP BY or DISTINCT."""
         group = self._tree.args.get("group")
         if group is None:
             is_of_rows = not any(map(_has_aggregate, self._outputs))
@@ -275,7 +275,7 @@ class _Reading:
         return list(self._answers).index(text)
 
     def _whole(self, order: Iterable[exp.Expression]) -> str | None:
-        """Return what stands behind the groups of a question that is the whole statement."""
+        """Return the clauses after the groups of a question that is the whole statement."""
         places = [self._answered(one) for one in self._outputs]
         if places != list(range(len(places))):
             return None  # an output is an expression, or stands twice
@@ -312,7 +312,7 @@ class _Reading:
     def _left_over(
         self, having: exp.Expression | None, order: Iterable[exp.Expression]
     ) -> tuple[tuple[str, ...], str]:
-        """Return what DuckDB does with the groups."""
+        """Return DuckDB's part of the statement, over the groups."""
         outputs = tuple(self._over_groups(one) for one in self._outputs)
         behind = ""
         if having is not None:

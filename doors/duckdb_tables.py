@@ -330,7 +330,7 @@ class DuckDBTables:
     def _over_answers(
         self, prepared: _Prepared, values: Mapping[str, Any], versions: Mapping[str, TableVersion]
     ) -> pa.Table | None:
-        """Return what DuckDB makes of answers; None if it or a question has none."""
+        """Return DuckDB's result over answers; None if it or a question has none."""
         import duckdb as engine
 
         text, done, pieces, registered = prepared.statement.text, 0, [], []
@@ -440,7 +440,7 @@ def _group_answer(
 def _question(
     grouped: GroupedSelect, values: Mapping[str, Any], versions: Mapping[str, TableVersion]
 ) -> Any:
-    """Return what asks a question, or explains it."""
+    """Return the function that answers a question, or explains it."""
     tables = {name: versions[key] for name, key in grouped.tables.items()}
     given = {name: values[name] for name in grouped.arguments} or None
     if len(tables) == 1:  # the table itself plans a question of other values as before

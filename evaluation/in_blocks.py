@@ -80,7 +80,7 @@ class BlockValues(msgspec.Struct, frozen=True):
 
 
 def block_values(expression: Expression, rows: Rows) -> BlockValues | None:
-    """Return what computes an expression over `rows`; None if no program does, or rows are few."""
+    """Return the program of an expression over `rows`; None if there is none, or rows are few."""
     if len(rows) < BLOCK_ROWS_MIN or len(rows) == 0 or not isinstance(expression, Call):
         return None
     blocks = BlockBuilder()
@@ -128,7 +128,7 @@ def _stored(
 
 
 def _held(blocks: BlockBuilder, value: Value, register: int, base: int) -> int:
-    """Return what is stored of a register: the base where the value is null."""
+    """Return the stored values of a register: the base where the value is null."""
     if value.validity is None:
         return register
     return blocks.emit(Operation.SELECT, value.validity, register, blocks.constant(base).register)
@@ -195,7 +195,7 @@ def _looked_up_by_value(
 ) -> Value:
     """Evaluate an expression once for each number up to the greatest, and for null.
 
-    There have to be so many rows of each number.
+    Each number has `rows_a_value` rows at least on average.
     """
     if vector.values.dtype.kind != "u":
         raise NotInBlocksError("wide numbers")

@@ -155,7 +155,7 @@ class Casts:
         return _column(column.values, _either(column.bad, _not_null(values, texts)))
 
     def error(self, text: str, target: pa.DataType) -> ProjsegError:
-        """Return what Spark's CAST says of a text that does not become a type."""
+        """Return the error of Spark's CAST for a text that does not become a type."""
         try:
             if not is_nested(target):
                 self._evaluated(pa.array([text]), target, "CAST")

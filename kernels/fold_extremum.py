@@ -95,7 +95,7 @@ def extreme_floats(
 
 
 def extreme_of_floats(values: NDArray[np.float64], *, is_min: bool) -> NDArray[np.float64]:
-    """Return what `extreme_floats` finds of rows that are one group, float64[1]."""
+    """Return the result of `extreme_floats` for rows that are one group, float64[1]."""
     with np.errstate(invalid="ignore"):
         found = values.min(initial=np.inf) if is_min else values.max(initial=-np.inf)
         if is_min and np.isnan(found):

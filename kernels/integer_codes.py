@@ -226,7 +226,7 @@ def page_statistics(values: NDArray[np.int64]) -> PageStatistics:
 
 @kernel
 def _page_statistics(values: NDArray[np.int64]) -> tuple[Any, ...]:
-    """Return what choosing an encoding needs.
+    """Return the statistics by which an encoding is chosen.
 
     Shapes: values [n].
     Oracle: tests/oracle/page_encodings.py::page_statistics.

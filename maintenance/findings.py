@@ -56,7 +56,7 @@ class Finding:
 
 
 def findings(file: str, mismatches: Iterable[Mismatch]) -> Iterator[Finding]:
-    """Yield what a check of one file yields, and the error that ends it, if one does."""
+    """Yield the findings of a check of one file, and the error that ends it, if one does."""
     try:
         for what, expected, found in mismatches:
             yield Finding(file, one_line(what), one_line(str(expected)), one_line(str(found)))

@@ -141,7 +141,7 @@ def _without_removed_values(task: _Embedding, live: LiveParts) -> _Embedding | M
 
 
 def _embedding(target: Target, entry: SegmentEntry, wanted: Materialization) -> _Embedding:
-    """Return what a segment's new file is to hold."""
+    """Return the embedding for a segment's new file."""
     name, now = wanted.name, wanted.now_us
     by_hash = {stored.definition_hash: stored for stored in entry.projections}
     by_name = {(stored.name, stored.definition_hash): stored for stored in entry.projections}

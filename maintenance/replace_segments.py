@@ -119,7 +119,7 @@ class Replacement:
         return newest
 
     def _write_missing(self, target: Target, tasks: Sequence[Task]) -> None:
-        """Write what earlier plans have not written; the first failure stops the rest."""
+        """Write the segments that earlier plans have not; the first failure stops the rest."""
         missing = [task for task in tasks if task.key not in self._written]
         there = len(tasks) - len(missing)
         if tasks:

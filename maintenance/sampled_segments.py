@@ -70,7 +70,7 @@ class SampledSizes(msgspec.Struct, frozen=True, kw_only=True):
         return sum(errors) / len(errors)
 
     def size_in(self, entry: SegmentEntry) -> MeasuredSize:
-        """Return what it takes in a segment."""
+        """Return its size in a segment."""
         one = self.measured.get(entry.file)
         if one is not None:
             return one
@@ -172,7 +172,7 @@ class SampledSegments:
         return self._open(entry).column(name)
 
     def facts(self, entry: SegmentEntry) -> SegmentFacts:
-        """Return what planning knows of a segment, under stored names."""
+        """Return the facts about a segment for planning, under stored names."""
         return self._facts.of(entry)
 
     def _open(self, entry: SegmentEntry) -> _OpenSample:

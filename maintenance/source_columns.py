@@ -51,7 +51,7 @@ def _with_ids(source: StoredSource, found: dict[str, int], listed: SourceList) -
 
 
 def _followed_by_id(properties: TableProperties, listed: SourceList) -> TableProperties:
-    """Return what a table declares over a source that knows columns by ids.
+    """Return the declaration of a table over a source whose columns have ids.
 
     Columns that were asked for by name keep these names, whatever the source calls them later.
     """
@@ -131,7 +131,7 @@ def followed(
 ) -> TableProperties:
     """Return what a table declares once it follows a list: the union of the files' columns.
 
-    What reads a column that no file has any more, or has in another type, is no longer declared.
+    Projections and indexes of a column that no file has any more in its type are not declared.
     """
     source = properties.source
     assert source is not UNSET

@@ -86,7 +86,7 @@ class Synced:
 
 
 class _Work:
-    """What one list asks of one version.
+    """The work to bring one version to one list.
 
     With `verify`, footers of files that seem the same are read, or all files are taken anew
     (`rows`). Other companions are made for entries of which `is_lacking` is true.
@@ -139,7 +139,7 @@ class _Work:
         return not (self.new or self.retaken or self.gone) and before == after
 
     def synced(self, version: int, rows_read: int, started: float) -> Synced:
-        """Return what was done."""
+        """Return the report of the work."""
         paths = {entry.foreign.path for entry in self.gone if entry.foreign is not None}
         return Synced(
             version,
@@ -345,7 +345,7 @@ def _is_mapped_anew(properties: TableProperties, listed: SourceList) -> bool:
 
 
 def _declared(properties: TableProperties) -> object:
-    """Return what of a declaration a source decides."""
+    """Return the part of a declaration that a source decides."""
     source = properties.source
     assert source is not UNSET
     found = (properties.columns, properties.stored_columns)

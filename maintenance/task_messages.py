@@ -77,7 +77,7 @@ class ShippedWork:
 
     @classmethod
     def of(cls, order: WorkOrder) -> ShippedWork:
-        """Return what the tasks of an order share."""
+        """Return the shared work of an order's tasks."""
         snapshot = order.target.snapshot
         # A task gets the entries of its own segments, and needs no list of the others.
         version = replace(snapshot.file, manifests=(), transactions={})

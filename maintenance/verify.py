@@ -60,7 +60,7 @@ from projseg.writer.column_vectors import column_zone
 def _verify_listed_segment(
     snapshot: Snapshot, entry: SegmentEntry, *, deep: bool
 ) -> Iterator[Finding]:
-    """Yield what is wrong with one segment; its file is opened anew and read past every cache."""
+    """Yield the mismatches of one segment; its file is opened anew and read past every cache."""
     opened: list[SegmentFile] = []
 
     def against_listing() -> Iterator[Mismatch]:

@@ -330,7 +330,7 @@ class _StoredRows:
         )
 
     def sort_keys(self, role: Role, name: str, first: int, end: int) -> list[NDArray[Any]] | None:
-        """Return what rows [first, end) of a column sort by, None if it has no order."""
+        """Return the sort keys of the rows [first, end) of a column; None if it has no order."""
         vector = self.values_at(role, name, np.arange(first, end))
         return sort_keys(vector) if isinstance(vector, Ids | Numbers) else None
 

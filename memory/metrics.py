@@ -137,7 +137,7 @@ def count_retry() -> None:
 
 
 def metrics() -> str:
-    """Return what this process counts, as a monitor that speaks OpenMetrics reads it.
+    """Return this process's counters, as a monitor that speaks OpenMetrics reads them.
 
     Counts begin with the process. They have neither names of tables nor values. Questions of a
     `QueryPool` are counted by the process that asks, without what its workers read.

@@ -188,7 +188,7 @@ class _Page:
         return self._safely(request, view_shown)
 
     def _views(self) -> Mapping[str, Callable[[_Shown], msgspec.Struct]]:
-        """Return what makes the record of each view."""
+        """Return the function that makes the record of each view."""
         settings = self._settings
         return {
             "table": lambda one: table_record(one.name, one.version, *one.window),
@@ -422,7 +422,7 @@ def _too_long() -> ProjsegError:
 
 
 def _led(answer: Answer) -> Response:
-    """Return what leads to where an answer is, or will be."""
+    """Return a redirect to the place of an answer."""
     base = f"/t/{quoted(answer.asked.table)}"
     place = f"advice?answer={answer.id}" if answer.asked.budget else f"answers/{answer.id}"
     return RedirectResponse(f"{base}/{place}", 303)

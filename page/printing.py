@@ -66,7 +66,7 @@ def environment(*, may_change: bool) -> jinja2.Environment:
 
 
 def _printable(value: Any) -> Any:
-    """Return what a template prints of a value: no character of it steers the reader's eyes."""
+    """Return a value as a template prints it: no character of it steers the reader's eyes."""
     if isinstance(value, Markup):
         return value
     if value is None:

@@ -22,7 +22,7 @@ _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
 class QueryRecord(msgspec.Struct):
-    """What may be asked, and of which columns."""
+    """The query box, and the columns that it offers."""
 
     name: str
     version: int

@@ -97,7 +97,7 @@ class Guard:
         return found
 
     def _entered(self, path: str, query: dict[str, str]) -> Response:
-        """Return what puts the token into a cookie, and leads to the address without it."""
+        """Return a redirect to the address without the token, which a cookie has now."""
         target = "/" + path.lstrip("/\\") + (f"?{urlencode(query)}" if query else "")
         entered = RedirectResponse(target, 303)
         entered.set_cookie(self._cookie, self._token, path="/", httponly=True, samesite="strict")

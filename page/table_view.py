@@ -129,7 +129,7 @@ def table_record(
 
 
 def source_of(version: TableVersion) -> dict[str, Any] | None:
-    """Return what `Table.detail` says of the files that a table stands over; None: it has its own.
+    """Return the source in `Table.detail` of a table over files of others; None: it has its own.
 
     Of too many files there are no counts.
     """
@@ -257,7 +257,7 @@ def _of_manifest(version: TableVersion, one: ManifestReference) -> SegmentTime:
 def _of_entries(
     version: TableVersion, entries: Sequence[SegmentEntry], kinds: Container[str]
 ) -> Iterator[SegmentTime]:
-    """Yield what the timeline needs of segments, for lanes of some kinds."""
+    """Yield the segments as the timeline takes them, for lanes of some kinds."""
     properties, now = version.properties, now_us()
     scopes = {one.name: scope_of(properties.properties, one.name) for one in properties.projections}
     by_index = _index_states(version) if "index" in kinds else {}
@@ -291,7 +291,7 @@ def _state_of_filter(status: str | None) -> CoverageState:
 
 
 def _index_states(version: TableVersion) -> Mapping[str, list[dict[str, str]]]:
-    """Return what is listed of each index's columns, by segment."""
+    """Return the states of each index's columns, by segment."""
     snapshot = version.snapshot
     return {
         index.name: [coverage(snapshot, definition).statuses for definition in index.columns]
@@ -345,7 +345,7 @@ def _sizes(version: TableVersion, entries: Iterable[SegmentEntry]) -> list[PartS
 
 
 def table_warnings(version: TableVersion, entries: list[SegmentEntry]) -> Iterator[TableWarning]:
-    """Yield what somebody should mend, and how."""
+    """Yield faults, and how to mend them."""
     place = shlex.quote(without_secrets(version.location))
     kept = version.version - version.snapshot.kept_from
     if kept >= _OLD_VERSIONS:

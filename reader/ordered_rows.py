@@ -107,7 +107,7 @@ class OrderedRanges:
         return list(zip(*bests, strict=True)) if bests else [()] * len(ranges)
 
     def _behind(self, last: Sequence[Bound] | None) -> tuple[float, ...]:
-        """Return what the bests of a range are greater than if all its rows are behind a bound."""
+        """Return the ranks that the bests of a range exceed if all its rows are behind a bound."""
         ranks: list[float] = []
         for bound, dictionary in zip(last or (), self._dictionaries, strict=False):
             rank, is_own = bound.greatest_rank(dictionary)

@@ -70,14 +70,14 @@ class SourceRead(msgspec.Struct, frozen=True):
 
 
 def planned_reads(plan: QueryPlan) -> Iterator[SourceRead]:
-    """Yield what every source of a plan is expected to read."""
+    """Yield the expected figures of every source of a plan."""
     for segment in plan.segments:
         for source in segment.choice.plans:
             yield _planned(plan, segment, source)
 
 
 def read_figures(plan: QueryPlan) -> ReadFigures:
-    """Return what a plan is expected to read; it is computed once for each plan."""
+    """Return the expected figures of a plan; they are computed once."""
     found: ReadFigures | None = vars(plan).get("_read_figures")
     if found is None:
         reads = list(planned_reads(plan))
@@ -228,7 +228,7 @@ def _rejected(choice: SourceChoice) -> Mapping[str, Reason]:
 
 
 def _deleted(plan: QueryPlan, segment: SegmentPlan, taken: SubtractedRows) -> SourceRead:
-    """Return what is read of the deleted rows that a projection's answer is freed of."""
+    """Return the rows and bytes of the deleted rows that a projection's answer is freed of."""
     rows = replace(taken.rows, feeds=taken.rows.feeds[: len(plan.query.primitives)])
     return _planned(plan, segment, rows)
 

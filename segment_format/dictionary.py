@@ -246,7 +246,7 @@ class Dictionary:
 
 
 def _order_key(value: pa.Array) -> Any:
-    """Return what Python orders as Spark orders the only value of an array."""
+    """Return a key that Python orders as Spark orders the only value of an array."""
     if is_fixed_width(value.type):
         numbers, _ = arrow_to_numbers(value)
         return float_order_keys(numbers)[0] if numbers.dtype.kind == "f" else numbers[0]

@@ -62,7 +62,7 @@ def check_new_name(what: str, name: object) -> None:
 
 
 def name_key(name: str) -> str:
-    """Return what two names of columns or fields share if they are the same one, as in Spark.
+    """Return a key that two names of columns or fields share if Spark takes them for one.
 
     Lower case alone decides, so `straße` and `strasse` are two names.
     """

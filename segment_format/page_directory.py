@@ -120,7 +120,7 @@ def directory_bytes(directory: bytes) -> int:
 
 
 def _problems(content: bytes, pages_end: int) -> Iterator[str]:
-    """Yield what is wrong with the records."""
+    """Yield the problems of the records."""
     next_offset = None
     for record in _RECORD.iter_unpack(content):
         offset, stored, raw, rows, nulls, _, _, _, flags, reserved, minimum, maximum, _ = record

@@ -133,7 +133,7 @@ def _sources() -> dict[str, str]:
 
 
 def _resources() -> dict[str, str]:
-    """Return what the classes read: the lists of records, and the table of characters."""
+    """Return the resources of the classes: the lists of records, and the table of characters."""
     characters = files("projseg.segment_format") / "indexes" / "characters.json"
     return {"characters.json": characters.read_text("utf-8"), "lists.json": shared_lists()}
 

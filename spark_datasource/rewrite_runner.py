@@ -90,7 +90,7 @@ class _Job:
     description: str
 
     def run(self, action: Callable[[], list[str]], on_done: Callable[[int], object]) -> list[str]:
-        """Return what an action returns; tell meanwhile how many of its tasks ended."""
+        """Return the result of an action; report meanwhile how many of its tasks ended."""
         outcome: list[Any] = []
 
         def act() -> None:

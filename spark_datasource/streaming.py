@@ -65,7 +65,7 @@ if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
 else:
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):
-        """What gets Arrow batches from Spark 4.0, which knows them as those of batch writers."""
+        """A stream's writer that gets Arrow batches from Spark 4.0 by being a batch writer, too."""
 
 
 Offset = dict[str, Any]

@@ -116,7 +116,7 @@ def work_of_a_task(works: Sequence[SegmentWork], parallelism: int | None) -> int
 
 
 def shares_of(works: Sequence[SegmentWork], of_a_task: int) -> list[list[Piece]]:
-    """Return what each task reads, in order; at least one task, so that no rows are an answer."""
+    """Return the shares of tasks, in order; at least one, so that no rows are an answer."""
     shares: list[list[Piece]] = [[]]
     left: float = of_a_task
     for index, work in enumerate(works):

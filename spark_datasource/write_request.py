@@ -105,7 +105,7 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
 
 
 def declared_options(request: WriteRequest) -> dict[str, Any]:
-    """Return what the options of a write declare of a table, as `declare_properties` takes it."""
+    """Return a table's declarations in the options of a write, as for `declare_properties`."""
     given: dict[str, Any] = {
         "time_column": request.time_column,
         "segment_granularity": request.segment_granularity,

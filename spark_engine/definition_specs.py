@@ -215,7 +215,7 @@ def _set_properties(catalog: Catalog, name: tuple[str, str], change: Request) ->
 
 
 def shown_fields(definition: TableMetadata) -> dict[str, Any]:
-    """Return what Spark shows of a definition, its columns apart."""
+    """Return the fields of a definition that Spark shows, its columns apart."""
     spec = definition.spec.to_dict()
     properties, options = spec["properties"], {}
     if definition.type != "table":

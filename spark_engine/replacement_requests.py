@@ -141,7 +141,7 @@ def _finish(request: Request) -> Reply:
 
 
 def _discard(request: Request) -> Reply:
-    """Remove what a write of a plan left that was not committed; undo the commit if it was."""
+    """Remove the files of a plan's write that was not committed; undo the commit if it was."""
     plan, storage = WritePlan.from_json(request["plan"]), storage_of(request)
     assert plan.write_id is not None
     landed = _landed(request, storage, plan)
@@ -198,7 +198,7 @@ def _type_of(column: str, text: str) -> pa.DataType:
 
 
 def layout_options(properties: TableProperties) -> dict[str, str]:
-    """Return what Spark puts rows together by before they are written."""
+    """Return the options by which Spark arranges rows before they are written."""
     time = properties.time_column
     found = {"segmentGranularity": properties.segment_granularity}
     return found if time is None else {"timeColumn": time, **found}

@@ -282,7 +282,7 @@ def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
 
 
 def _summary_of_reads(plan: QueryPlan) -> dict[str, Any]:
-    """Return what a plan reads.
+    """Return the summary of the sources that a plan reads.
 
     The line may hold literals of the query; `sources`, reads by name, and `refused`, codes of
     reasons by projections, never do.

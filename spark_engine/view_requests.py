@@ -130,7 +130,7 @@ class _Defined(NamedTuple):
 def _defined(
     sql: str, tables: Mapping[str, Table], given: Mapping[str, str], run_job: RunJob | None
 ) -> _Defined:
-    """Return what a SELECT means: groups of a star, or else rows that Spark computes."""
+    """Return the definition of a SELECT: groups of a star, or else rows that Spark computes."""
     try:
         table = _fact_of(sql, tables)
         return _Defined(table, ViewForm(sql, readers_by_name(tables)).definition(reader_of(table)))
@@ -210,7 +210,7 @@ def _find_view(request: Mapping[str, Any]) -> Reply:
 
 
 def _provider(table: Table, name: str, kind: str) -> str | None:
-    """Return what bears a name in a table: `view`, `projection` or `index`; None if nothing."""
+    """Return the kind of a name in a table: `view`, `projection` or `index`, or None."""
     folded = name.casefold()
     properties = table.properties
     if any(one.casefold() == folded for one in table.views()["name"].to_pylist()):

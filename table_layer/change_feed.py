@@ -226,7 +226,7 @@ NOTHING: Final = VersionEffect("none")
 
 
 def effect_of(snapshot: Snapshot) -> VersionEffect | None:
-    """Return what a version did, or None if the version before it is needed and no longer kept."""
+    """Return the effect of a version; None if the version before it is needed and not kept."""
     file = snapshot.file
     if file.change == "set_properties" or (file.change == "replace" and file.operation in _KEEPING):
         return NOTHING

@@ -99,7 +99,7 @@ class IndexCoverage:
 def coverage(
     snapshot: Snapshot, definition: IndexDefinition, without: frozenset[str] = frozenset()
 ) -> IndexCoverage:
-    """Return what the listed Bloom files of a definition say, but for some; damaged say nothing."""
+    """Return the coverage by the listed Bloom files of a definition, but for those in `without`."""
     manifests = map(snapshot.load, snapshot.file.manifests)
     listed = {file for manifest in manifests for file in manifest.segment_files()}
     found, digest = IndexCoverage(), definition.definition_hash
@@ -230,7 +230,7 @@ def projection_stats(snapshot: Snapshot) -> pa.Table:
 def projection_state(
     entry: SegmentEntry, digest: str, scope: ProjectionScope, now: int
 ) -> tuple[CoverageState, str | None]:
-    """Return what became of a projection in a segment, and the reason if it is not there.
+    """Return the state of a projection in a segment, and the reason if it is not there.
 
     Retentions are counted from `now`.
     """
@@ -242,7 +242,7 @@ def projection_state(
 
 
 def state_of_reason(reason: str | None) -> CoverageState:
-    """Return what a reason for not being there says."""
+    """Return the state that a reason for not being there means."""
     if reason is None:
         return "missing"
     return "skipped" if reason.startswith(SKIPPED) else "failed"

@@ -50,7 +50,7 @@ class IndexedColumn(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is indexed, as the table names it."""
+        """The indexed column or expression, by the table's names."""
         return self.name if self.condition_form is None else to_sql(self.condition_form)
 
     @property
@@ -139,14 +139,14 @@ class WantedFilter(NamedTuple):
     expression: Expression | None = None
 
     def values(self, vector: Vector) -> Vector:
-        """Return what is indexed of the column's values, in any order."""
+        """Return the indexed values of the column, in any order."""
         if self.expression is None:
             return vector
         rows = all_rows(MemorySource(len(vector), {self.column: vector}))
         return evaluate_over(self.expression, rows)
 
     def value_of_null(self) -> Vector:
-        """Return what is indexed where a segment lacks the column."""
+        """Return the indexed value where a segment lacks the column."""
         found = self.expression or Literal(parse_type_name(self.definition.type), None)
         columns = {node.name: node for node in found.walk() if isinstance(node, Column)}
         nulls = {name: pa.nulls(1, node.type) for name, node in columns.items()}

@@ -153,7 +153,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def source_facts(snapshot: Snapshot, source: StoredSource) -> dict[str, Any]:
-    """Return what a table stands over, how far it is covered, and which columns it leaves out."""
+    """Return a table's source, how far it is covered, and the columns that are left out."""
     files, covered = set(), set()
     for entry in snapshot.segments:
         if entry.foreign is not None:
@@ -196,7 +196,7 @@ def segment_rows(entries: Iterable[SegmentEntry]) -> pa.Table:
 
 
 def segment_label(entry: SegmentEntry) -> str:
-    """Return what a segment is called: its file, or that of the source where it has none."""
+    """Return a segment's name: its file, or that of the source where it has none."""
     foreign = entry.foreign
     return entry.file if foreign is None or entry.has_file else foreign.path
 

@@ -70,13 +70,13 @@ class LiveParts:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> LiveParts:
-        """Return what a version has."""
+        """Return the live parts of a version."""
         properties = snapshot.properties
         declared = ((one.name, one.definition_hash) for one in properties.projections)
         return cls(snapshot, live_stored_names(properties), frozenset(declared))
 
     def dead(self, entry: SegmentEntry) -> DeadParts:
-        """Return what a segment stores that this version does not have."""
+        """Return the parts of a segment that this version does not have."""
         stored = [(one.name, one.definition_hash, one.byte_count) for one in entry.projections]
         failed = [(name, digest, 0) for name, digest, _ in entry.not_built]
         by_name = {(name, digest) for name, digest, _ in (*stored, *failed)} & self.projections
@@ -139,7 +139,7 @@ def as_table(found: Iterable[StillStored]) -> pa.Table:
 
 
 def in_own_segments(snapshot: Snapshot) -> list[StillStored]:
-    """Return what the segments of a version store that it does not have; none or one."""
+    """Return the removed values in the segments of a version; none or one record."""
     live = LiveParts.of(snapshot)
     dead = [parts for entry in snapshot.segments if (parts := live.dead(entry))]
     if not dead:

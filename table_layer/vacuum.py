@@ -302,7 +302,7 @@ def _keep_tagged(newest: Snapshot) -> None:
 
 
 def with_files(vacuumed: Vacuumed, files: Sequence[StoredFile]) -> Vacuumed:
-    """Return what a vacuum removed, and more files."""
+    """Return the report of a vacuum with more files."""
     added = pa.Table.from_pylist(_file_rows(files), _FILES)
     return replace(
         vacuumed,

@@ -167,7 +167,7 @@ class _Choice:
         self.verdicts: dict[str, WiderVerdict] = {}
 
     def all_verdicts(self) -> tuple[WiderVerdict, ...]:
-        """Return what was found of each view: first of those that were nominated."""
+        """Return the verdict on each view, first on those that were nominated."""
         return (*self.verdicts.values(), *self._nominated.refused)
 
     def plan(self) -> QueryPlan | None:

@@ -90,7 +90,7 @@ def covered_names(store: StoreVersion, parts: Iterable[ViewPart]) -> set[str]:
 def covered_rows(
     snapshot: Snapshot, store: StoreVersion, part: ViewPart, interval: Interval | None
 ) -> CoveredRows:
-    """Return what a part stands for in an interval, for tasks that may have to read it instead."""
+    """Return the rows that a part stands for, for tasks that may have to read them instead."""
     return CoveredRows(snapshot.version, frozenset(store.cover(part)), interval)
 
 

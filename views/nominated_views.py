@@ -206,7 +206,7 @@ def _at(places: list[int], size: int) -> _Bits:
 
 
 class SpecsOfParts:
-    """What parts of a view store, as far as their dimensions have the rows that a query reads."""
+    """The specs of a view's parts, as far as their dimensions have the rows that a query reads."""
 
     def __init__(self, snapshot: Snapshot, view: ViewEntry, query: QuerySpec) -> None:
         self._snapshot, self._view, self._query = snapshot, view, query

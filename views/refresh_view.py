@@ -157,7 +157,7 @@ class Refresher:
             )
 
     def _chunks(self) -> dict[Chunk, ChunkWork]:
-        """Return what is to be done by chunk; the segments of one part store alike."""
+        """Return the work by chunk; the segments of one part store alike."""
         found: dict[Chunk, ChunkWork] = defaultdict(ChunkWork)
         for one in self._fates.rewritten:
             first = one.followed.parts[0]
@@ -182,7 +182,7 @@ class Refresher:
         }
 
     def planned(self) -> Refresh:
-        """Return what a refresh would do; rows are those that would be read."""
+        """Return the figures of a refresh before it runs; rows are those that it would read."""
         chunks, expired = self._chunks(), self._expired()
         plans = [self._folder.plan(one.entries) for one in chunks.values()]
         rows = sum(source.row_count for p in plans for s in p.segments for source in s.choice.plans)
@@ -216,7 +216,7 @@ class Refresher:
         return gone, len(stale) - gone
 
     def _cover(self, part: ViewPart) -> tuple[str, ...]:
-        """Return what a part stood for; nothing if that cannot be read any more."""
+        """Return the cover of a part; nothing if that cannot be read any more."""
         try:
             return self._store.cover(part)
         except CorruptionError:

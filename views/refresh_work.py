@@ -173,7 +173,7 @@ def commit_refresh(
 def costs_of_changes(
     primitives: Sequence[Primitive], joins: Iterable[Call], names: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what a refresh of a view will have to do after each kind of change."""
+    """Return the work of a view's refresh after each kind of change."""
     deleted = "reads the rows that are gone alone"
     if not may_subtract(primitives):
         why = ", ".join(one.text for one in primitives if not is_reversible(one))

@@ -69,7 +69,7 @@ class ResultRefresher:
         self._is_needed = work.is_full or not holds_rows(view, self._tables)
 
     def planned(self) -> Refresh:
-        """Return what a refresh would do."""
+        """Return the figures of a refresh before it runs."""
         return self._refresh_summary()
 
     def run(self, note: CommitNote) -> tuple[StoreVersion, Refresh]:

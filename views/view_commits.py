@@ -55,7 +55,7 @@ class StoreWrite:
 
     @property
     def lists(self) -> NewLists:
-        """What writes its lists."""
+        """The writer of its lists."""
         return NewLists(self.store.storage, self.files)
 
     def commit(

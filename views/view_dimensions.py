@@ -34,7 +34,7 @@ _VERSIONS_COMPARED_MAX: Final = 64
 def stated(
     dimensions: Iterable[ViewDimension], known: Mapping[str, Any] | None = None
 ) -> StatedTables:
-    """Return what a view's texts mean, given dimensions by table id; others are absent."""
+    """Return the meaning of a view's texts, given dimensions by table id; others are absent."""
     by_id = {one.table_id: one for one in dimensions}
     known = known or {}
     return tuple(
@@ -174,7 +174,7 @@ def _listed(snapshot: Snapshot) -> set[str]:
 
 
 def state_of(dimension: TableDimension, unmatched: int) -> PathState:
-    """Return what a part that is built with a dimension says of it."""
+    """Return the record of a dimension in a part that is built with it."""
     file = dimension.snapshot.file
     return PathState(dimension.table_id, file.version, file.write_id, unmatched)
 

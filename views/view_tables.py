@@ -122,7 +122,7 @@ def _state(
 
 
 def _last_problem(view: ViewEntry) -> str | None:
-    """Return what the last refresh of a view failed by, or left out."""
+    """Return the failure of a view's last refresh, or what it left out."""
     if view.last_error is not None:
         return f"[{view.last_error.code}] {view.last_error.message}"
     return "; ".join(f"{chunk}: {reason}" for chunk, reason in view.not_built) or None

@@ -65,7 +65,7 @@ def check_schema(found: pa.Schema, schema: pa.Schema) -> None:
 
 
 def _remedy(found: pa.DataType, target: pa.DataType) -> str:
-    """Return what to do about a column of another type."""
+    """Return the advice about a column of another type."""
     if (found, target) == (TIMESTAMP_NTZ, TIMESTAMP):
         return (
             "its times have no zone: say which one they are in, in pandas by "

@@ -91,7 +91,7 @@ def projection_of(
 def _or_reason(
     spec: ProjectionSpec, build: Callable[[], BuiltProjection]
 ) -> BuiltProjection | NotBuilt:
-    """Return what is built, or the reason why it cannot be.
+    """Return the projection that is built, or the reason why it cannot be.
 
     A value that Spark's ANSI mode refuses, in a virtual column or in a sum, must not fail the
     write: the rows themselves are sound. Damaged or unreadable files do fail it.

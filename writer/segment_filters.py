@@ -125,7 +125,7 @@ class FilterWriter:
     def keys_of(
         self, vectors: Mapping[str, Vector], first_us: int | None, last_us: int | None
     ) -> list[SegmentKeys]:
-        """Return what each index makes of a segment."""
+        """Return the keys and postings of a segment for each index."""
         now = now_us()
         found = []
         for wanted in self.wanted:
@@ -161,7 +161,7 @@ class FilterWriter:
                 self._write(definition)
 
     def finish(self) -> tuple[BloomReference, ...]:
-        """Write what is left; return how the commit is to list all files."""
+        """Write the remaining filters; return how the commit is to list all files."""
         with self._lock:
             for definition in [one for one, held in self._held.items() if held]:
                 self._write(definition)

@@ -69,7 +69,7 @@ def _nulls_first(order: NDArray[np.uint32], vector: Numbers) -> NDArray[np.uint3
 
 
 def sort_keys(vector: Ids | Numbers) -> list[NDArray[Any]]:
-    """Return what n rows sort by, first key first, dtype[n] each.
+    """Return the sort keys of n rows, first key first, dtype[n] each.
 
     That is ids; or whether there is a number, and then the number, 0 for nulls.
     """

@@ -123,7 +123,7 @@ class GroupScope(msgspec.Struct, frozen=True):
         return Column(result_type(call), _free_name(call_text(call), taken))
 
     def _grouping(self, tree: exp.Expression) -> Expression:
-        """Return what `grouping(k)` or `grouping_id(...)` is of `GROUPING_ID`."""
+        """Return `grouping(k)` or `grouping_id(...)` as bits of `GROUPING_ID`."""
         text = tree.sql(dialect="spark")
         if not self.has_sets:
             raise _bad_grouping(f"'{text}' needs GROUPING SETS, ROLLUP or CUBE in group_by")
@@ -294,7 +294,7 @@ def _written(texts: Iterable[str]) -> Iterable[_Texts]:
 
 
 def _members(text: str) -> _Texts:
-    """Return what is in the brackets of an element of GROUPING SETS, or the element itself."""
+    """Return the terms in the brackets of an element of GROUPING SETS, or the element itself."""
     return (text,) if _CONSTRUCT.fullmatch(text.strip()) else _columns(text)
 
 

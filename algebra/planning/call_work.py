@@ -40,7 +40,7 @@ def work_name(call: Call) -> str:
 
 
 def measured_work(call: Call) -> CallWork | None:
-    """Return what a call costs a row besides its arguments; None if that is not measured."""
+    """Return the nanoseconds a row of a call without its arguments; None if not measured."""
     return _TABLE.get(work_name(call))
 
 

@@ -100,14 +100,14 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
 
 
 def summands(query: QuerySpec) -> tuple[Expression, ...]:
-    """Return what is computed to be summed, and the branches of it."""
+    """Return the arguments of sums, and their branches."""
     sums = (p.arguments[0] for p in query.primitives if p.kind.sums)
     values = (value for argument in sums for value in values_by_branch(argument))
     return tuple(dict.fromkeys(value for value in values if isinstance(value, Call)))
 
 
 def inputs(query: QuerySpec) -> tuple[Expression, ...]:
-    """Return what is computed to be counted, or to find the least or the greatest of it."""
+    """Return the arguments of counts and extremes."""
     counted = (p for p in query.primitives if p.kind.counts or p.kind.extreme)
     found = (one for p in counted for argument in p.arguments for one in values_by_branch(argument))
     return tuple(dict.fromkeys(one for one in found if isinstance(one, Call)))
@@ -273,7 +273,7 @@ def is_placeholder(expression: Expression | None) -> bool:
 
 
 def expressions_of(feed: Feed) -> Iterator[Expression | None]:
-    """Yield what a feed evaluates."""
+    """Yield the expressions that a feed evaluates."""
     if isinstance(feed, FoldSeveral):
         for part in feed.feeds:
             yield from expressions_of(part)

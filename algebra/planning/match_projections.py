@@ -144,7 +144,7 @@ class CandidateGroup:
         conditions: tuple[Expression, ...],
         bounds: tuple[Expression, ...],
     ) -> Verdicts:
-        """Return what becomes of verdicts with separable conditions and bounds."""
+        """Return verdicts with separable conditions and bounds added."""
         fitting, rejected = [], dict(found.rejected)
         for one in found.fitting:
             added = matched_conditions(one.match.spec, view, conditions)
@@ -266,7 +266,7 @@ def _constant_columns(
 
 
 def _expressions_of_time(query: SeparatedQuery) -> tuple[Expression, ...]:
-    """Return what a query computes from times, of which a segment may know the value."""
+    """Return the expressions of times in a query that may be constant in a segment."""
     return tuple(
         expression
         for expression in dict.fromkeys((*query.rest.expressions, *query.columns))
@@ -318,7 +318,7 @@ def _refinements(
 def _ordered_of_time(
     query: QuerySpec, specs: Sequence[ProjectionSpec]
 ) -> tuple[tuple[Granularity, Expression, str], ...]:
-    """Return what rises or falls with a time that some projection truncates, with its buckets."""
+    """Return (buckets, expression, column): what rises or falls with a truncated time."""
     floors = {
         (floor.granularity, floor.moment)
         for spec in specs

@@ -265,7 +265,7 @@ def is_reversible(primitive: Primitive) -> bool:
 
 
 def _fallible(query: QuerySpec, match: Match, view: SegmentView) -> str | None:
-    """Return what might raise an error that base rows would not raise; None if nothing might."""
+    """Return an expression that may raise an error which base rows would not raise, or None."""
     stored_keys = match.spec.column_by_expression
     for named, rewritten in zip(query.keys, match.keys, strict=True):
         is_stored = named.expression in stored_keys
@@ -288,7 +288,7 @@ def _any_may_fail(expressions: Iterable[Expression | None]) -> bool:
 
 
 def _computed(feed: Feed) -> list[Expression | None]:
-    """Return what a feed evaluates on the rows of a projection."""
+    """Return the expressions that a feed evaluates on the rows of a projection."""
     if isinstance(feed, FoldSeveral):
         return [expression for part in feed.feeds for expression in _computed(part)]
     if isinstance(feed, FoldMultiple):

@@ -223,7 +223,7 @@ class Planner:
         return replace(choice, plans=plans, rejected=rejected)
 
     def shape_of_rows(self, facts: SegmentFacts) -> ReadShape:
-        """Return what an answer from the base rows of a segment reads and computes."""
+        """Return the shape of an answer from the base rows of a segment."""
         conditions, _ = simplify(self._query.conditions, ZoneSets(facts))
         return self._base_rows(conditions).shape
 
@@ -298,5 +298,5 @@ def _with_declared_types(
 def choose(
     query: QuerySpec, facts: SegmentFacts, declared: Sequence[ProjectionSpec] = ()
 ) -> SourceChoice:
-    """Return what answers a query on one segment; see `Planner` for many."""
+    """Return the choice of sources for a query on one segment; see `Planner` for many."""
     return Planner(query, declared).choose(facts)

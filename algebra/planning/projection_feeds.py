@@ -51,7 +51,7 @@ class DirectFeeds:
         self._premises = view.premises if not spec.filter_conjuncts else Premises(self._context)
 
     def missing(self, primitive: Primitive) -> Reason:
-        """Return what a projection lacks to feed a primitive, as one declares it."""
+        """Return the aggregator that a projection lacks to feed a primitive, as one declares it."""
         kind = primitive.kind
         text = declared_as(primitive)
         if self._spec.holds_rows or kind.not_stored:  # only its arguments can be stored
@@ -184,7 +184,7 @@ def _have_values(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _parts_with_nulls(value: Expression) -> tuple[Expression, ...]:
-    """Return what has to have values so that a value, which raises no error, is not null."""
+    """Return the parts that must not be null so that a value, which raises no error, is not."""
     if isinstance(value, Literal) and value.value is not None:
         return ()
     if not isinstance(value, Call) or not keeps_values(value):

@@ -52,7 +52,7 @@ class SharedMatching:
         return self._query.has_interval
 
     def group(self, facts: SegmentFacts) -> MatchedGroup:
-        """Return what segments with the projections of this one share."""
+        """Return the group of segments with the projections of this one."""
         deleted = "deleted" if facts.deleted_row_count and facts.has_base_rows else ""
         specs = [stored.spec for stored in facts.projections]
         key = (deleted, *[t for one in specs for t in (one.table_name, one.as_stored.definition)])
@@ -90,7 +90,7 @@ class SharedMatching:
         return barred
 
     def _ban(self, names: tuple[str, ...]) -> Reason | None:
-        """Return the reason in the query context against what has these names; None without one."""
+        """Return the reason in the query context against a projection of these names, or None."""
         context = self._query.rest.context
         if context.no_projections:
             return Reason(ReasonCode.DISABLED, "noProjections is set")

@@ -152,7 +152,7 @@ def _bound(condition: Expression) -> tuple[str, float] | None:
 
 
 def _number(key: object) -> float | None:
-    """Return what `order_key` made of a number or a time as a double, else None."""
+    """Return the `order_key` of a number or a time as a double, else None."""
     if isinstance(key, tuple):
         (is_nan, key) = key
         if is_nan:

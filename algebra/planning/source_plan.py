@@ -234,7 +234,7 @@ class SourceChoice(msgspec.Struct, frozen=True):
         return not self.plans
 
     def part(self, start: int, end: int) -> SourceChoice:
-        """Return what is read for the base rows [start, end) alone, as one of several parts.
+        """Return the choice for the base rows [start, end) alone, as one of several parts.
 
         A source of other rows cannot tell which of its rows those are: it is read for the part that
         begins the segment, and answers for the whole of it.
@@ -278,7 +278,7 @@ def columns_read(
 def _collect(
     feed: Feed, primitive: Primitive, expressions: list[Expression], states: set[str]
 ) -> None:
-    """Add what a feed reads: expressions over columns, and names of state columns."""
+    """Add the expressions over columns, and the names of state columns, that a feed reads."""
     match feed:
         case FoldSeveral():
             for part in feed.feeds:

@@ -110,7 +110,7 @@ class _TextFields(Protocol):
 
     @property
     def order_by(self) -> Iterable[str]:
-        """What rows are sorted by, as SQL."""
+        """The sort terms of rows, as SQL."""
 
 
 _SOURCE_NAMES: Final = ("base", "metadata")

@@ -75,7 +75,7 @@ class ClickHouse(Engine):
         self._session.query(f"OPTIMIZE TABLE {self._table} FINAL")
 
     def sizes(self) -> tuple[int, int]:
-        """Return what the active parts hold."""
+        """Return the bytes of the active parts."""
         everything = self._number("sum(bytes_on_disk)", "system.parts")
         projections = self._number("sum(bytes_on_disk)", "system.projection_parts")
         return everything - projections, projections

@@ -39,7 +39,7 @@ class Engine(ABC):
 
     @property
     def projections(self) -> tuple[Rollup, ...]:
-        """What it holds beside the rows."""
+        """The projections that it holds beside the rows."""
         return self.workload.projections if self.has_projections else ()
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Engine(ABC):
         return take_turn(lambda: self.answer(query), cpu=cpu)
 
     def client(self) -> Client:
-        """Return what answers one client among several, with one thread a query."""
+        """Return a function that answers one client among several, with one thread a query."""
         return self.run
 
     def at_once(self, query: Question, client_count: int, seconds: float) -> dict[str, float]:
@@ -93,7 +93,7 @@ class Engine(ABC):
         return ask_at_once(clients[:client_count], seconds)
 
     def work(self, query: Question) -> dict[str, Any]:
-        """Return what the engine reports to read, as measures; most report nothing."""
+        """Return the engine's own figures of reading, as measures; most have none."""
         del query
         return {}
 

@@ -166,7 +166,7 @@ def _add_estimates(
     times: Mapping[str, Mapping[str, float]],
     fixed: Mapping[str, float],
 ) -> None:
-    """Add what planning expects of each question that is answered otherwise than before.
+    """Add the expected time of each question that is answered otherwise than before.
 
     The expectation is made of its processor time without projections, as of that of a log.
     """

@@ -301,7 +301,7 @@ def _add_requests(bench: Bench, send: _Send, names: list[str], database: str) ->
 
 
 def _sender(bench: Bench, port: int, token: str) -> _Send:
-    """Return what sends a request about a definition, and notes one that fails."""
+    """Return a function that sends a request about a definition, and notes one that fails."""
     import urllib3  # optional: extra [catalog]
 
     head = {"Authorization": f"Bearer {token}"}

@@ -340,7 +340,7 @@ def _work_table(
 ) -> str:
     """Return `call_work.json`: nanoseconds a row of each call over columns.
 
-    Those of Spark are of its statement above its quickest one, which has its own cost.
+    Spark's are the time of its statement less that of its quickest one.
     """
     name = "spark-parquet"
     spark = {text: times[name] for (_, text), times in found.items() if name in times}

@@ -85,7 +85,7 @@ class _Served:
 
     @property
     def cpu_seconds(self) -> float:
-        """What it used of processors since its start."""
+        """The seconds of processors that it used since its start."""
         stated = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2]
         return sum(map(int, stated.split()[11:13])) / os.sysconf("SC_CLK_TCK")
 

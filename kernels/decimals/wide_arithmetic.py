@@ -29,7 +29,7 @@ Size: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 
 class DecimalOperation(IntEnum):
-    """What is computed of two decimals."""
+    """An operation on two decimals."""
 
     ADD = 0
     SUBTRACT = 1
@@ -41,7 +41,7 @@ class DecimalOperation(IntEnum):
 
 
 class Rounding(IntEnum):
-    """What becomes of the digits that a decimal is to lose."""
+    """The rounding of digits that a decimal is to lose."""
 
     TOWARDS_ZERO = 0
     HALF_UP = 1  # away from zero
@@ -445,7 +445,7 @@ def _quotient(a: Size, b: Size, is_half_up: bool) -> Any:
 
 @kernel
 def _rest(a: Size, b: Size) -> Any:
-    """Return what a division leaves; only one of both numbers passes 128 bits.
+    """Return the remainder of a division; only one of both numbers passes 128 bits.
 
     Part of: `_operate`.
     """

@@ -114,7 +114,7 @@ def _load_numba() -> None:
 
 
 def _compiler() -> Callable[..., Any] | None:
-    """Return what compiles kernels; None if they are all to be interpreted."""
+    """Return the module that compiles kernels; None if all are interpreted."""
     if interpreter.is_alone:
         return None
     try:
@@ -240,7 +240,7 @@ class Kernel:
                 yield name, value
 
     def compiled(self) -> Any:
-        """Return what Numba makes of it; each signature is compiled at its first call.
+        """Return Numba's dispatcher, which compiles a signature at its first call.
 
         Where nothing is compiled it is the function itself.
         """
@@ -328,7 +328,7 @@ class Intrinsic:
         return self._function(*arguments)
 
     def compiled(self) -> Any:
-        """Return what compiled kernels call."""
+        """Return the intrinsic that compiled kernels call."""
         if self._compiled is None:
             # Imported here, because it imports Numba.
             from projseg.kernels.runtime.compiler import intrinsic

@@ -136,7 +136,7 @@ def c_types(text: str) -> list[Any]:
 
 
 def c_values_of(text: str) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what makes of an argument of a type the values that machine code takes."""
+    """Return a function from an argument of a type to the values that machine code takes."""
     if text in _SCALARS or text == NONE:
         return _scalar_values
     layout, dimensions = text[2], text.rstrip("r")[3:]

@@ -107,7 +107,7 @@ def processor_stamp() -> int | None:
 
 @cache
 def _cpu_lines() -> list[str]:
-    """Return what Linux says of the first processor's kind."""
+    """Return Linux's lines about the first processor."""
     try:
         with open(_CPU_FILE) as file:
             first = file.read(1 << 13).split("\n\n")[0]
@@ -143,19 +143,19 @@ def _path(name: str, arguments: list[str]) -> Path | None:
 
 
 def shipped_name(name: str, arguments: list[str]) -> str:
-    """Return what `SHIPPED_FILE` has a kernel for some types of arguments under."""
+    """Return the key in `SHIPPED_FILE` of a kernel for some types of arguments."""
     return f"{name}.{'-'.join(arguments)}"
 
 
 def _shipped(name: str, arguments: list[str], source: int) -> StoredKernel | None:
-    """Return what the install brought of a kernel, if it fits this processor and these sources."""
+    """Return a kernel that the install brought, if it fits this processor and these sources."""
     content = brought().get(shipped_name(name, arguments))
     return None if content is None else _decoded(content, ANY_LEVEL_3, source)
 
 
 @cache
 def brought() -> dict[str, msgspec.Raw]:
-    """Return what the install brought for this processor, by `shipped_name`."""
+    """Return the kernels that the install brought for this processor, by `shipped_name`."""
     flags = next((line for line in _cpu_lines() if line.startswith("flags")), "")
     try:
         content = SHIPPED_FILE.read_bytes() if LEVEL_3.keys() <= set(flags.split()) else b"\x80"
@@ -165,7 +165,7 @@ def brought() -> dict[str, msgspec.Raw]:
 
 
 def _read(path: Path, source: int) -> StoredKernel | None:
-    """Return what a file holds if it fits this processor and these sources."""
+    """Return the kernel in a file if it fits this processor and these sources."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -204,7 +204,7 @@ def _count_values(
 
 @kernel
 def _header_problem(sketch: NDArray[np.uint8], k: int) -> Any:
-    """Return what is wrong with a sketch's header, 0 for nothing.
+    """Return the problem of a sketch's header by its number, 0 for none.
 
     Shapes: sketch [bytes].
     Part of: `_count_values`.

@@ -152,7 +152,7 @@ def written_texts(
     texts: Texts,
     most: int,
 ) -> Written:
-    """Return what a kernel writes, in room that is doubled where it stops."""
+    """Return the texts that a kernel writes, in room that is doubled where it stops."""
     most = min(most, _TEXT_BYTES_MAX)
     ends = zeros(row_count + 1, np.int32)
     made = empty(min(int(texts[0][-1] - texts[0][0]) + 64, most), np.uint8)

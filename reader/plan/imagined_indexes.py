@@ -39,11 +39,11 @@ class ImaginedIndex(Protocol):
 
     @property
     def name(self) -> str:
-        """What it would be called."""
+        """The name that it would have."""
 
     @property
     def definition(self) -> IndexDefinition:
-        """What it would store."""
+        """The definition that it would have."""
 
     @property
     def column(self) -> IndexedColumn:

@@ -69,7 +69,7 @@ class _Candidate(NamedTuple):
     is_served: bool
 
     def unused(self, condition: str, reason: str, count: int) -> IndexUse:
-        """Return what an index that was not asked did for a condition over `count` segments."""
+        """Return the record of an index that was not used for a condition over `count` segments."""
         digest = self.definition.definition_hash
         return IndexUse(self.name, self.column, condition, False, reason, count, count, digest)
 

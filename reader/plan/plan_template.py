@@ -197,7 +197,7 @@ class PlanTemplate:
     def chooser(
         self, query: QuerySpec, facts_of: Callable[[SegmentEntry], SegmentFacts]
     ) -> Callable[[SegmentEntry], SourceChoice]:
-        """Return what chooses for one of the queries as `Planner.choose` does."""
+        """Return a function that chooses sources for one query as `Planner.choose` does."""
         planner = Planner(query, matching=self._matching)
 
         def choose(entry: SegmentEntry) -> SourceChoice:

@@ -71,7 +71,7 @@ class WiderSources(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """What tells these sources from others: plans are kept by it."""
+        """The identity of these sources, by which plans are cached."""
 
     def plan(self, snapshot: Snapshot, query: QuerySpec) -> QueryPlan | tuple[WiderVerdict, ...]:
         """Return a plan that reads one of them, or why none is read."""
@@ -109,7 +109,7 @@ class QueryPlan(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def reduced_fold(self) -> ReducedFold | None:
-        """What is folded instead of all of the query's keys and primitives; None: those."""
+        """The fold in place of all of the query's keys and primitives; None: these are folded."""
         return ReducedFold.of(self.query, [p for s in self.segments for p in s.choice.plans])
 
     @cached_property

@@ -140,7 +140,7 @@ def _name_of_list(constants: list[Expression], arguments: Arguments) -> str | No
 
 
 def kinds_of_values(arguments: Arguments | None) -> tuple[tuple[str, Hashable], ...] | None:
-    """Return what templates need to know of values beside a query's text; None: there is none.
+    """Return the kinds of values on which a template depends; None if there can be none.
 
     Texts, whole numbers, dates and times compare with a column of their type in one way, whatever
     the value.
@@ -314,7 +314,7 @@ def _time_slot(function: str, column: Any, value: Any, times: TimeSlots) -> _Tim
 
 
 def _exact_micros(sum_: exp.Add | exp.Sub, times: TimeSlots) -> int | None:
-    """Return what is added to a time; None of a length that depends on the time."""
+    """Return the microseconds of a length of time; None if they depend on the time."""
     is_constant = sum_.expression.find(exp.Placeholder) is None
     span = span_of(sum_.expression) if is_constant else None
     has_even_days = times.zone == "UTC" or times.type != TIMESTAMP

@@ -64,7 +64,7 @@ class ReducedFold(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, query: QuerySpec, plans: Sequence[SourcePlan]) -> ReducedFold | None:
-        """Return what all plans can fold; None if that is not less."""
+        """Return the fold that all plans can do; None if it is not less."""
         if query.is_row_scan or any(plan.subtracted_rows is not None for plan in plans):
             return None
         keys = _independent_keys(query)
@@ -149,7 +149,7 @@ def _follows(query: QuerySpec, number: int, columns: set[str]) -> bool:
 def _common_terms(
     primitives: Sequence[Primitive], plans: Sequence[SourcePlan]
 ) -> tuple[tuple[_Term, ...], ...]:
-    """Return what all plans make primitives of; where they differ, each is its own."""
+    """Return the terms of primitives in all plans; where plans differ, each is its own."""
     alone: tuple[tuple[_Term, ...], ...] = tuple(((None, one),) for one in primitives)
     if not plans or not any(isinstance(f, FoldSeveral | FoldMultiple) for f in plans[0].feeds):
         return alone
@@ -160,7 +160,7 @@ def _common_terms(
 def _terms_of(
     primitives: Sequence[Primitive], plan: SourcePlan
 ) -> tuple[tuple[_Term, ...], ...] | None:
-    """Return what a plan makes primitives of; None if it feeds one of those in several ways."""
+    """Return the terms of primitives in a plan; None if it feeds one of those in several ways."""
     found, feeds = [], dict[str, Feed]()
     for primitive, feed in zip(primitives, plan.feeds, strict=True):
         parts = _parts_of(feed) or [(None, primitive, feed)]

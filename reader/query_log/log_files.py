@@ -152,7 +152,7 @@ class QueryLog:
             self._is_waiting.set()
 
     def flush(self, seconds: float = _SECONDS_AT_EXIT) -> None:
-        """Write what is queued, unless the storage takes longer than some seconds."""
+        """Write the queued records, unless the storage takes longer than some seconds."""
         if self._writing.acquire(timeout=seconds):
             try:
                 self._write_queued()
@@ -227,7 +227,7 @@ def _warn_of_place(scheme: str) -> None:
 
 
 def flush_query_logs() -> None:
-    """Write what this process has queued."""
+    """Write the records that this process has queued."""
     for log in list(_logs.values()):
         log.flush()
 

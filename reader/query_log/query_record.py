@@ -54,7 +54,7 @@ class QueryEvent(msgspec.Struct):
     at: float = msgspec.field(default_factory=time.time)
 
     def record(self, shown: ShownLiterals | None = None) -> dict[str, Any]:
-        """Return what is logged of it, with the constants that are asked for or set to be shown."""
+        """Return its record, with the constants that the caller or the setting shows."""
         snapshot = self.snapshot
         described = (
             {"query": hidden_content(self.texts) if self.texts else None}

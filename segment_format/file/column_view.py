@@ -60,7 +60,7 @@ class ColumnView:
         return self.file.ranges_of(table, role, self.stored_name(role, name), first_page, page_end)
 
     def key_of(self, table: str, role: Role, name: str) -> tuple[str, ...]:
-        """Return what tells the column from every other, of any file and in any type."""
+        """Return a key that no other column has, of any file and in any type."""
         stored, wide = self._wide(table, role, name)
         key = (self.file.path, table, role, stored)
         return key if wide is None else (*key, str(wide))
@@ -120,7 +120,7 @@ class ColumnView:
         return self.file.bitmap_index(table, role, stored)
 
     def stored_name(self, role: Role, name: str) -> str:
-        """Return what the file calls a column that there is."""
+        """Return the file's name of a column that is there."""
         known = self.find(role, name)
         assert known is not None, f"'{name}' was looked for before"
         return known[0]

@@ -172,7 +172,7 @@ def describe(segment: SegmentFile) -> SegmentDescription:
 
 
 def _postings(segment: SegmentFile, entry: PostingsEntry) -> PostingsDescription:
-    """Return what postings say of themselves: nothing of them was proved."""
+    """Return the claims of postings about themselves, which are not proved."""
     try:
         definition = read_definition(entry.definition)
         kind, column = definition.kind, definition.column_name

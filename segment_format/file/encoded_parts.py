@@ -144,7 +144,7 @@ def copy_postings(
 
 
 def kind_of(vector: Vector) -> ColumnKind:
-    """Return what a column is stored as."""
+    """Return the kind in which a column is stored."""
     if isinstance(vector, Ids):
         return "ids"
     return "numbers" if isinstance(vector, Numbers) else "opaque"
@@ -193,7 +193,7 @@ class SegmentSummary:
 def required_features(
     tables: Sequence[TableEntry], *, has_fields: bool, has_foreign_rows: bool = False
 ) -> int:
-    """Return what a reader must know to read a file of these tables. SPEC.md section 2.2."""
+    """Return the features that a reader of these tables must have. SPEC.md section 2.2."""
     features = ROW_PROJECTIONS if any(table.holds_rows for table in tables) else 0
     if any(has_zone_rules(table.definition) for table in tables):
         features |= ZONE_RULES

@@ -66,7 +66,7 @@ class IndexDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def definition_hash(self) -> str:
-        """What identifies it: the xxh3_128 of the JSON list of its fields."""
+        """Its identity: the xxh3_128 of the JSON list of its fields."""
         items = (msgspec.json.encode(value).decode() for value in msgspec.structs.astuple(self))
         return xxhash.xxh3_128_hexdigest(f"[{', '.join(items)}]".encode())
 
@@ -118,7 +118,7 @@ def _values(vector: Vector) -> NDArray[np.uint64]:
 def _of_texts(
     hashes: Callable[[pa.Array], NDArray[np.uint64]],
 ) -> Callable[[Vector], NDArray[np.uint64]]:
-    """Return what makes the keys of a column from each of its different texts."""
+    """Return a function from a column to the keys of each of its different texts."""
 
     def keys(vector: Vector) -> NDArray[np.uint64]:
         texts = vector.dictionary.values if isinstance(vector, Ids) else vector.to_arrow()

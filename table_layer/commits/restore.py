@@ -61,7 +61,7 @@ def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
 
 
 def _listed(current: Snapshot, shared: set[ManifestReference]) -> set[str]:
-    """Return what a version lists, as far as it can be read: a restore may be what mends it."""
+    """Return the entries of a version, as far as they can be read: a restore may mend it."""
     found: set[str] = set()
     for reference in current.file.manifests:
         try:

@@ -71,7 +71,7 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
     read_range: None = None
 
     def key_of(self, table: str, role: Role, name: str) -> tuple[str, ...]:
-        """Return what tells a column from every other, of any file and in any type."""
+        """Return a key that no other column has, of any file and in any type."""
         wanted = type_name(self.schema.field(name).type)
         return (self.path, table, role, self._source_name(name) or "", wanted)
 

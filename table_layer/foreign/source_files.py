@@ -49,12 +49,12 @@ class ListedFile(NamedTuple):
     names: tuple[tuple[str, str], ...] | None = None
 
     def column_of(self, name: str) -> str | None:
-        """Return what the file calls a column; None if it lacks it."""
+        """Return the file's name of a column; None if it lacks it."""
         return name if self.names is None else dict(self.names).get(name)
 
     @property
     def identity(self) -> tuple[str, int, str]:
-        """What tells it from every other file of its source."""
+        """A key that no other file of its source has."""
         return self.path, self.byte_count, self.tag
 
 

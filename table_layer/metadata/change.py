@@ -270,7 +270,7 @@ class CommitNote:
         return CommitNote(given, self.user_name, self.user_metadata)
 
     def info(self, read_version: int) -> CommitInfo:
-        """Return what the snapshot is to state; below 0 there is no version that was read."""
+        """Return the snapshot's record of it; below 0 there is no version that was read."""
         return CommitInfo(
             read_version=read_version if read_version >= 0 else None,
             parameters=dict(self.parameters),

@@ -64,7 +64,7 @@ class StoredIndexes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def stored_indexes(
     declared: Sequence[DeclaredIndex], files: Iterable[BloomReference]
 ) -> StoredIndexes | UnsetType:
-    """Return what a snapshot is to state; unset if no index is declared.
+    """Return the indexes as a snapshot states them; unset if no index is declared.
 
     Files of definitions that no index declares are left out, and so are those beyond the limit, of
     the fewest segments.

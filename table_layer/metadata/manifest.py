@@ -342,7 +342,7 @@ def _reference(
 
 
 def features_of(entries: Iterable[SegmentEntry]) -> tuple[str, ...]:
-    """Return what a reader of a manifest of these entries has to know."""
+    """Return the features that a reader of a manifest of these entries must have."""
     found = list(entries)
     vectors = (DELETION_VECTORS,) if any(entry.deletion_vector for entry in found) else ()
     foreign = (FOREIGN,) if any(entry.foreign for entry in found) else ()

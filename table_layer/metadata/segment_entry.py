@@ -100,12 +100,12 @@ class ForeignFile(
 
     @property
     def identity(self) -> tuple[str, int, str]:
-        """What tells it from every other file of its source."""
+        """A key that no other file of its source has."""
         return self.path, self.byte_count, self.tag
 
     @property
     def listed_as(self) -> str:
-        """What tells its row groups from those of every other file."""
+        """A key of its row groups that no others have."""
         first, end = self.row_groups
         found = f"{self.path} {self.byte_count} {self.tag} {self.footer_digest} {first}-{end}"
         if self.names is None:
@@ -172,7 +172,7 @@ class SegmentEntry(
 
     @property
     def listed_as(self) -> str:
-        """What tells two entries apart: whose rows they stand for, and which are deleted."""
+        """The entry's identity: whose rows it stands for, and which are deleted."""
         foreign = self.foreign
         return listed_as(self.file, self.deletion_vector) if foreign is None else foreign.listed_as
 

@@ -111,7 +111,7 @@ _COMMIT_DECODER: Final = msgspec.json.Decoder(CommitInfo)
 
 
 def optional_members(info: CommitInfo) -> dict[str, msgspec.Raw]:
-    """Return what a snapshot states of its commit as members that readers need not know."""
+    """Return a snapshot's record of its commit as members that readers may ignore."""
     return {_COMMIT: msgspec.Raw(msgspec.json.encode(info))}
 
 
@@ -184,7 +184,7 @@ class Snapshot:
 
     @property
     def tags(self) -> dict[str, int]:
-        """The versions that have names, by name; the newest version knows them."""
+        """Tagged versions by tag; the newest version has them all."""
         return {} if self.file.tags is msgspec.UNSET else self.file.tags
 
     @property
@@ -259,7 +259,7 @@ class Snapshot:
 
     @property
     def number(self) -> int:
-        """What `open_as_of` finds it by in any process: its version, and what is pinned with it."""
+        """Its number for `open_as_of` in any process: the version, and the state pinned with it."""
         return self.version
 
     @property
@@ -350,7 +350,7 @@ def kept_versions(storage: Storage) -> Iterator[Snapshot]:
 
 
 def _commit_info(file: SnapshotFile) -> CommitInfo | None:
-    """Return what a snapshot states of its commit, where its release wrote that."""
+    """Return a snapshot's record of its commit, where its release wrote one."""
     if file.commit is not msgspec.UNSET:
         return file.commit
     raw = None if file.optional is msgspec.UNSET else file.optional.get(_COMMIT)

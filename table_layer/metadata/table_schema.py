@@ -52,7 +52,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def identity(self) -> tuple[object, ...]:
-        """What makes two schemas give the same values of a segment the same names; hashable."""
+        """A hashable key: schemas of equal keys give a segment's values the same names."""
         columns = tuple((field.name, type_name(field.type)) for field in self.columns)
         return columns, tuple(self.forms.items())
 
@@ -64,7 +64,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return next((form.name for form in reversed(forms) if form.name in present), None)
 
     def zones(self, entry: SegmentEntry) -> dict[str, ColumnZone]:
-        """Return what is known of the columns that a segment has, by their names here."""
+        """Return the zones of the columns that a segment has, by their names here."""
         known = entry.columns
         if not self.forms:
             return {name: zone for name, zone in known.items() if name in self.stored_types}

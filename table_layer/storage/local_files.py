@@ -163,7 +163,7 @@ def foreign_files(storage: Storage) -> Iterator[str]:
 
 
 def entry_status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return what an entry of a folder is; None if it was deleted meanwhile."""
+    """Return the status of an entry of a folder; None if it was deleted meanwhile."""
     try:
         return entry.stat(follow_symlinks=False)
     except FileNotFoundError:  # deleted since the directory was read

@@ -94,7 +94,7 @@ def segment_name(write_id: str, partition: int, attempt: int, number: int) -> st
 
 
 def prefix_of_write(write_id: str) -> str:
-    """Return what the names of all files begin with that one commit adds to `data/`."""
+    """Return the beginning of the names of all files that one commit adds to `data/`."""
     return f"{DATA_PREFIX}{check_write_id(write_id)}-"
 
 

@@ -215,7 +215,7 @@ def _refused(
 
 
 def requested(action: str, where: str, request: Callable[[], Result]) -> Result:
-    """Return what a request returns."""
+    """Return the result of a request."""
     from obstore.exceptions import BaseError
 
     failure: OSError

@@ -127,13 +127,13 @@ def define_star(
 
 
 def _flag_of(condition: Expression) -> Expression:
-    """Return what a condition says is there, or is not."""
+    """Return the join whose match a condition tests."""
     is_negated = isinstance(condition, Call) and condition.function == "not"
     return condition.children[0] if is_negated else condition
 
 
 def defined(sql: str, query: Query, properties: TableProperties) -> Definition:
-    """Return what a query of one table stores as a view."""
+    """Return the definition of a view from a query of one table."""
     schema, time = properties.schema, properties.time_column
     condition = None if query.filter is None else bind(query.filter, schema)
     scope, rest = split_time_bounds(condition, time, schema)

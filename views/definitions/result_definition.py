@@ -55,7 +55,7 @@ class SelectJob(msgspec.Struct, frozen=True):
     description: str
 
     def run(self, run: RunSelect | None) -> Selected:
-        """Return what Spark tells."""
+        """Return Spark's reply."""
         if run is None:
             raise needs_spark(self.description)
         answer = run(msgspec.to_builtins(self))

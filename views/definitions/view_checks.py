@@ -205,7 +205,7 @@ class CoveredSegments(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, view: ViewEntry) -> CoveredSegments:
-        """Return what a view is kept for now."""
+        """Return the segments that a view is kept for now."""
         return cls(
             None if view.scope is None else Interval(*view.scope),
             declare_scope(retain=view.options.get("retain")),

@@ -55,7 +55,7 @@ class GuessedQuestion(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it asks, in a few words."""
+        """The question in a few words."""
         words = [unit.lower() if unit else column for unit, column in self.keys]
         text = f"by {', '.join(words)}" if words else "all rows"
         if self.condition is not None:

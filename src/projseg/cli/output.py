@@ -168,7 +168,7 @@ def in_zone(found: pa.Table, zone: str | None) -> pa.Table:
 
 
 def previewed(would: Mapping[str, Any], location: str, condition: str = "") -> dict[str, Any]:
-    """Return what a verb would do to a table, and how to let it."""
+    """Return the preview of a verb, and how to let it run."""
     return {**would, "location": location, "to_do_it": f"repeat with --yes{condition}"}
 
 

@@ -70,7 +70,7 @@ def typed_texts(places: Places, is_whole: Callable[[str], bool]) -> Iterator[str
 
 
 def _history() -> History:
-    """Return what was typed before, kept in a file of this user alone if that can be written."""
+    """Return the history, in a file of this user alone if that can be written."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     file = Path(base).expanduser() / "projseg" / "shell_history"
     with suppress(OSError, RuntimeError):
@@ -92,7 +92,7 @@ class NameCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Yield what may stand for the word before the cursor."""
+        """Yield completions of the word before the cursor."""
         before = document.text_before_cursor
         if before.startswith("."):
             yield from (
