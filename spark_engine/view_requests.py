@@ -27,9 +27,11 @@ from projseg.spark_engine.statement_requests import materialized
 from projseg.table import Table
 from projseg.table.segment_edits import interval_of
 from projseg.table.star_statements import bound_statement
+from projseg.table.stored_view import StoredView
 from projseg.table.table_version import reader_of, readers_by_name, state_of
+from projseg.table.view_edits import new_view
 from projseg.table.view_form import ViewForm
-from projseg.table.view_object import StoredView, View, new_view
+from projseg.table.view_object import View
 from projseg.views.definitions.definition import Definition
 from projseg.views.definitions.result_definition import define_result
 from projseg.views.definitions.view_checks import as_required, bad_view, checked_statement

@@ -6,9 +6,11 @@ import textwrap
 
 import pytest
 
+from projseg.catalog.catalog import Catalog
 from projseg.catalog.named_table import CatalogTable
 from projseg.table import Table
 from projseg.table.table_version import TableVersion
+from projseg.table.view_object import View
 
 MAKERS = {"create", "attach"}
 """Methods that make a table, and put their arguments into order first."""
@@ -34,9 +36,10 @@ def statements(function):
 def test_a_table_is_a_version_that_may_be_written():
     assert Table.__mro__ == (Table, TableVersion, object)
     assert CatalogTable.__mro__ == (CatalogTable, *Table.__mro__)
+    assert Catalog.__mro__ == (Catalog, object)
 
 
-@pytest.mark.parametrize("kind", [TableVersion, Table, CatalogTable])
+@pytest.mark.parametrize("kind", [TableVersion, Table, CatalogTable, View])
 def test_a_method_of_a_table_is_a_few_statements(kind):
     long = {name: len(statements(one)) for name, one in methods(kind)}
     assert len(long) > 10

@@ -4,8 +4,9 @@ import hashlib
 
 import projseg
 from projseg.algebra.query.context import QueryContext
+from projseg.table.stored_view import StoredView
 from projseg.table.table_version import reader_of, state_of
-from projseg.table.view_object import StoredView, new_view
+from projseg.table.view_edits import new_view
 from projseg.views.definitions.result_definition import ResultDefinition, define_result
 from projseg.views.refresh_work import Work
 from projseg.views.stored_results import AskedSelect, answering_results, table_of_result

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 import projseg
 from projseg.errors import InvalidInputError
+from projseg.table.stored_view import StoredView
 from projseg.table.table_version import state_of
-from projseg.table.view_object import StoredView
 from projseg.table_layer.metadata.change import NO_NOTE
 from projseg.views.view_commits import edited, store_write
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from projseg.errors import UnsupportedFeatureError
 from projseg.table.segment_edits import OnProgress
+from projseg.table.stored_view import StoredView
 from projseg.table.table_state import TableState
 from projseg.table.view_form import ViewForm
-from projseg.table.view_object import StoredView, View, new_view
+from projseg.table.view_object import View
+from projseg.views.definitions.definition import Definition, clustered
 from projseg.views.definitions.view_checks import as_required
-from projseg.views.refresh_work import Refresh
+from projseg.views.refresh_work import Refresh, Work
+from projseg.views.view_life import NewView, create_view
+
+if TYPE_CHECKING:
+    from projseg.views.definitions.result_definition import RunSelect
 
 
 class ViewEdits:
@@ -61,3 +68,34 @@ class ViewEdits:
     def view(self, name: str) -> View:
         """Return a view by its name."""
         return View(StoredView.named(self._state, name))
+
+
+def new_view(
+    state: TableState,
+    name: str | None,
+    definition: Definition,
+    options: Mapping[str, Any],
+    *,
+    comment: str | None = None,
+    replace: bool = False,
+    build: bool = True,
+    dry_run: bool = False,
+    on_progress: OnProgress | None = None,
+    run_select: RunSelect | None = None,
+) -> View | Refresh:
+    """Make a view of a definition; the arguments are those of `create_view` and `Work`."""
+    if (order := options.get("cluster_by")) and definition.grade == "grouped":
+        definition = clustered(definition, json.loads(order), state.properties)
+    if name is None:
+        folder = state.storage.location.rstrip("/").rpartition("/")[2]
+        name = f"{folder}-{definition.digest[:8]}"
+    new = NewView(name, definition, options, comment or "", is_built=build, replaces=replace)
+    work = Work(on_progress=on_progress, run_select=run_select)
+    snapshot, store, view, done = create_view(
+        state.snapshot, new, state.note, dry_run=dry_run, work=work
+    )
+    state.move_to(snapshot)
+    if view is None:
+        return done
+    state.keep_store(store)
+    return View(StoredView(state, view))

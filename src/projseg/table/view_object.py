@@ -2,91 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from msgspec.structs import replace
 
-from projseg.errors import CorruptionError
 from projseg.table.segment_edits import OnProgress, interval_of
-from projseg.table.table_state import TableState
-from projseg.table.table_version import TableVersion, readers_by_name, table_at
-from projseg.table.version_reader import VersionReader
-from projseg.table.view_form import star_definition
-from projseg.views.damaged_store import mended_store
-from projseg.views.definitions.definition import Definition, clustered, text_problem
-from projseg.views.definitions.view_checks import (
-    bad_view,
-    check_result_options,
-    needs_spark,
-    read_options,
-)
-from projseg.views.refresh_view import check_enabled, refresh_view
+from projseg.table.stored_view import StoredView
+from projseg.table.table_version import table_at
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.verify_views import verify_views
-from projseg.views.view_commits import edited, store_write
-from projseg.views.view_dimensions import newest_dimensions
-from projseg.views.view_life import NewView, alter_view, create_view, drop_view
-from projseg.views.view_records import FACT, ViewEntry
-from projseg.views.view_store import StoreVersion, unknown_view
 from projseg.views.view_tables import parts_table, view_detail
 
 if TYPE_CHECKING:
     from projseg.algebra.query.request import IntervalLike
     from projseg.maintenance.findings import Finding
-    from projseg.views.definitions.result_definition import RunSelect
-
-
-class UnreadEntry(NamedTuple):
-    """What is known of a view in a store that cannot be read; only a drop needs no more."""
-
-    name: str
-    view_id: str = ""
-
-
-class StoredView:
-    """A view in the store that a table's state reads, to be changed."""
-
-    def __init__(self, state: TableState, view: ViewEntry | UnreadEntry) -> None:
-        self.state, self.view_id, self.known_name = state, view.view_id, view.name
-
-    @classmethod
-    def named(cls, state: TableState, name: str) -> StoredView:
-        """Return the view of a name; of a damaged store, whatever is asked for."""
-        try:
-            store = state.reader.view_store()
-            if store is None:
-                raise unknown_view(name, (), state.storage.location)
-            return cls(state, store.view(name))
-        except CorruptionError:
-            return cls(state, UnreadEntry(name))
-
-    def store(self) -> StoreVersion:
-        """Return the store of views, which has this one."""
-        store = self.state.reader.view_store()
-        if store is None or self.view_id not in store.views:
-            raise unknown_view(self.known_name, (), self.state.storage.location)
-        return store
-
-    def entry(self) -> ViewEntry:
-        """Return the view as the store lists it."""
-        return self.store().views[self.view_id]
-
-    def writable(self) -> TableState:
-        """Return the table's state at its newest version, which may be written to."""
-        self.state.check_newest()
-        self.state.refresh()
-        return self.state
-
-    def refresh(self, work: Work, *, dry_run: bool) -> Refresh:
-        """Do what `View.refresh` says; the work may have what runs a SELECT of Spark."""
-        state, entry = self.writable(), self.entry()
-        check_enabled(entry)
-        store, done = refresh_view(state.snapshot, entry.view_id, work, state.note, dry_run=dry_run)
-        state.keep_store(store)
-        return done
 
 
 class View:
@@ -182,10 +112,8 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        state = self._stored.writable()
-        store = alter_view(self._stored.store(), self._stored.view_id, state.note, is_enabled=True)
-        state.keep_store(store)
-        state.refresh_views()
+        self._stored.alter(is_enabled=True)
+        self._stored.state.refresh_views()
 
     def disable(self) -> None:
         """Keep the view, and neither use nor refresh it.
@@ -195,9 +123,7 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        state = self._stored.writable()
-        store = alter_view(self._stored.store(), self._stored.view_id, state.note, is_enabled=False)
-        state.keep_store(store)
+        self._stored.alter(is_enabled=False)
 
     def rename(self, name: str) -> None:
         """Call the view by another name; its parts stay.
@@ -214,11 +140,7 @@ class View:
         CommitError, StorageError
             As of `refresh`.
         """
-        state = self._stored.writable()
-        state.keep_store(
-            alter_view(self._stored.store(), self._stored.view_id, state.note, name=name)
-        )
-        self._stored.known_name = name
+        self._stored.alter(name=name)
 
     def set_properties(
         self, properties: Mapping[str, str] | None = None, *, unset: Sequence[str] = ()
@@ -239,27 +161,7 @@ class View:
         CommitError, StorageError
             As of `refresh`.
         """
-        state = self._stored.writable()
-        given = {str(key): value for key, value in (properties or {}).items()}
-        fixed = [key for key in (*given, *unset) if key in ("interval", "cluster_by")]
-        needed = [key for key in unset if key not in ("retain", "require")]
-        if fixed or needed:
-            raise bad_view(
-                f"{', '.join([*fixed, *needed])} cannot be {'changed' if fixed else 'unset'}; "
-                "replace the view"
-            )
-        read_options(given)
-        if self._stored.entry().is_result:
-            check_result_options(read_options(given))
-
-        def change(view: ViewEntry) -> ViewEntry:
-            kept = {key: text for key, text in view.options.items() if key not in unset}
-            return replace(view, options={**kept, **read_options(given)})
-
-        with store_write(self._stored.store()) as write:
-            state.keep_store(
-                write.commit(edited(self._stored.view_id, change), "alter view", state.note)
-            )
+        self._stored.set_options(properties or {}, unset)
 
     def drop(self) -> None:
         """Drop the view; a vacuum of the table removes its files.
@@ -271,19 +173,7 @@ class View:
         InvalidInputError, CommitError, StorageError
             As of `refresh`.
         """
-        state = self._stored.writable()
-        try:
-            store, view_id = self._stored.store(), self._stored.view_id
-        except CorruptionError:
-            mended = mended_store(state.snapshot, state.note)
-            views = {} if mended is None else mended.views
-            named = (one.view_id for one in views.values() if one.name == self._stored.known_name)
-            view_id = next(named, "")
-            if mended is None or not view_id:
-                state.keep_store(mended)  # the view went with what could not be read
-                return
-            store = mended
-        state.keep_store(drop_view(state.snapshot, store, view_id, state.note))
+        self._stored.drop()
 
     def query(self, context: Mapping[str, Any] | None = None) -> pa.Table:
         """Return the rows of its SELECT now, from its parts as far as they go.
@@ -303,23 +193,7 @@ class View:
         InvalidInputError
             PROJSEG_BAD_VIEW if an older release read its SELECT otherwise; and as of `Table.sql`.
         """
-        fact, view = self._stored.state.current(), self._stored.entry()
-        if view.is_result:
-            raise needs_spark(f"query of view '{view.name}'")
-        tables = self._dimensions(view)
-        readers = readers_by_name(tables)
-        if problem := text_problem(view, lambda sql: star_definition(fact, sql, readers)):
-            raise bad_view(f"view '{view.name}': {problem}")
-        return table_at(fact).sql(view.sql, tables=tables or None, context=context)
-
-    def _dimensions(self, view: ViewEntry) -> dict[str, TableVersion]:
-        newest = newest_dimensions(self._stored.state.snapshot, view)
-        return {
-            one.alias: table_at(VersionReader(found))
-            for one in view.dimensions
-            for found in [newest[one.table_id].snapshot]
-            if one.location != FACT
-        }
+        return self._stored.rows(context)
 
     def detail(self) -> dict[str, Any]:
         """Return all that is known of it.
@@ -331,7 +205,7 @@ class View:
             is stored), options, scope, zone, is_ansi, uncovered_segments and uncovered_rows (at the
             last refresh), not_built, store_version.
         """
-        return view_detail(self._stored.state.snapshot, self._stored.store(), self._stored.entry())
+        return view_detail(*self._stored.contents())
 
     def parts(self) -> pa.Table:
         """Return one row for each part.
@@ -342,7 +216,7 @@ class View:
             part, chunk (its start), segments, rows_covered, groups, bytes, file, is_valid (for this
             version of the table), dimensions.
         """
-        return parts_table(self._stored.state.snapshot, self._stored.store(), self._stored.entry())
+        return parts_table(*self._stored.contents())
 
     def verify(self, deep: bool = False) -> list[Finding]:
         """Check the view's files and covers; deeply also its groups against its segments.
@@ -357,37 +231,4 @@ class View:
         list of Finding
             One for each fault found; empty if there is none.
         """
-        return verify_views(
-            self._stored.state.snapshot, self._stored.store(), self._stored.entry(), deep=deep
-        )
-
-
-def new_view(
-    state: TableState,
-    name: str | None,
-    definition: Definition,
-    options: Mapping[str, Any],
-    *,
-    comment: str | None = None,
-    replace: bool = False,
-    build: bool = True,
-    dry_run: bool = False,
-    on_progress: OnProgress | None = None,
-    run_select: RunSelect | None = None,
-) -> View | Refresh:
-    """Make a view of a definition; the arguments are those of `create_view` and `Work`."""
-    if (order := options.get("cluster_by")) and definition.grade == "grouped":
-        definition = clustered(definition, json.loads(order), state.properties)
-    if name is None:
-        folder = state.storage.location.rstrip("/").rpartition("/")[2]
-        name = f"{folder}-{definition.digest[:8]}"
-    new = NewView(name, definition, options, comment or "", is_built=build, replaces=replace)
-    work = Work(on_progress=on_progress, run_select=run_select)
-    snapshot, store, view, done = create_view(
-        state.snapshot, new, state.note, dry_run=dry_run, work=work
-    )
-    state.move_to(snapshot)
-    if view is None:
-        return done
-    state.keep_store(store)
-    return View(StoredView(state, view))
+        return verify_views(*self._stored.contents(), deep=deep)
