@@ -12,7 +12,6 @@ from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.sql_words import (
     Reference,
     column_text,
-    quoted_name,
     references,
     replaced,
 )
@@ -86,10 +85,6 @@ class StarScope(msgspec.Struct, frozen=True):
             f"'{'.'.join(parts)}': {'.'.join(parts[:count])} has no column '{parts[count]}'"
             f"{did_you_mean(parts[count], table.columns)}",
         )
-
-    def written(self, named: NamedColumn) -> str:
-        """Return a column as texts over the joined rows have it."""
-        return ".".join(map(quoted_name, self.parts(named)))
 
     def parts(self, named: NamedColumn) -> tuple[str, ...]:
         """Return the parts of a column's name over the joined rows."""
