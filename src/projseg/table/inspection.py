@@ -10,6 +10,7 @@ import pyarrow as pa
 from msgspec import UNSET
 
 from projseg.errors import without_secrets
+from projseg.memory.forks import late_import
 from projseg.table.table_state import TableState
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import open_snapshot
@@ -75,7 +76,8 @@ class Inspection:
 
     def views(self) -> pa.Table:
         """Return one row for each view of the table."""
-        from projseg.views.view_tables import views_table
+        with late_import:
+            from projseg.views.view_tables import views_table
 
         return views_table(self._snapshot, self._state.reader.view_store())
 
