@@ -26,13 +26,7 @@ def bytes_in_memory() -> int:
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a batch stands in the file.
-
-    Parameters
-    ----------
-    start, size : int
-        Bytes.
-    """
+    """Where a batch stands in the file, in bytes."""
 
     start: int
     size: int
@@ -41,12 +35,8 @@ class Place(msgspec.Struct, frozen=True):
 class TemporaryBatches:
     """Batches of one schema in a file of the temporary folder, made with the first of them.
 
-    Parameters
-    ----------
-    content : str
-        What the batches hold, for messages: `groups` or `sorted rows`.
-    advice : str
-        What a caller may do who needs less of them.
+    An error names the content, `groups` or `sorted rows`, and advises a caller who may need less of
+    it.
     """
 
     def __init__(self, content: str, advice: str) -> None:
@@ -68,10 +58,7 @@ class TemporaryBatches:
     def write(self, batch: pa.RecordBatch) -> Place:
         """Append a batch.
 
-        Raises
-        ------
-        LimitExceededError
-            PROJSEG_QUERY_TOO_LARGE, if the temporary folder has no room.
+        Raises LimitExceededError (PROJSEG_QUERY_TOO_LARGE) if the temporary folder has no room.
         """
         content = memoryview(batch.serialize())
         place = Place(self._size, len(content))

@@ -53,16 +53,8 @@ def sorted_batches(
 ) -> Generator[pa.RecordBatch]:
     """Yield the rows of some batches in order; of equal ones those first that came first.
 
-    Parameters
-    ----------
-    criteria : sequence of OrderTerm
-        Over the columns of the schema.
-
-    Raises
-    ------
-    LimitExceededError
-        PROJSEG_QUERY_TOO_LARGE, if rows take more than PROJSEG_GROUP_BYTES and the temporary
-        folder has no room.
+    Raises LimitExceededError (PROJSEG_QUERY_TOO_LARGE) if rows take more than PROJSEG_GROUP_BYTES
+    and the temporary folder has no room.
     """
     limit = bytes_in_memory()
     run_bytes = min(int(limit * _RUN_SHARE), _RUN_BYTES_MAX)
@@ -84,13 +76,7 @@ def sorted_batches(
 
 
 class _Runs:
-    """Sorted runs of rows, in batches whose first rows are in memory.
-
-    Parameters
-    ----------
-    limit : int
-        The bytes that rows may take in memory.
-    """
+    """Sorted runs of rows, in batches whose first rows are in memory, up to `limit` bytes."""
 
     def __init__(self, schema: pa.Schema, criteria: Sequence[OrderTerm], limit: int) -> None:
         self._schema, self._limit = schema, limit

@@ -63,15 +63,13 @@ class NamedExpression(msgspec.Struct, frozen=True):
 
 @kept_by_text
 def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
-    """Return the canonical expression of a text over the columns of a schema; an alias is ignored.
+    """Return the canonical expression of a text over the columns of a schema.
 
-    Raises
-    ------
-    InvalidInputError
-        If the text is not an expression, names an unknown column, or mixes types that Spark does
-        not mix.
-    UnsupportedFeatureError
-        If it calls a function that projseg does not know.
+    The text is one Spark SQL expression, whose alias is ignored; names are looked up without regard
+    to case; `timezone` is for times that are written without one and for parts of times. Raises
+    InvalidInputError if the text is not an expression, names an unknown column, or mixes types that
+    Spark does not mix, and UnsupportedFeatureError if it calls a function that projseg does not
+    know.
     """
     tree = parse_sql(text)
     return bind_tree(tree.this if isinstance(tree, exp.Alias) else tree, schema, timezone)
@@ -81,10 +79,7 @@ def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
 def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpression:
     """Return the canonical expression and its name: the alias, else the name Spark gives it.
 
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `bind` does.
+    Raises the errors of `bind`.
     """
     return bind_named_tree(parse_sql(text), schema, timezone)
 
@@ -92,10 +87,7 @@ def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpr
 def bind_named_tree(tree: exp.Expression, schema: pa.Schema, timezone: str) -> NamedExpression:
     """Return the canonical expression of a tree made by `dialect.parse_sql`, and its name.
 
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `bind` does.
+    Raises the errors of `bind`.
     """
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     expression = bind_tree(inner, schema, timezone)
@@ -113,10 +105,7 @@ def bind_named_tree(tree: exp.Expression, schema: pa.Schema, timezone: str) -> N
 def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") -> Expression:
     """Return the canonical expression of a tree made by `dialect.parse_sql`.
 
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `bind` does.
+    Raises the errors of `bind`.
     """
     with room_to_recurse():
         expression = canonical(Binder(schema, zone_name(timezone)).bind(tree))

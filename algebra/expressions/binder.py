@@ -92,12 +92,8 @@ class Binder:
     def bind(self, tree: exp.Expression) -> Expression:
         """Return the typed tree, not yet canonical.
 
-        Raises
-        ------
-        InvalidInputError
-            If the tree has no meaning over the schema.
-        UnsupportedFeatureError
-            PROJSEG_UNSUPPORTED_FUNCTION for syntax and functions that projseg does not have.
+        Raises InvalidInputError if the tree has no meaning over the schema, and
+        PROJSEG_UNSUPPORTED_FUNCTION for syntax and functions that projseg does not have.
         """
         kind = type(tree)
         if kind in _COMPARISONS:
@@ -127,12 +123,8 @@ class Binder:
     def call(self, name: str, arguments: list[exp.Expression]) -> Expression:
         """Return the node of a function called by name.
 
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_EXPRESSION for a wrong number or wrong types of arguments.
-        UnsupportedFeatureError
-            PROJSEG_UNSUPPORTED_FUNCTION if no function has the name.
+        Raises PROJSEG_BAD_EXPRESSION for a wrong number or wrong types of arguments, and
+        PROJSEG_UNSUPPORTED_FUNCTION if no function has the name.
         """
         spelling = SPELLINGS.get(name)
         if spelling is None:

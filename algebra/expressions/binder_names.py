@@ -77,13 +77,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ColumnScope:
-    """The columns that names in an expression may refer to; one object for equal schemas.
-
-    Parameters
-    ----------
-    schema : pa.Schema
-        Names and types.
-    """
+    """The columns that names in an expression may refer to; one object for equal schemas."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -113,10 +107,7 @@ class ColumnScope:
     def resolve(self, tree: exp.Column) -> Expression:
         """Return the column, or the field of a struct column, that a dotted name refers to.
 
-        Raises
-        ------
-        InvalidInputError
-            If there is no such column or field, or more than one.
+        Raises InvalidInputError if there is no such column or field, or more than one.
         """
         parts = [part.name for part in tree.parts]
         whole = ".".join(parts)
@@ -137,13 +128,7 @@ class ColumnScope:
         return expression
 
     def field(self, expression: Expression, name: str) -> Expression:
-        """Return a field of a struct value.
-
-        Raises
-        ------
-        InvalidInputError
-            If the value is not a struct or has no such field.
-        """
+        """Return a field of a struct value, or raise InvalidInputError if it has no such one."""
         arrow_type = expression.type
         if not pa.types.is_struct(arrow_type):
             raise bad_expression(f"'.{name}': a {type_name(arrow_type)} has no fields")
@@ -268,10 +253,7 @@ def function_instead(name: str) -> str:
 def check_time_text(text: str, wanted: pa.DataType) -> None:
     """Refuse a constant that Spark reads as an instant of its own, or as a time of the present day.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION.
+    Raises PROJSEG_UNSUPPORTED_FUNCTION.
     """
     word = text.split()[0].casefold() if text.strip() else ""
     if word not in _INSTEAD and not (wanted == TIMESTAMP and _TIME_OF_DAY.match(text)):
@@ -286,10 +268,7 @@ def check_time_text(text: str, wanted: pa.DataType) -> None:
 def instant_value(function: str, zone: str) -> Expression:
     """Return the value that one of `INSTANT_NAMES` has at the fixed instant, not yet canonical.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION if no instant is fixed.
+    Raises PROJSEG_UNSUPPORTED_FUNCTION if no instant is fixed.
     """
     instant = _instant.get()
     if instant is None:

@@ -384,12 +384,8 @@ def checked_again(tree: exp.Expression) -> ParsedText:
 def parse_sql(text: str) -> exp.Expression:
     """Return sqlglot's tree of one expression, with or without an alias.
 
-    Raises
-    ------
-    InvalidInputError
-        If the text is not one expression.
-    LimitExceededError
-        If it exceeds a limit of `expression_limits`.
+    Raises InvalidInputError if the text is not one expression, and LimitExceededError if it exceeds
+    a limit of `expression_limits`.
     """
     if isinstance(text, ParsedText):
         return text.tree
@@ -458,12 +454,7 @@ def sql_of(tree: exp.Expression) -> str:
 def _of_columns(node: exp.Expression) -> exp.Expression:
     """Return calls of text_match with two arguments for CarbonData's of one, and other nodes.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_TEXT_QUERY.
-    UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION for TEXT_MATCH_WITH_LIMIT.
+    Raises PROJSEG_BAD_TEXT_QUERY, and PROJSEG_UNSUPPORTED_FUNCTION for TEXT_MATCH_WITH_LIMIT.
     """
     name = str(node.this).casefold() if isinstance(node, exp.Anonymous) else ""
     if name == f"{_TEXT_MATCH}_with_limit":
@@ -529,10 +520,7 @@ def _nearest_clause(error: Exception, tokens: Sequence[Token], sql: str) -> str:
 def split_list(text: str) -> list[str]:
     """Return the parts of comma-separated SQL, at commas outside brackets, quotes and comments.
 
-    Raises
-    ------
-    InvalidInputError
-        If a bracket or quote is left open, or a part is empty.
+    Raises InvalidInputError if a bracket or quote is left open, or a part is empty.
     """
     if not text.strip():
         return []
@@ -564,10 +552,7 @@ def _split(text: str) -> tuple[str, ...]:
 def sql_tokens(sql: str) -> list[Token]:
     """Return the tokens of an SQL text; `start` and `end`, the last character, are places in it.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if a quote or a comment is left open.
+    Raises PROJSEG_BAD_EXPRESSION if a quote or a comment is left open.
     """
     try:
         return SparkExpression().tokenize(sql)

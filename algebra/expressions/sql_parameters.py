@@ -47,10 +47,7 @@ class Parameters(msgspec.Struct, frozen=True):
 def parameter_names(text: str | None) -> frozenset[str]:
     """Return the names of the parameters in a text whose `?` are numbered.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if a quote or a comment is left open.
+    Raises PROJSEG_BAD_EXPRESSION if a quote or a comment is left open.
     """
     return frozenset() if text is None else _parameters(text).names
 
@@ -65,13 +62,7 @@ def has_parameters(text: str) -> bool:
 
 
 def refuse_alone(text: str, clause: str) -> None:
-    """Refuse a parameter that is a whole term of a clause of names.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Raise PROJSEG_BAD_ARGUMENT for a parameter that is a whole term of a clause of names."""
     if _ALONE.fullmatch(text) is not None:
         raise misplaced(text.strip(), f"is a whole term of {clause}, where a name belongs")
 
@@ -79,11 +70,8 @@ def refuse_alone(text: str, clause: str) -> None:
 def parameters(texts: Iterable[str | None]) -> Parameters:
     """Return the parameters of texts, whose `?` are counted through all of them in their order.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if they have both `?` and names, PROJSEG_BAD_EXPRESSION if a quote or
-        a comment is left open.
+    Raises PROJSEG_BAD_ARGUMENT if they have both `?` and names, PROJSEG_BAD_EXPRESSION if a quote
+    or a comment is left open.
     """
     names: set[str] = set()
     numbered: list[str | None] = []
@@ -143,30 +131,14 @@ def _parameters_of_text(text: str) -> _TextParameters:
 
 @dataclass(frozen=True, eq=False)
 class Argument(Literal):
-    """A constant that a parameter stands for.
-
-    It equals the same constant written in the text.
-
-    Parameters
-    ----------
-    parameter : str
-        The name of the parameter.
-    """
+    """A constant that a parameter stands for, equal to the same constant written in the text."""
 
     parameter: str = ""
 
 
 @dataclass(frozen=True, repr=False)
 class Arguments:
-    """Values of parameters.
-
-    Parameters
-    ----------
-    values : mapping of str to ArgumentValue
-        By name; those of a sequence by their numbers, from `1`.
-    is_sequence : bool
-        Whether they were given in a sequence.
-    """
+    """Values of parameters by name; those of a sequence by their numbers, from `1`."""
 
     values: Mapping[str, ArgumentValue]
     is_sequence: bool = False
@@ -175,10 +147,7 @@ class Arguments:
     def of(cls, given: ArgumentsLike | None) -> Arguments | None:
         """Return the values that a caller gives; None if there are none.
 
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_ARGUMENT if they are in another form, or one is no value of SQL.
+        Raises PROJSEG_BAD_ARGUMENT if they are in another form, or one is no value of SQL.
         """
         if given is None or isinstance(given, Arguments):
             return given
@@ -230,10 +199,7 @@ def bad_arguments(problem: str) -> InvalidInputError:
 def check_arguments(found: Parameters, given: Arguments | None) -> None:
     """Refuse arguments that are not those of the parameters in some texts.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT with the names that are missing, or that no text has.
+    Raises PROJSEG_BAD_ARGUMENT with the names that are missing, or that no text has.
     """
     values = {} if given is None else given.values
     if given is None and not found.names:
@@ -262,23 +228,14 @@ def check_arguments(found: Parameters, given: Arguments | None) -> None:
 
 
 def refuse_arguments(given: ArgumentsLike | None) -> None:
-    """Refuse values beside a statement that has no parameters.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Raise PROJSEG_BAD_ARGUMENT for values beside a statement that has no parameters."""
     check_arguments(parameters(()), Arguments.of(given))
 
 
 def numbered_parameters(tokens: Sequence[Token]) -> Parameters:
     """Return the parameters of a statement, in whose tokens each `?` is given its number.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if it has both `?` and names.
+    Raises PROJSEG_BAD_ARGUMENT if it has both `?` and names.
     """
     names = frozenset(tokens[place].text for place in parameter_places(tokens))
     marks = [token for token in tokens if token.token_type == TokenType.PLACEHOLDER]
@@ -298,13 +255,7 @@ def bound_to(arguments: Arguments | None) -> Iterator[None]:
 
 
 def argument_of(parameter: str) -> ArgumentValue:
-    """Return what a parameter stands for.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if it has no value here.
-    """
+    """Return the value of a parameter, or raise PROJSEG_BAD_ARGUMENT if it has none here."""
     arguments = _current.get()
     value = None if arguments is None else arguments.values.get(parameter)
     if value is None:
@@ -317,13 +268,7 @@ def argument_of(parameter: str) -> ArgumentValue:
 
 
 def refuse_word(constant: object, what: str) -> None:
-    """Refuse a parameter for a word of the language: a unit, a zone.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Raise PROJSEG_BAD_ARGUMENT for a parameter in place of a word: a unit, a zone."""
     if isinstance(constant, Argument):
         raise misplaced(f":{constant.parameter}", f"stands for {what}")
 

@@ -133,10 +133,7 @@ def _reads_as_a_name(word: str) -> bool:
 def written_type(tree: exp.DataType) -> pa.DataType:
     """Return the Arrow type of a type as sqlglot read it.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if projseg has no cast to the type.
+    Raises PROJSEG_BAD_EXPRESSION if projseg has no cast to the type.
     """
     if tree.this == _T.DECIMAL:
         sizes = [Decimal(parameter.name) for parameter in tree.expressions]
@@ -165,10 +162,7 @@ def _nested_type(tree: exp.DataType) -> pa.DataType:
 def parse_type(text: str) -> pa.DataType:
     """Return the type that a text names in Spark SQL.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_TYPE_NAME if the text is not a type, or not one that projseg stores.
+    Raises PROJSEG_BAD_TYPE_NAME if the text is not a type, or not one that projseg stores.
     """
     limit = next((found for found in _LIMIT.finditer(text) if found["limit"]), None)
     if limit is not None:
@@ -193,13 +187,7 @@ def parse_type(text: str) -> pa.DataType:
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A name, most often of a column, in a text.
-
-    Parameters
-    ----------
-    node : exp.Column
-        Where it stands.
-    """
+    """A name, most often of a column, and its node in a text."""
 
     node: exp.Column
 
@@ -260,13 +248,7 @@ def _dotted(parts: Sequence[exp.Expr]) -> exp.Expression:
 
 
 def references(text: str) -> list[Reference]:
-    """Return the names in one SQL expression.
-
-    Raises
-    ------
-    InvalidInputError, LimitExceededError
-        As `parse_sql` does.
-    """
+    """Return the names in one SQL expression; raise the errors of `parse_sql`."""
     return [Reference(column) for column in _columns(parse_sql(text))]
 
 
@@ -281,10 +263,7 @@ def plain_name(text: str) -> Reference | None:
 def replaced(text: str, by: Callable[[Reference], exp.Expression | None]) -> str:
     """Return a text in which names are replaced; those for which `by` returns None stay.
 
-    Raises
-    ------
-    InvalidInputError, LimitExceededError
-        As `parse_sql` does.
+    Raises the errors of `parse_sql`.
     """
     tree = parse_sql(text)
     found = [by(Reference(column)) for column in _columns(tree)]

@@ -32,14 +32,9 @@ from projseg.segment_format.logical_types import parse_type_name
 
 
 class StatedTable(msgspec.Struct, frozen=True):
-    """What a table's id means in texts.
+    """The table of an id in texts, at a version or absent.
 
-    Parameters
-    ----------
-    dimension : Dimension
-        The table at a version, or an `AbsentDimension`.
-    columns : tuple of (str, str)
-        Stored names and types of those columns that texts mention.
+    `columns` has stored names and types of those that texts mention.
     """
 
     dimension: Any  # structs check no protocols
@@ -107,11 +102,7 @@ def stated_join(
     """Return the node of `name('table_id', 'key', ..., 'column', argument, ..., 'condition')`.
 
     Of `join_found` no column is named; `bind` is for arguments over the fact, `bind_over` for keys.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_EXPRESSION if the table or a column is not stated.
+    Raises PROJSEG_BAD_EXPRESSION if the table or a column is not stated.
     """
     words = [str(p.this) if isinstance(p, exp.Literal) and p.is_string else None for p in parts]
     column_count = 1 if name == "join_value" else 0

@@ -158,15 +158,7 @@ class _Place(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """A text without its constants.
-
-    Parameters
-    ----------
-    places : tuple of _Place
-        In their order.
-    between : tuple of tuple of str
-        What is written before each place and after the last, around other constants.
-    """
+    """A text without its constants: their places, and the texts before, between and after them."""
 
     places: tuple[_Place, ...]
     between: tuple[tuple[str, ...], ...]
@@ -268,13 +260,7 @@ def _constant(written: str, before: str) -> Literal:
 
 @lru_cache(maxsize=_TEXTS_KEPT)
 def _shape(outside: tuple[str, ...]) -> _Shape:
-    """Return where a text has constants.
-
-    Parameters
-    ----------
-    outside : tuple of str
-        What is written between its numbers; `''` is a text.
-    """
+    """Return where a text has constants, given the pieces between its numbers; `''` is a text."""
     sample = "1".join(outside).replace("''", "'a'")
     places: list[_Place] = []
     between: list[tuple[str, ...]] = []

@@ -45,10 +45,7 @@ class DeclaredColumn(msgspec.Struct, frozen=True):
 class DeclaredColumns(msgspec.Struct, frozen=True, dict=True):
     """The columns of a table as a definition declares them, in order; hashable.
 
-    Parameters
-    ----------
-    columns : tuple of DeclaredColumn
-        Names differ in more than case.
+    Names differ in more than case.
     """
 
     columns: tuple[DeclaredColumn, ...]

@@ -122,12 +122,8 @@ class SelectNames:
     def over_outputs(self, text: str, groups: SelectGroups, *, groups_first: bool) -> str:
         """Return a text of HAVING or ORDER BY, over the outputs and keys of a query.
 
-        Parameters
-        ----------
-        text : str
-            A condition, or a term without its direction.
-        groups_first : bool
-            Whether a column that is grouped by stands before an output of its name.
+        It is a condition, or a term without its direction. With `groups_first`, a column that is
+        grouped by stands before an output of its name.
         """
 
         def by(one: Reference) -> exp.Expression | None:

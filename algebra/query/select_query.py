@@ -80,12 +80,8 @@ def select_query(
 ) -> SelectedQuery:
     """Return the query that a statement means over a table.
 
-    Parameters
-    ----------
-    context : mapping or None
-        A query's context; hints win over what it says of projections.
-    scope : StarScope or None
-        What names mean over several tables; WHERE is over the joined rows.
+    Hints win over the context's projections. The scope has what names mean over several tables;
+    WHERE is over the joined rows.
     """
     options = context_options(parse_context(context))
     if statement.hints:

@@ -89,14 +89,9 @@ class SelectStatement(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 def parse_select(sql: str, *, with_joins: bool = False) -> SelectStatement:
-    """Return the clauses of a SELECT over one table, or over several.
+    """Return the clauses of a SELECT over one table, or over several if `with_joins`.
 
-    Parameters
-    ----------
-    sql : str
-        Spark SQL; a semicolon may end it.
-    with_joins : bool
-        Whether other tables may be joined.
+    It is Spark SQL; a semicolon may end it.
     """
     key = ("statement", sql, with_joins)
     found: SelectStatement = KEPT.get_or_load(

@@ -91,12 +91,7 @@ def bind_star(
 ) -> QuerySpec:
     """Return a query with joins, bound to the columns of its table alone.
 
-    Parameters
-    ----------
-    schema, time_column, query
-        As of `bind_query`; the query's parameters all have names.
-    tables : sequence of JoinedTable
-        What its joins name, in their order.
+    Its parameters all have names; the tables are those of its joins, in order.
     """
     visible = [table for table in tables if table.join.how in ("inner", "left")]
     with fixed_instant():
@@ -147,10 +142,7 @@ def path_of_columns(
 ) -> JoinPath:
     """Return the path by plain columns of a table, among rows for which a condition is true.
 
-    Parameters
-    ----------
-    condition : str or None
-        Over its columns with its name before them.
+    The condition is over its columns with its name before them.
     """
     keys = tuple(table.columns[name] for name in dict.fromkeys(columns))
     if condition is None:

@@ -28,13 +28,7 @@ class _Tables(NamedTuple):
 
 
 def cased(texts: pa.Array, first: Case, others: Case) -> pa.Array:
-    """Return texts with the first letter of each word in a case, and its others in another.
-
-    Raises
-    ------
-    TextsTooLargeError
-        If they take too much memory together.
-    """
+    """Return texts with the first letter of each word in a case, and its others in another."""
     with late_import:
         from projseg.kernels.texts.text_changes import cased_rows
     known = _tables()

@@ -168,11 +168,8 @@ class Finder(JavaRegex):
 class Splitter(JavaRegex):
     """A pattern at which texts are split.
 
-    Raises
-    ------
-    InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `Finder` does; also for a pattern with `^` or `$`, or one that may match the empty text
-        and is not itself empty.
+    Raises the errors of `Finder`; also for a pattern with `^` or `$`, or one that may match the
+    empty text and is not itself empty.
     """
 
     def __init__(self, text: str) -> None:

@@ -65,14 +65,10 @@ _Node: TypeAlias = _Field | _Function | pa.Scalar
 
 
 class ArrowFilter(msgspec.Struct, frozen=True):
-    """A filter that was read.
+    """A filter of Arrow, as the canonical condition over a table's columns that it means.
 
-    Parameters
-    ----------
-    columns : frozenset of str or None
-        The columns that it names; None: the pickle is in another form, and they are not known.
-    condition : Expression or None
-        The canonical condition over a table's columns; None: Arrow has to evaluate the filter.
+    Without a condition, Arrow has to evaluate it; without columns, those that it names are unknown,
+    since the pickle is in another form.
     """
 
     columns: frozenset[str] | None

@@ -196,18 +196,10 @@ def advice_key(name: str) -> str:
 
 
 class Declarations(NamedTuple):
-    """What is declared and dropped together.
+    """What is declared and dropped together, and the estimates of advice.
 
-    Parameters
-    ----------
-    projections, indexes : tuple
-        To be declared.
-    estimates : mapping of str to str
-        By the name of what is advised, the estimates to keep; a view has no other declaration.
-    dropped_projections, dropped_indexes : tuple of str
-        Names of what the table declares.
-    forgotten : tuple of str
-        Names whose estimates go.
+    `estimates` are to be kept by the name of an item, of which a view has no other declaration;
+    those of names in `forgotten` go.
     """
 
     projections: tuple[ProjectionDeclaration, ...] = ()

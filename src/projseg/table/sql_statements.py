@@ -47,20 +47,10 @@ _Explained: TypeAlias = Callable[[str, bool], Explain]
 
 
 class BoundSelect(msgspec.Struct, frozen=True):
-    """A SELECT, bound to a version of a table or to the rows of another SELECT.
+    """A SELECT, bound to a version of a table or to the rows of another SELECT, its source.
 
-    Parameters
-    ----------
-    version : VersionReader
-        The version that is read in the end.
-    selected : SelectedQuery
-        Its question, and how the answer becomes the statement's.
-    query : QuerySpec
-        The question bound to the version's columns, or to those of `source`.
-    source : BoundSelect or None
-        The SELECT whose rows are asked; None: the version's segments are.
-    is_earlier : bool
-        Whether `maxStaleness` chose the version.
+    The version is the one that is read in the end, chosen by `maxStaleness` if it is earlier; the
+    query is bound to its columns, or to those of the source.
     """
 
     version: VersionReader

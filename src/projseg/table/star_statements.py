@@ -139,18 +139,10 @@ class _Asked(NamedTuple):
 
 
 class OrientedStar(NamedTuple):
-    """A star around its fact.
+    """A star around its fact: its dimensions, each after those that it hangs on, and conditions.
 
-    Parameters
-    ----------
-    scope : StarScope
-        What names mean; it has the number of the fact.
-    joins : tuple of Join
-        The dimensions, each after those that it hangs on.
-    where : tuple of str
-        Conditions over the joined rows.
-    visible : tuple of JoinedTable
-        The dimensions whose columns may be named.
+    The scope has what names mean, and the number of the fact; conditions are over the joined rows;
+    the columns of visible dimensions may be named.
     """
 
     scope: StarScope

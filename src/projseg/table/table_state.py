@@ -36,14 +36,8 @@ def check_max_age(seconds: float | None) -> None:
 class TableState:
     """The version that a table object reads now, and how it moves on.
 
-    Parameters
-    ----------
-    reader : VersionReader
-        The version.
-    is_pinned : bool
-        Whether the caller chose the version, so that nothing is written after it.
-    max_age : float or None
-        Seconds after which a question looks for a newer version first.
+    If it is pinned, the caller chose the version, so that nothing is written after it; after
+    `max_age` seconds, a question looks for a newer version first.
     """
 
     def __init__(

@@ -54,18 +54,9 @@ def telling_why_no_view(tables: Iterable[Snapshot]) -> Iterator[None]:
 class VersionReader:
     """One version of a table with its views, as questions read it.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version.
-    columns_of : function of the table's properties, or None
-        What a definition declares of the columns; None: they are the table's own.
-    may_be_older : bool
-        Whether nobody chose the version, so that `maxStaleness` may choose an earlier one.
-    store : StoreVersion or None
-        The store of views, where it is open already.
-    finish : function of a plan, or None
-        What is done with each plan; None: nothing.
+    `columns_of` returns the columns that a definition declares, in place of the table's own. If it
+    may be older, nobody chose the version, so that `maxStaleness` may choose an earlier one. The
+    store of views is given where it is open already; `finish` is applied to each plan.
     """
 
     def __init__(
