@@ -325,7 +325,7 @@ def numbers_to_arrow(
     if pa.types.is_decimal(arrow_type):
         return _numbers_to_decimal(_widened(values, base), arrow_type, validity)
     if pa.types.is_boolean(arrow_type):
-        return primitive_array((values if base == 0 else values + base) != 0, validity)
+        return primitive_array(values != -base, validity)
     physical = np.dtype(f"i{arrow_type.bit_width // 8}")
     if _surely_fit(values, base, physical):
         exact = np.ascontiguousarray(values)

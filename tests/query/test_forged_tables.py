@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forged_tables import Original
+from forged_tables import Lie, Original
 from scale import tries
 from using_tables import raw_errors, seeded, sound_table
 
@@ -87,6 +87,16 @@ def test_lies_are_of_every_kind_of_file_and_field(folder):
 
 def test_only_errors_of_ours_leave_a_reader(folder):
     assert forge(folder, seed=1, count=40, lies_each=1) == {}
+
+
+def test_a_minimum_of_a_dictionary_is_of_any_size(folder):
+    original = Original(folder / "sound")
+    keys = ("dictionaries", "pages", "minimum")
+    pages = [place for place, _ in original.places() if place[1::2] == keys]
+    assert pages
+    for number, place in enumerate(one for one in pages if one[0] == pages[0][0]):
+        original.forged(folder / f"minimum {number}", [Lie(place, -1)])
+        assert raw_errors(folder / f"minimum {number}") == {}, place
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ class Original:
         _apply(manifest, name, lies)
         payload = sealed(manifest)
         (location / name).write_bytes(payload)
-        return [len(payload), payload[13:45].decode(), len(manifest["entries"])]
+        return [len(payload), payload[13:45].decode(), len(manifest["entries"] or ())]
 
     def places(self):
         """Return every place a lie can be at, with the value there."""
