@@ -28,7 +28,11 @@ from projseg.catalog.spec.spec_edits import drop_of, hide_of, merge_of, move_of
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import TableSpec
 from projseg.catalog.store.operations import (
+    Begun,
     HideColumns,
+    MadeGrant,
+    MadePrincipal,
+    MadeToken,
     MoveColumn,
     NewGrant,
     NewPrincipal,
@@ -274,7 +278,7 @@ def begin_removal(request: RestRequest) -> RestReply:
     """Mark a dropped definition whose files the client is about to remove."""
     return request.edited(
         lambda own: own.store.begin_removal(request.definition.id),
-        lambda is_begun: {"begun": is_begun},
+        Begun,
     )
 
 
@@ -360,7 +364,7 @@ def create_principal(request: RestRequest) -> RestReply:
     asked = request.record(NewPrincipal)
     return request.edited(
         lambda own: own.store.access().create_principal(asked.name, asked.admin),
-        lambda _: {"name": asked.name},
+        lambda _: MadePrincipal(asked.name),
     )
 
 
@@ -378,14 +382,14 @@ def create_token(request: RestRequest) -> RestReply:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"expires: {error}") from error
     return request.edited(
         lambda own: own.store.access().create_token(asked.principal, until),
-        lambda made: dict(zip(("id", "token"), made, strict=True)),
+        lambda made: MadeToken(*made),
     )
 
 
 def create_grant(request: RestRequest) -> RestReply:
     """Grant an action on the definitions that a pattern matches."""
     asked = msgspec.structs.astuple(request.record(NewGrant))
-    return request.edited(lambda own: own.store.access().grant(*asked), lambda made: {"id": made})
+    return request.edited(lambda own: own.store.access().grant(*asked), MadeGrant)
 
 
 def revoke(request: RestRequest) -> RestReply:

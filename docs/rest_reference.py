@@ -82,9 +82,7 @@ def _described(name: str, path: str, operation: RestOperation) -> dict[str, Any]
 
 
 def _schema(form: Any) -> dict[str, Any]:
-    """Return the schema of a record, of a list, or of fields by name."""
-    if isinstance(form, dict):
-        return _fields(**{name: _schema(one) for name, one in form.items()})
+    """Return the schema of a record or of a list."""
     if form in _COMPONENTS:
         return _named(form.__name__)
     if isinstance(form, type) and issubclass(form, msgspec.Struct):

@@ -91,6 +91,31 @@ class Version(msgspec.Struct):
     version: int
 
 
+class Begun(msgspec.Struct):
+    """Whether files are about to be removed; not if their definition was brought back."""
+
+    begun: bool
+
+
+class MadePrincipal(msgspec.Struct):
+    """The name of a principal that was made."""
+
+    name: str
+
+
+class MadeToken(msgspec.Struct):
+    """A token, which nobody sees again, and its id."""
+
+    id: str
+    token: str
+
+
+class MadeGrant(msgspec.Struct):
+    """The id of a grant."""
+
+    id: str
+
+
 class Names(msgspec.Struct, rename="camel"):
     """A page of names."""
 
@@ -110,7 +135,7 @@ class RestOperation(msgspec.Struct, frozen=True):
     needs : str
         What the caller needs: a `TOKEN`; a grant to `READ` or `WRITE` the definitions that are
         named; `SHOWN`: a token, and the list has what may be read; or to be an `ADMIN`.
-    body, reply : type, mapping of types by field, or None
+    body, reply : type or None
         As JSON; None: there is none.
     query : tuple of str
         Parameters.
@@ -234,22 +259,22 @@ OPERATIONS: Final[Mapping[str, RestOperation]] = {
     "publish": _edit("POST", "/staged/{id}/publish", query=("replace",), states=(STAGED,)),
     "stage": _edit("POST", "/staged/{ns}/{name}", TableSpec, TableMetadata, (), (201,)),
     "discard": _step("DELETE", "/staged/{id}", STAGED),
-    "begin_removal": _step("POST", "/trash/{id}/removal", *_IN_TRASH, reply={"begun": bool}),
+    "begin_removal": _step("POST", "/trash/{id}/removal", *_IN_TRASH, reply=Begun),
     "forget": _step("DELETE", "/trash/{id}", *_IN_TRASH),
     "changes": _read("/changes", needs="SHOWN", reply=Changes, query=("since", "pageToken")),
     "config": _read("/config"),
     "flush": RestOperation("POST", ("/flush",), "TOKEN", None, None, (), (204,)),
     "principals": _access("/principals"),
     "create_principal": _administration(
-        "POST", "/principals", body=NewPrincipal, reply={"name": str}
+        "POST", "/principals", body=NewPrincipal, reply=MadePrincipal
     ),
     "drop_principal": _administration("DELETE", "/principals/{id}"),
     "tokens": _access("/tokens"),
     "create_token": _administration(
-        "POST", "/tokens", body=NewToken, reply={"id": str, "token": str}, keeps_reply=False
+        "POST", "/tokens", body=NewToken, reply=MadeToken, keeps_reply=False
     ),
     "grants": _access("/grants"),
-    "create_grant": _administration("POST", "/grants", body=NewGrant, reply={"id": str}),
+    "create_grant": _administration("POST", "/grants", body=NewGrant, reply=MadeGrant),
     "revoke": _administration("DELETE", "/grants/{id}", "/tokens/{id}", keeps_reply=False),
 }
 """By the names of their functions; of two paths that fit an address, the first is meant."""

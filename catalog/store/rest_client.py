@@ -12,13 +12,22 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from projseg.catalog.store.operations import OPERATIONS, NewGrant, NewPrincipal, NewToken
+from projseg.catalog.store.operations import (
+    OPERATIONS,
+    MadeGrant,
+    MadeToken,
+    NewGrant,
+    NewPrincipal,
+    NewToken,
+    Version,
+)
 from projseg.catalog.store.store_contract import CatalogAdmin, milliseconds_of
 from projseg.errors import (
     CatalogError,
@@ -43,8 +52,21 @@ _TIMEOUT_SECONDS_MAX: Final = 3600  # far below the day for which the server kee
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _SENT_AGAIN: Final = (502, 503, 504)
 _Query = Mapping[str, str | int | None]
+R = TypeVar("R")
 
 _EXPECTED: Final = (CatalogError, InvalidInputError, PermissionDeniedError, UnsupportedFeatureError)
+
+
+class _Page(msgspec.Struct, rename="camel"):
+    """What all pages of lists have."""
+
+    next_page_token: str | None = None
+
+
+class _Items(msgspec.Struct):
+    """A page of principals, tokens or grants."""
+
+    items: list[dict[str, Any]]
 
 
 class Received(NamedTuple):
@@ -54,9 +76,15 @@ class Received(NamedTuple):
     content: bytes
     tag: str | None
 
-    def json(self) -> Any:
-        """Return the body's value."""
-        return decoded(self.content, msgspec.json.decode)
+    def record(self, form: type[R]) -> R:
+        """Return the body as a record."""
+        decode: Callable[[bytes], R] = partial(msgspec.json.decode, type=form)
+        return decoded(self.content, decode)
+
+    @property
+    def version(self) -> int:
+        """The version that an edit made."""
+        return self.record(Version).version
 
 
 class RestConnection:
@@ -241,11 +269,11 @@ def _not_sent() -> tuple[type[Exception], ...]:
     )
 
 
-def decoded(content: bytes, decode: Callable[[bytes], Any]) -> Any:
+def decoded(content: bytes, decode: Callable[[bytes], R]) -> R:
     """Return what the content of a reply is."""
     try:
         return decode(content)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CatalogUnavailableError(
             "PROJSEG_CATALOG_UNAVAILABLE",
             f"the catalog's server answered as none of this release does: {str(error)[:200]}",
@@ -260,7 +288,7 @@ def pages(
     while token is not None:
         reply = call(operation, *parts, query={**(query or {}), "pageToken": token or None})
         yield reply
-        token = reply.json().get("nextPageToken")
+        token = reply.record(_Page).next_page_token
 
 
 def _bad(problem: str) -> InvalidInputError:
@@ -270,7 +298,7 @@ def _bad(problem: str) -> InvalidInputError:
 class RestAccess(CatalogAdmin):
     """Who may use a catalog, asked of its server; for admins of the tenant."""
 
-    def __init__(self, call: Callable[..., Any]) -> None:
+    def __init__(self, call: Callable[..., Received]) -> None:
         self._call = call
 
     def create_tenant(
@@ -296,15 +324,15 @@ class RestAccess(CatalogAdmin):
     ) -> tuple[str, str]:
         """Make a token, and return its id and itself, which nobody sees again."""
         body = NewToken(principal, milliseconds_of(expires))
-        made = self._call("create_token", body=body).json()
-        return made["id"], made["token"]
+        made = self._call("create_token", body=body).record(MadeToken)
+        return made.id, made.token
 
     def grant(
         self, principal: str, action: str, pattern: str, external_type: str | None = None
     ) -> str:
         """Grant an action on all definitions whose `namespace.name` a pattern matches."""
         body = NewGrant(principal, action, pattern, external_type)
-        return str(self._call("create_grant", body=body).json()["id"])
+        return self._call("create_grant", body=body).record(MadeGrant).id
 
     def revoke(self, id: str) -> None:
         """Take a token or a grant away; one that is not there stays away."""
@@ -313,7 +341,7 @@ class RestAccess(CatalogAdmin):
     def listed(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
         """Return `principals`, `tokens` (never themselves) or `grants`."""
         replies = pages(self._call, what, query={"principal": principal})
-        return [one for page in replies for one in page.json()["items"]]
+        return [one for page in replies for one in page.record(_Items).items]
 
 
 def _beside_the_server() -> UnsupportedFeatureError:

@@ -11,7 +11,7 @@ import msgspec
 
 from projseg.catalog.spec.spec_edits import SpecEdit
 from projseg.catalog.spec.table_spec import TableSpec
-from projseg.catalog.store.operations import NewSchema, Register, Rename
+from projseg.catalog.store.operations import Begun, Names, NewSchema, Register, Rename
 from projseg.catalog.store.rest_client import (
     Received,
     RestAccess,
@@ -43,6 +43,21 @@ _NAMES: Final = 10_000
 _UNKNOWN: Final = ("PROJSEG_UNKNOWN_TABLE", "PROJSEG_UNKNOWN_NAMESPACE")
 
 
+class _Configuration(msgspec.Struct):
+    """What a client needs to know of its tenant."""
+
+    tenant: str
+    warehouse: str | None
+    roots: tuple[str, ...]
+    head: int
+
+
+class _Schemas(msgspec.Struct):
+    """A page of namespaces."""
+
+    schemas: list[dict[str, Any]]
+
+
 class RestStore:
     """The definitions that a token may read, and the edits that it may make.
 
@@ -65,7 +80,7 @@ class RestStore:
     def __init__(self, uri: str, token: str | None, timeout: float, tenant: str | None) -> None:
         self.database = RestConnection(uri, token, timeout)
         self._wanted = tenant
-        self._config: dict[str, Any] | None = None
+        self._config: _Configuration | None = None
         self._known: dict[tuple[str, str], tuple[str, TableMetadata]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,18 +89,17 @@ class RestStore:
     @property
     def tenant(self) -> str:
         """Whose definitions: the token's."""
-        return str(self._configured()["tenant"])
+        return self._configured().tenant
 
     @property
     def warehouse(self) -> str | None:
         """Where the server puts managed tables."""
-        found = self._configured()["warehouse"]
-        return None if found is None else str(found)
+        return self._configured().warehouse
 
     @property
     def roots(self) -> Sequence[str]:
         """Below which registered tables lie."""
-        return tuple(self._configured()["roots"])
+        return self._configured().roots
 
     def access(self) -> RestAccess:
         """Principals, tokens and grants, for admins."""
@@ -93,7 +107,7 @@ class RestStore:
 
     def head(self) -> int:
         """Return the version of the newest edit."""
-        return int(self._call("config").json()["head"])
+        return self._call("config").record(_Configuration).head
 
     def load(self, name: Name) -> TableMetadata:
         """Return the definition of a name, as of `DefinitionStore`."""
@@ -105,7 +119,7 @@ class RestStore:
             raise
         if reply.status == 304 and known is not None:
             return known[1]
-        found: TableMetadata = decoded(reply.content, metadata_of_json)
+        found = decoded(reply.content, metadata_of_json)
         self._keep(found, reply.tag)
         return found
 
@@ -154,7 +168,7 @@ class RestStore:
                 if error.code in _UNKNOWN:
                     return  # dropped since it was listed
                 raise
-            content = decoded(reply.content, msgspec.json.Decoder(Tables).decode)
+            content = reply.record(Tables)
             for text in content.tables:
                 yield decoded(bytes(text), metadata_of_json)
             token = content.nextPageToken
@@ -166,9 +180,9 @@ class RestStore:
             token: str | None = first
             while token is not None and len(found) < most:
                 query = {"pageSize": _NAMES, "pageToken": token}
-                page = self._call("table_names", schema, query=query).json()
-                found += [Name(schema, name) for name in page["names"]]
-                token = page["nextPageToken"]
+                page = self._call("table_names", schema, query=query).record(Names)
+                found += [Name(schema, name) for name in page.names]
+                token = page.next_page_token
         return found[:most]
 
     def _schemas(self, namespace: str | None, after: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -193,16 +207,16 @@ class RestStore:
         check_action(action)
         text, query = spec.to_json().encode(), {"action": action, "version": version}
         if is_managed:
-            return self._version(self._call("create", *name, body=text, query=query))
+            return self._call("create", *name, body=text, query=query).version
         body = Register(location("") or "", msgspec.Raw(text))
-        return self._version(self._call("register", *name, body=body, query=query))
+        return self._call("register", *name, body=body, query=query).version
 
     def change(self, name: Name, change: SpecEdit, version: int | None = None) -> int:
         """Apply an edit to the newest spec; what has no request is written if nobody is faster."""
         operation = change.operation
         if operation == "merge" or (operation is not None and version is None):
             query = {"version": version}
-            return self._version(self._call(operation, *name, body=change.body, query=query))
+            return self._call(operation, *name, body=change.body, query=query).version
         for tries in range(_EDIT_TRIES):
             found = self.load(name)
             try:
@@ -216,7 +230,7 @@ class RestStore:
     def rename(self, old: Name, new: Name) -> int:
         """Give a definition another name; its location stays. Returns the version."""
         body = Rename(list(old), list(new))
-        return self._version(self._call("rename", body=body))
+        return self._call("rename", body=body).version
 
     def remove(
         self, name: Name, due_us: int, *, removes_files: bool, version: int | None = None
@@ -241,13 +255,12 @@ class RestStore:
                 "PROJSEG_UNKNOWN_TABLE",
                 f"the trash holds no definition '{definition or name}'; it may have been due",
             )
-        return self._version(self._call("undrop", wanted[-1]))
+        return self._call("undrop", wanted[-1]).version
 
     def trash(self, due_us: int | None = None) -> Iterator[tuple[TableMetadata, int, bool]]:
         """Yield dropped definitions, when they are due, and whether their files go then."""
-        decoder = msgspec.json.Decoder(DroppedTables)
         for reply in pages(self._call, "trash"):
-            for one in decoded(reply.content, decoder.decode).items:
+            for one in reply.record(DroppedTables).items:
                 found, due = decoded(bytes(one.table), metadata_of_json), one.due_at * 1000
                 if due_us is None or due <= due_us:
                     yield found, due, one.removes_files
@@ -257,13 +270,12 @@ class RestStore:
     ) -> TableMetadata:
         """Make a definition without a name; the server places its table."""
         reply = self._call("stage", *name, body=spec.to_json().encode())
-        found: TableMetadata = decoded(reply.content, metadata_of_json)
-        return found
+        return decoded(reply.content, metadata_of_json)
 
     def publish(self, definition: str, due_us: int, *, replace: bool) -> int:
         """Give a staged definition its name, and return the version."""
         query = {"replace": "true" if replace else "false"}
-        return self._version(self._call("publish", definition, query=query))
+        return self._call("publish", definition, query=query).version
 
     def discard(self, definition: str) -> None:
         """Forget a staged definition whose files are gone."""
@@ -276,7 +288,7 @@ class RestStore:
     def begin_removal(self, definition: str) -> bool:
         """Mark a definition in the trash that is due; False if it is not, or was brought back."""
         try:
-            return bool(self._call("begin_removal", definition).json()["begun"])
+            return self._call("begin_removal", definition).record(Begun).begun
         except InvalidInputError as error:
             if error.code in _UNKNOWN:
                 return False
@@ -315,22 +327,21 @@ class RestStore:
     def _changes(
         self, operation: str, *parts: str, since: int | None = None
     ) -> list[Mapping[str, Any]]:
-        decoder = msgspec.json.Decoder(Changes)
         replies = pages(self._call, operation, *parts, query={"since": since})
-        found = (decoded(reply.content, decoder.decode).changes for reply in replies)
+        found = (reply.record(Changes).changes for reply in replies)
         return [one.row() for page in found for one in page]
 
     def namespaces(self) -> list[dict[str, Any]]:
         """Return the namespaces by name; `default` is always one."""
         replies = pages(self._call, "schemas")
-        return [one for page in replies for one in page.json()["schemas"]]
+        return [one for page in replies for one in page.record(_Schemas).schemas]
 
     def put_namespace(
         self, name: str, comment: str | None, properties: Mapping[str, str] | None
     ) -> int:
         """Make a namespace."""
         body = NewSchema(comment, dict(properties or {}))
-        return self._version(self._call("create_schema", name, body=body))
+        return self._call("create_schema", name, body=body).version
 
     def remove_namespace(self, name: str, due_us: int, *, cascade: bool) -> int:
         """Remove a namespace; with `cascade` its definitions go to the trash, their data stays."""
@@ -342,13 +353,13 @@ class RestStore:
         self._configured()
         return self.database.call(operation, *parts, **more)
 
-    def _configured(self) -> dict[str, Any]:
+    def _configured(self) -> _Configuration:
         if self._config is None:
-            found = self.database.call("config").json()
-            if self._wanted not in (None, found["tenant"]):
+            found = self.database.call("config").record(_Configuration)
+            if self._wanted not in (None, found.tenant):
                 raise InvalidInputError(
                     "PROJSEG_BAD_ARGUMENT",
-                    f"the token is of tenant '{found['tenant']}', and not of '{self._wanted}'",
+                    f"the token is of tenant '{found.tenant}', and not of '{self._wanted}'",
                 )
             self._config = found
         return self._config
@@ -359,6 +370,3 @@ class RestStore:
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
         self._known[found.full_name.folded] = (tag, found)
-
-    def _version(self, reply: Received) -> int:
-        return int(reply.json()["version"])

@@ -244,6 +244,31 @@ def test_a_server_that_does_not_answer(doors, wire, port):
         nobody.create("t", {})
 
 
+def test_replies_that_are_none_of_a_catalog_are_errors_of_ours(doors, wire):
+    catalog = projseg.Catalog(**{**doors.options(), "uri": wire.uri, "timeout": 1.0})
+    version = catalog.create("t", COLUMNS)
+    staged = catalog.definitions.stage("u", COLUMNS)
+    store, admin = catalog.store, catalog.admin
+    asks = (
+        lambda: catalog.metadata("t"), lambda: list(catalog.tables()), catalog.namespaces,
+        lambda: catalog.changes(version), lambda: catalog.history("t"), catalog.trash, store.head,
+        lambda: store.names("default", ("", ""), 9), lambda: catalog.create("v", COLUMNS),
+        lambda: catalog.merge("t", {}), lambda: catalog.rename("t", "w"),
+        lambda: catalog.create_namespace("s"), lambda: catalog.definitions.stage("x", COLUMNS),
+        lambda: catalog.definitions.publish(staged.id, replace=False),
+        lambda: store.begin_removal(staged.id), lambda: admin.create_token("root"),
+        lambda: admin.grant("root", "READ", "x"), admin.principals, admin.tokens, admin.grants,
+    )  # fmt: skip
+    other = {"version": "x", "items": 1, "changes": {}, "schemas": 2, "head": None, "id": 3}
+    for content in (b"<html>", b"", b"[]", b"{}", json.dumps(other).encode(), b"[" * 100_000):
+        for number, ask in enumerate(asks):
+            wire.plan[:] = [(200, content, {})] * 9
+            with pytest.raises(CatalogUnavailableError, match="PROJSEG_CATALOG_UNAVAILABLE"):
+                pytest.fail(f"{number}: {content[:50]} gave {ask()}")
+    wire.plan.clear()
+    catalog.close()
+
+
 def test_addresses_and_tokens(doors, monkeypatch):
     for uri in ("http://example.com", "https://u:p@example.com", "https://", "https://h/?a=b"):
         with pytest.raises(InvalidInputError, match="PROJSEG_BAD_ARGUMENT") as caught:
