@@ -142,10 +142,7 @@ def layout_of(
 ) -> AdoptLayout | None:
     """Return the layout that a definition states; None if the table has it, and this version too.
 
-    Parameters
-    ----------
-    takes_over : bool
-        Whether it becomes the table's definition.
+    With `takes_over`, it becomes the table's definition.
     """
     layout = definition.spec.layout
     names = {name_key(column.name): column.name for column in properties.columns}
@@ -220,12 +217,9 @@ def _states_the_same(properties: TableProperties, layout: AdoptLayout) -> bool:
 
 
 def new_properties(definition: TableMetadata, data: pa.Schema | None) -> TableProperties:
-    """Return the properties of the table that a definition makes with its first rows.
+    """Return the properties of the table that a definition makes with its first rows, if any.
 
-    Parameters
-    ----------
-    data : pa.Schema or None
-        The columns of the rows; what is not declared is stored as by path. None: no rows.
+    Columns of the rows that are not declared are stored as by path.
     """
     spec, layout = definition.spec, definition.spec.layout
     types = column_types(spec)

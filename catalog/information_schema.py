@@ -214,14 +214,9 @@ def _values_of(tree: KeyTree | None, column: str) -> _Names:
 
 
 def view_rows(view: str, catalog: str, found: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a view.
+    """Yield the rows of a view over what may be seen: namespaces for `schemata`, else definitions.
 
-    Parameters
-    ----------
-    catalog : str
-        What the rows say of their catalog: the tenant.
-    found : iterable
-        Namespaces for `schemata`, else definitions, of those who may be seen.
+    `catalog` is the catalog's name in the rows: the tenant.
     """
     if view == "schemata":
         for one in found:

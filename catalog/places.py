@@ -40,22 +40,10 @@ _FOLDERS_MAX: Final = 10_000  # that are looked through, of one folder
 class Places:
     """Tables, folders of tables and catalogs that a user names, as one set of tables by name.
 
-    Threads may share it. A folder and a catalog are looked through anew for each list of names.
-
-    Parameters
-    ----------
-    places : sequence of str, path or Catalog
-        Tables, which have the names of their folders, or NAME=PLACE; folders, whose tables are
-        `name`, and `inner.name` in a folder within; catalogs, whose tables have their names there.
-    storage_options : mapping or None
-        As of `Table`.
-
-    Raises
-    ------
-    InvalidInputError
-        As of `Table` for what is none of these; PROJSEG_BAD_ARGUMENT if two tables have one name.
-    ProjsegError
-        As of `Catalog`.
+    A table has the name of its folder, or is NAME=PLACE; a folder's tables are `name`, and
+    `inner.name` in a folder within; a catalog's have their names there. Threads may share it:
+    folders and catalogs are looked through anew for each list of names. Raises the errors of
+    `Table` and `Catalog`, and PROJSEG_BAD_ARGUMENT if two tables have one name.
     """
 
     def __init__(
@@ -110,21 +98,9 @@ class Places:
         return sorted(self._homes())
 
     def version(self, name: str, version: str | None = None) -> TableVersion:
-        """Return a table at a version, to be read.
+        """Return a table at a version, a number or a tag or the newest, to be read.
 
-        Parameters
-        ----------
-        name : str
-            The table.
-        version : str or None
-            A number, or a tag; None: the newest.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG, and as of `table`.
-        ProjsegError
-            As of `table`.
+        Raises PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG and the errors of `table`.
         """
         table = self.table(name)
         if not version:
@@ -137,12 +113,7 @@ class Places:
     def table(self, name: str) -> Table:
         """Return a table at its newest version, as an object that does not move by itself.
 
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_TABLE, and as of `Table`.
-        ProjsegError
-            As of `Table` and `Catalog.table`.
+        Raises PROJSEG_UNKNOWN_TABLE, and the errors of `Table` and `Catalog.table`.
         """
         with self._lock:
             kept = self._tables.get(name)
@@ -181,20 +152,10 @@ class Places:
         context: Mapping[str, Any] | None = None,
         args: ArgumentsLike | None = None,
     ) -> pa.Table:
-        """Return the rows of a statement over the tables that it names.
+        """Return the rows of a statement over the tables that it names, as `projseg.sql` does.
 
-        Parameters
-        ----------
-        text : str
-            As of `projseg.sql`; if there is one table, every name after FROM is its. A catalog's
-            `information_schema` may be asked, too.
-        context, args
-            As of `Table.query`.
-
-        Raises
-        ------
-        ProjsegError
-            As of `projseg.sql`.
+        If there is one table, every name after FROM is its; a catalog's `information_schema` is a
+        table, too.
         """
         if self._catalogs and f"{RESERVED_NAMESPACE}." in text.casefold():
             found: pa.Table | Explain = self._catalogs[0].sql(text, context=context, args=args)

@@ -44,28 +44,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class RestRequest:
-    """One request of a known caller.
+    """One request of a known caller to the definitions of their tenant, and where its tables lie.
 
-    Parameters
-    ----------
-    operation : RestOperation
-        What is asked for.
-    store : DefinitionStore
-        The definitions of the caller's tenant, in the server's database.
-    places : TablePlaces
-        Where its tables lie.
-    caller : Caller
-        Who asks.
-    path, query : mapping of str to str
-        Parts of the path, and parameters.
-    body : bytes
-        As it was sent.
-    known_tags : tuple of str
-        Of the replies that the client has, of `If-None-Match`.
-    key : RequestKey or None
-        By which the request is known again, of `Idempotency-Key`.
-    granted : TableMetadata or None
-        The definition that the path names, on which the caller has what the operation needs.
+    `path` and `query` have the parts of the path and the parameters; `known_tags` those of the
+    replies that the client has, of `If-None-Match`; `key` is that of `Idempotency-Key`. `granted`
+    is the definition that the path names, on which the caller has what the operation needs.
     """
 
     operation: RestOperation
@@ -126,12 +109,8 @@ class RestRequest:
     ) -> RestReply:
         """Do the request's one edit; its reply is kept with it where the operation keeps replies.
 
-        Parameters
-        ----------
-        content : callable or None
-            From the edit's result; None: the result is the version, or there is no content.
-        status : int or None
-            As of `reply`.
+        `content` is made of the edit's result, by default the version or nothing; `status` is as of
+        `reply`.
         """
 
         def reply_of(result: T) -> RestReply:
@@ -195,16 +174,9 @@ class RestRequest:
 
 @dataclass(frozen=True)
 class RestReply:
-    """What is sent back.
+    """A reply: values of JSON or a JSON text, and the status of HTTP.
 
-    Parameters
-    ----------
-    content : object
-        JSON's values, or a JSON text.
-    status : int
-        Of HTTP.
-    tag : str or None
-        What differs whenever the content does, for `ETag`.
+    The tag differs whenever the content does, for `ETag`.
     """
 
     content: Any = None
@@ -250,14 +222,10 @@ def page_after(request: RestRequest, first: tuple[K, str]) -> tuple[K, str]:
 
 
 def filled(rows: Iterator[tuple[T, int, str]], size: int) -> tuple[list[T], str | None]:
-    """Return a page of rows, and the token of the next.
+    """Return a page of rows, at least one, and the token of the next.
 
-    Parameters
-    ----------
-    rows : iterator of (row, int, str)
-        Each with its bytes, and the token of the page after it; one at least is on a page.
-    size : int
-        How many there are at most, besides that they have `PAGE_BYTES` at most.
+    A row comes with its bytes and the token of the page after it; a page has at most `size` rows
+    and `PAGE_BYTES`.
     """
     found: list[T] = []
     left, token = PAGE_BYTES, ""

@@ -62,10 +62,7 @@ _THREADS: Final = 12
 def application(catalog: Catalog) -> Starlette:
     """Return the ASGI application over a catalog's database, for all its tenants.
 
-    Parameters
-    ----------
-    catalog : Catalog
-        Its database is used; its tenant, user and external places are not.
+    The tenant, user and external places of `catalog` are not used.
     """
     database = _database(catalog)
     database.close()

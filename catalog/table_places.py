@@ -13,16 +13,9 @@ from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 
 class TablePlaces:
-    """The folders of a tenant's tables.
+    """The folders of a tenant's tables, reached by storage options as of `Table`.
 
-    Parameters
-    ----------
-    store : Store
-        The tenant's definitions.
-    warehouse : str or None
-        The folder or prefix of managed tables; None: the catalog makes no table.
-    storage_options : mapping or None
-        Of the tables, as of `Table`.
+    Managed tables are in the warehouse, a folder or prefix; without one the catalog makes no table.
     """
 
     def __init__(

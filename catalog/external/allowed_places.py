@@ -41,16 +41,10 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class Address(NamedTuple):
-    """A checked place of a web server.
+    """A checked place of a web server, as the definition names it.
 
-    Parameters
-    ----------
-    scheme, host, port : str, str, int
-        As the definition names them.
-    ip : str
-        What the name was looked up as, once; the connection goes there.
-    target : str
-        Path and query.
+    `ip` is what the name was looked up as, once; the connection goes there. `target` is path and
+    query.
     """
 
     scheme: str
@@ -62,14 +56,9 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True)
 class AllowedPlaces:
-    """What a reader lets definitions name.
+    """What a reader lets definitions name: folders, and hosts.
 
-    Parameters
-    ----------
-    roots : tuple of str
-        Folders.
-    hosts : tuple of str
-        `host[:port]` for https, `http://host[:port]`.
+    A host is `host[:port]` for https, or `http://host[:port]`.
     """
 
     roots: tuple[str, ...] = ()
@@ -86,10 +75,7 @@ class AllowedPlaces:
     def files(self, base: str, names: Sequence[str] | None, pattern: str | None) -> list[str]:
         """Return the files that a definition names, each as its resolved path.
 
-        Parameters
-        ----------
-        pattern : str or None
-            Where no names are given: which files below it; `**` stands for any folders.
+        Without names, a pattern chooses files below its base; `**` stands for any folders.
         """
         if not os.path.isabs(base) or "\0" in base:
             raise InvalidInputError(

@@ -73,17 +73,7 @@ class _Part(NamedTuple):
 
 
 class CsvRows:
-    """The rows of one file of CSV.
-
-    Parameters
-    ----------
-    path : str
-        For messages.
-    pieces : iterator of bytes
-        Its text.
-    form : TextForm
-        How it is written.
-    """
+    """The rows of one file of CSV, whose text comes in pieces; messages have its path."""
 
     def __init__(self, path: str, pieces: Iterator[bytes], form: TextForm) -> None:
         self._path, self._form = path, form

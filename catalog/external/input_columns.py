@@ -30,16 +30,9 @@ _SHOWN: Final = 80  # characters of a line in a message
 class BadLines:
     """Counts bad lines, keeps them in a file, or refuses the first or one too many.
 
-    Parameters
-    ----------
-    on_error : str
-        `fail`, `skip`, or the file that gets each line with its number and the reason, as JSON.
-    most : int or None
-        The most bad lines of an import.
-    advice : str
-        What the refusal of the first says besides.
-    keeps_codes : bool
-        Whether a value is refused with the error of Spark's CAST.
+    `on_error` is `fail`, `skip`, or the file that gets each line with its number and the reason, as
+    JSON; `most` bad lines are allowed in an import. The refusal of the first also gives `advice`.
+    With `keeps_codes`, a value is refused with the error of Spark's CAST.
     """
 
     def __init__(
@@ -74,15 +67,7 @@ class BadLines:
             self._file.close()
 
     def add(self, path: str, number: int, line: bytes, reason: str) -> None:
-        """Take a bad line.
-
-        Parameters
-        ----------
-        number : int
-            Its place in the file, from 1.
-        reason : str
-            Why it is no row.
-        """
+        """Take a bad line by its number in the file, from 1, and the reason why it is no row."""
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         where = f"{path}, line {number}: {reason}; the line begins '{text[:_SHOWN]}'"
         if self._on_error == FAIL:
@@ -101,13 +86,7 @@ class BadLines:
     def add_value(
         self, path: str, number: int, line: bytes, field: pa.Field, text: str, casts: Casts
     ) -> None:
-        """Take a line for a value that is not of its column.
-
-        Parameters
-        ----------
-        casts : Casts
-            What did not convert it.
-        """
+        """Take a line for a value that is not of its column, since `casts` did not convert it."""
         if self._keeps_codes:
             error = casts.error(text, field.type)
             where = f"{path}, line {number}, column '{field.name}'"

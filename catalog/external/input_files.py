@@ -36,16 +36,9 @@ _KINDS: Final = {
 
 
 class Sources:
-    """Files to import.
+    """Files to import, and folders of files; `-` is standard input.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        The files, and folders of files; `-` is standard input.
-    kind : str or None
-        What they hold; None: their endings tell it.
-    form : TextForm
-        How those of text are written.
+    Without a kind, their endings tell what they hold.
     """
 
     def __init__(self, paths: Sequence[str], kind: str | None, form: TextForm) -> None:

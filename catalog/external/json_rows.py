@@ -47,14 +47,7 @@ _READ_ERRORS: Final = (pa.ArrowException, ValueError)
 class JsonRows:
     """The rows of one file of JSON, an object on each line or in an array.
 
-    Parameters
-    ----------
-    path : str
-        For messages.
-    pieces : iterator of bytes
-        Its text.
-    form : TextForm
-        What is read of it.
+    Its text comes in pieces; messages have its path.
     """
 
     def __init__(self, path: str, pieces: Iterator[bytes], form: TextForm) -> None:

@@ -81,20 +81,10 @@ class Broken(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Some rows of a file.
+    """Some rows of a file, in columns of the table's order.
 
-    Parameters
-    ----------
-    columns : list of Converted
-        In the order of the table's.
-    row_count : int
-        How many rows.
-    where : callable
-        Returns the number and the text of the lines that rows stand in.
-    cell : callable
-        Returns the text of a row's value in a column.
-    broken : list of Broken
-        Lines among them that are no rows.
+    `where` returns the number and the text of the lines that rows stand in, `cell` the text of a
+    row's value in a column; `broken` has the lines among them that are no rows.
     """
 
     columns: list[Converted]

@@ -29,12 +29,8 @@ _OF_FORMAT: Final = (
 def whole_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpec:
     """Return an external definition with its parameters filled in, checked as a whole.
 
-    Parameters
-    ----------
-    spec : TableSpec
-        A complete definition, a template, or a connection, whose format and columns are open too.
-    given : mapping
-        Parameters by name; `schema` is DDL text. Lists may be comma-separated texts.
+    It may be complete, a template, or a connection, whose format and columns are open too. `schema`
+    is given as DDL text; lists may be comma-separated texts.
     """
     if spec.type == "spark":
         return _spark_spec(name, spec, given)

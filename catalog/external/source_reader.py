@@ -47,12 +47,9 @@ _PATTERNS: Final = frozenset("*?[]{}\\")
 def read_source(
     spec: TableSpec, places: AllowedPlaces, timezone: str = "UTC"
 ) -> pa.RecordBatchReader:
-    """Return the rows of a complete external definition, read as they are asked for.
+    """Return the rows of a complete external definition, read batch by batch.
 
-    Parameters
-    ----------
-    timezone : str
-        Of times that are written without a zone.
+    `timezone` is that of times without a zone.
     """
     properties = spec.properties
     if not isinstance(properties, _Formatted):

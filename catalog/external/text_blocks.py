@@ -31,16 +31,9 @@ _NOT_SPACE: Final = re.compile(r"[^ \t\r\n]")
 
 
 class Block(NamedTuple):
-    """Whole lines of a file.
+    """Whole lines of a file, in UTF-8 where the file is, from line `first` on.
 
-    Parameters
-    ----------
-    data : bytes
-        The lines, in UTF-8 where the file is.
-    first : int
-        The number of the first line in the file.
-    numbers : sequence of int or None
-        The number of each line; None: they follow each other.
+    `numbers` has the number of each line unless they follow each other.
     """
 
     data: bytes
@@ -65,14 +58,9 @@ def text_blocks(
 ) -> Iterator[bytes]:
     """Yield a file's text in UTF-8, without its byte order mark, in pieces of any length.
 
-    Parameters
-    ----------
-    encoding : str or None
-        Python's name of it; None: UTF-8, or what a byte order mark says.
-    advance : callable
-        Called with the number of stored bytes each time some have been read.
-    opened : file of Arrow or None
-        Its bytes, where `path` only names them.
+    Without an encoding of Python's, the text is UTF-8 or what a byte order mark says. `advance`
+    gets the number of stored bytes each time some have been read; `opened` has the bytes where
+    `path` only names them.
     """
     file: Any = opened
     if file is None:
@@ -164,10 +152,7 @@ def is_deep(line: bytes) -> bool:
 def array_blocks(path: str, pieces: Iterator[bytes], first: int) -> Iterator[Block]:
     """Yield the items of one JSON array as lines, each with the number of the line it begins on.
 
-    Parameters
-    ----------
-    pieces : iterator of bytes
-        The text from the array's bracket on.
+    The text comes in pieces from the array's bracket on.
     """
     rest = _Array(path, pieces, first)
     items: list[bytes] = []

@@ -31,22 +31,10 @@ class _Fault(NamedTuple):
 
 
 class TextFile:
-    """One file of lines, whose columns are guessed from its first block.
+    """One file of lines, `csv` or `json`, whose columns are guessed from its first block.
 
-    Parameters
-    ----------
-    path : str
-        The file, `-` for standard input.
-    kind : str
-        `csv` or `json`.
-    compression : str or None
-        Arrow's name of it.
-    form : TextForm
-        How it is written.
-    advance : callable
-        Called with the number of stored bytes each time some have been read.
-    opened : file of Arrow or None
-        Its bytes, where `path` only names them.
+    `-` is standard input, and the compression Arrow's name of it. `advance` gets the number of
+    stored bytes each time some have been read; `opened` has the bytes where `path` only names them.
     """
 
     def __init__(
@@ -85,12 +73,7 @@ class TextFile:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in a table's columns, once, without the lines that `bad` takes.
 
-        Parameters
-        ----------
-        bad : BadLines
-            Takes lines that are no rows.
-        nulls_bad : bool
-            Whether a value that is not of its column is null, and its line good.
+        With `nulls_bad`, a value that is not of its column is null, and its line good.
         """
         if self._checks:
             check_columns(self.path, self.schema.names, target)

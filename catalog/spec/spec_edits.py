@@ -23,18 +23,9 @@ PLACES: Final = ("first", "last", "before", "after")
 
 @dataclass(frozen=True)
 class SpecEdit:
-    """One edit of a spec.
+    """One edit of a spec, and the operation of REST that does it, with its JSON body.
 
-    Parameters
-    ----------
-    apply : callable
-        From the newest spec to the one that is wanted; it raises what is wrong.
-    operation : str or None
-        The operation of REST that asks for it; None: there is none.
-    body : object
-        Of that request, JSON's values.
-    kind : str
-        What the history calls it.
+    `apply` makes the new spec of the newest one, or raises; `kind` is the history's name for it.
     """
 
     apply: Callable[[TableSpec], TableSpec]

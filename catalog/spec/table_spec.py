@@ -62,14 +62,7 @@ class ClusterKey(_Fields, frozen=True, kw_only=True):
 
 
 class LayoutSpec(_Fields, frozen=True, kw_only=True):
-    """The properties of a table.
-
-    Parameters
-    ----------
-    description, time_column, segment_granularity, target_segment_rows, cluster_keys, projections,
-    hidden_columns, retention, sealed, table_properties
-        As the page on catalogs says.
-    """
+    """The properties of a table, as the page on catalogs describes them."""
 
     description: Text = UNSET
     time_column: Text = UNSET

@@ -59,12 +59,8 @@ class _Opened(NamedTuple):
 class Database:
     """A catalog's database; picklable, without its connections.
 
-    Parameters
-    ----------
-    uri : str
-        A path or `sqlite:///path` of a file, or `postgresql://user@host/name`.
-    timeout : float
-        Seconds to wait for a database that is locked or does not answer.
+    The URI is a path or `sqlite:///path` of a file, or `postgresql://user@host/name`; `timeout` has
+    the seconds to wait for a database that is locked or does not answer.
     """
 
     def __init__(self, uri: str, timeout: float = 10) -> None:
@@ -116,17 +112,8 @@ class Database:
     def edit(self, work: Callable[[sa.Connection], T], has_landed: LandedLookup) -> T:
         """Do work in one transaction that writes; again, from its start, where others were faster.
 
-        Parameters
-        ----------
-        has_landed : callable
-            Whether the work is there, where the answer to its commit was lost.
-
-        Raises
-        ------
-        CatalogError, CatalogUnavailableError
-            As of `reading`; nothing was changed.
-        CatalogStateUnknownError
-            If it is not known whether it was.
+        `has_landed` says whether the work is there, where the answer to its commit was lost. Raises
+        the errors of `reading`, when nothing was changed, or CatalogStateUnknownError.
         """
         deadline, tries = time.monotonic() + self.timeout, 0
         while True:

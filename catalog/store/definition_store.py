@@ -69,16 +69,9 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         among: tuple[Collection[str] | None, Collection[str] | None] = (None, None),
         after: tuple[str, str] = ("", ""),
     ) -> Iterator[TableMetadata]:
-        """Yield the definitions in the order of their names, page by page.
+        """Yield the definitions in the order of their names, page by page, after the key `after`.
 
-        Parameters
-        ----------
-        namespace, type : str or None
-            Only those of it.
-        among : (collection of str or None, collection of str or None)
-            Only those of some namespaces, and of some names, in any case; None: of all.
-        after : (str, str)
-            Only those after this key, which `Name.folded` is.
+        A key is `Name.folded`. `among` has some namespaces, and some names, in any case; None: all.
         """
         while True:
             asked = self._page(ROW, namespace, after, page)
@@ -123,24 +116,11 @@ class DefinitionStore(Namespaces, NamelessDefinitions):
         location: Callable[[str], str | None] = lambda _: None,
         is_managed: bool = True,
     ) -> int:
-        """Write a whole definition.
+        """Write a whole definition; return its version, or 0 if one was left as it is.
 
-        Parameters
-        ----------
-        action : str
-            `new`: it must not exist; `ifNew`: one that exists stays; `replace`: it must exist;
-            `force`: either.
-        version : int or None
-            The version that a definition to be replaced must have.
-        location : callable
-            From a new definition's id to where its table is to be.
-        is_managed : bool
-            Whether the catalog chose that.
-
-        Returns
-        -------
-        int
-            The definition's version; 0 if one was left as it is.
+        `new`: it must not exist; `ifNew`: one that exists stays; `replace`: it must exist, at
+        `version` if that is given; `force`: either. `location` makes the table's place of a new
+        definition's id; `is_managed` says that the catalog chose it.
         """
         check_action(action)
         text = spec.to_json()

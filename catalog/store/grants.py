@@ -70,22 +70,11 @@ def pattern_problem(pattern: str) -> str | None:
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever sent a request, and what they may do.
+    """Whoever sent a request, and what they may do: everything of the tenant, for an admin.
 
-    Parameters
-    ----------
-    tenant, principal : str
-        Whose definitions, and who.
-    is_admin : bool
-        Whether everything of the tenant is allowed.
-    since : int
-        The tenant's version at which the grants last changed.
-    grants : tuple of Grant
-        As admins wrote them; one whose pattern is refused gives nothing.
-    warehouse : str or None
-        Where the tenant's managed tables are.
-    roots : tuple of str
-        Below which its registered tables lie.
+    Grants are as admins wrote them, and last changed at the tenant's version `since`; one whose
+    pattern is refused gives nothing. Managed tables of the tenant are in the warehouse, registered
+    ones below the roots.
     """
 
     tenant: str

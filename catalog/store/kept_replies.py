@@ -38,16 +38,9 @@ class RepeatedRequestError(Exception):
 
 @dataclass(frozen=True)
 class RequestKey:
-    """A request that its sender may send again.
+    """A request that its sender, whose keys nobody else meets, may send again.
 
-    Parameters
-    ----------
-    tenant, principal : str
-        Whose keys; nobody meets another's.
-    key : str
-        As the sender chose it.
-    digest : str
-        Of everything that the request says.
+    The digest is of everything that the request says.
     """
 
     tenant: str
@@ -98,26 +91,15 @@ class RequestKey:
 
 @dataclass(frozen=True)
 class KeptReply:
-    """The reply to one request, kept with its edit.
-
-    Parameters
-    ----------
-    request : RequestKey
-        The request.
-    reply_of : callable
-        From the edit's result to the reply.
-    """
+    """The reply to one request, made of its edit's result and kept with the edit."""
 
     request: RequestKey
     reply_of: Callable[[Any], KeptContent]
 
     def check(self, connection: sa.Connection) -> None:
-        """Refuse to do again what was done while the request waited for the tenant's lock.
+        """Raise RepeatedRequestError, with the reply, for what was done while the request waited.
 
-        Raises
-        ------
-        RepeatedRequestError
-            With the reply.
+        It waited for the tenant's lock.
         """
         found = self.request.reply(connection)
         if found is not None:

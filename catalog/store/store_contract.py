@@ -240,10 +240,7 @@ class CatalogAdmin(ABC):
 def milliseconds_of(expires: datetime.datetime | None) -> int | None:
     """Return when a token expires, in milliseconds since 1970.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT without a time zone.
+    Raises InvalidInputError (PROJSEG_BAD_ARGUMENT) without a time zone.
     """
     if expires is not None and expires.tzinfo is None:
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "expires needs a time zone")
@@ -327,10 +324,7 @@ class SeenTable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 def check_seen(seen: SeenTable) -> None:
     """Refuse what no table has, as lists and pages of definitions show it to everybody.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
+    Raises InvalidInputError (PROJSEG_BAD_ARGUMENT).
     """
     size = len(msgspec.json.encode(seen))
     if size > SEEN_BYTES_MAX:
@@ -358,12 +352,9 @@ def page_token(key: tuple[str, str] | tuple[int, str]) -> str:
 
 
 def key_of_page(token: str | None, first: tuple[T, str]) -> tuple[T, str]:
-    """Return the key that a token is of; without one, that before all pages, of the same types.
+    """Return the key of a page's token; without one, that before all pages, of the same types.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
+    Raises InvalidInputError (PROJSEG_BAD_ARGUMENT).
     """
     if not token:
         return first

@@ -130,17 +130,10 @@ def check_action(action: str) -> None:
 
 
 class ProjectionStatus(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What became of a projection in the segments of its table.
+    """The state of a projection in the segments of its table, with its rows and bytes there.
 
-    Parameters
-    ----------
-    name, status : str
-        `ENABLED`: in all segments; `PARTIAL`: in some; `DISABLED`: in none; `FAILED`: it could not
-        be built in some. Segments that its scope leaves out count as none of these.
-    segments, missing, failed : int
-        Segments that hold it, that do not, and in which it failed.
-    rows, bytes : int
-        Its own, in all segments.
+    `ENABLED`: in all segments; `PARTIAL`: in some; `DISABLED`: in none; `FAILED`: it could not be
+    built in some. Segments that its scope leaves out count as none of these.
     """
 
     name: str
@@ -153,16 +146,9 @@ class ProjectionStatus(msgspec.Struct, frozen=True, rename="camel", forbid_unkno
 
 
 class TableStatus(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What a table held at a version.
+    """What a table held at a version, and when it was counted, in microseconds since 1970.
 
-    Parameters
-    ----------
-    table_version, at_us : int
-        Which version, and when it was counted, in microseconds since 1970.
-    segments, rows, bytes : int
-        The table's own.
-    projections : list of ProjectionStatus
-        In the table's order, then those that only the definition has.
+    Projections are in the table's order, then those that only the definition has.
     """
 
     table_version: int

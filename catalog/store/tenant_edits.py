@@ -76,14 +76,9 @@ _ACTIVE_ROW: Final = sa.select(*ROW).where(
 
 @dataclass
 class Edit:
-    """One transaction that changes a tenant's definitions.
+    """One transaction that changes a tenant's definitions, and holds the lock of the tenant's row.
 
-    Parameters
-    ----------
-    connection : sa.Connection
-        It holds the lock of the tenant's row.
-    tenant, user, request_id : str
-        Of whom, by whom, and what tells this edit from all others.
+    The request's id tells this edit from all others.
     """
 
     connection: sa.Connection
@@ -125,21 +120,11 @@ class Edit:
 
 @dataclass(frozen=True)
 class TenantEdits:
-    """A tenant's head, its changes, and transactions that edit its definitions.
+    """A tenant's head, its changes, and transactions that edit its definitions and no others.
 
-    Parameters
-    ----------
-    database : Database
-        Where they are.
-    tenant : str
-        Whose they are; nothing of another is seen.
-    user : str or None
-        Who edits, for the history.
-    kept : KeptReply or None
-        What is kept of the edit in its own transaction, so that it is never done twice.
-    caller : Caller or None
-        Whose grants are asked in the transaction that edits, of the definition that it found;
-        None: whoever has the database, who is bound by none.
+    The user is for the history. `kept` is kept with the edit in its own transaction, so that it is
+    never done twice. The grants of the caller are checked in that transaction, on the definition
+    there; whoever has the database is bound by none.
     """
 
     database: Database
@@ -200,12 +185,8 @@ class TenantEdits:
     def edit(self, work: Callable[[Edit], T]) -> T:
         """Do work in one transaction that holds the lock of the tenant's row.
 
-        Raises
-        ------
-        CatalogError, CatalogUnavailableError, CatalogStateUnknownError
-            As of `Database.edit`.
-        RepeatedRequestError
-            If a request with the store's key was done before.
+        Raises the errors of `Database.edit`, and RepeatedRequestError if a request with the store's
+        key was done before.
         """
         request_id = uuid.uuid4().hex
 
