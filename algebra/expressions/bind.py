@@ -192,6 +192,7 @@ _WRITERS: Final[dict[type[exp.Expression], Callable[[Any], str]]] = {
     exp.Literal: lambda tree: str(tree.this),
     exp.Column: lambda tree: ".".join(part.name for part in tree.parts),
     exp.Anonymous: _call,
+    exp.Array: lambda tree: f"array({_list(tree.expressions)})",
     exp.Bracket: lambda tree: f"{composed_name(tree.this)}[{_list(tree.expressions)}]",
     exp.Cast: _cast,
     exp.TryCast: _cast,

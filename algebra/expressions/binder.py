@@ -401,6 +401,7 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Trim: _trim,
     exp.AtTimeZone: _at_time_zone,
     exp.DPipe: _concatenation,
+    exp.Array: lambda binder, tree: binder.call("array", tree.expressions),
     exp.Concat: lambda binder, tree: binder.call("concat", tree.expressions),
     exp.Extract: lambda binder, tree: extract(
         tree.this.name, binder.bind(tree.expression), binder.zone

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -216,7 +215,6 @@ def _meaning(one: Reference, aliases: Mapping[str, str]) -> exp.Expression | Non
     return None if output is None else one.instead(output)
 
 
-@lru_cache(maxsize=1024)
 def parameters_of_outputs(statement: SelectStatement) -> frozenset[str]:
     """Return the parameters of a statement that are not in its conditions."""
     texts = [item.text for item in statement.items]

@@ -256,12 +256,16 @@ class _Reader:
         """Return what hints say as options of a query's context."""
         return tuple(map(self._hint, () if tree is None else tree.expressions))
 
-    def _hint(self, tree: exp.Expression) -> tuple[str, Any]:
-        name = (tree.name if isinstance(tree, exp.Var | exp.Anonymous) else sql_of(tree)).upper()
-        if name in _FLAGS and not tree.expressions:
+    def _hint(self, tree: exp.Expression | str) -> tuple[str, Any]:
+        if isinstance(tree, str):  # sqlglot's of what is no call
+            name, given = tree.upper(), []
+        else:
+            is_named = isinstance(tree, exp.Var | exp.Anonymous)
+            name, given = (tree.name if is_named else sql_of(tree)).upper(), tree.expressions
+        if name in _FLAGS and not given:
             return _FLAGS[name], True
-        if name in _NAMED and len(tree.expressions) == 1:
-            (value,) = tree.expressions
+        if name in _NAMED and len(given) == 1:
+            (value,) = given
             if isinstance(value, exp.Column):
                 return _NAMED[name], ".".join(one.name for one in value.parts)
             if isinstance(value, exp.Literal):

@@ -11,7 +11,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokens import Tokenizer
 
 import projseg
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 COLUMNS = ("channel", "page")
 KINDS = {
@@ -131,3 +131,25 @@ def test_an_error_counts_the_characters_of_the_text_that_was_given(tables):
     with pytest.raises(InvalidInputError, match="at character 40"):
         tables[0].sql(text, args=[3])
     assert text[39:42] == "AND"
+
+
+def test_a_tree_means_in_a_statement_what_it_means_in_a_query(tables):
+    edits, _ = tables
+    written = {
+        "time AT TIME ZONE 'America/New_York'": datetime(2024, 4, 30, 20),
+        "array_contains([1, added], 0)": True,
+        "[added, 7][1]": 7,
+        "page = r'p0'": True,
+        "CAST(page AS VARCHAR(1))": "p0",
+    }
+    for text, value in written.items():
+        asked_for = edits.query(columns=[text], filter="page = 'p0'")
+        found = edits.sql(f"SELECT {text} FROM t WHERE page = 'p0'")
+        assert found.column_names == asked_for.column_names
+        assert found.to_pylist() == asked_for.to_pylist()
+        assert found.column(0)[0].as_py() == value, text
+
+
+def test_a_hint_that_is_no_call_is_refused(tables):
+    with pytest.raises(UnsupportedFeatureError, match=r"the hint USE_VIEW\(\.\.\.\)"):
+        tables[0].sql("SELECT /*+ USE_VIEW(...) */ page FROM t")
