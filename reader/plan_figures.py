@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -41,6 +42,7 @@ BASE_ROWS: Final = "base"
 """What base rows are called where sources are named."""
 FOREIGN_ROWS: Final = "foreign"
 """What base rows are called that are in files of others."""
+_INTERVALS_KEPT: Final = 4096
 
 
 class SourceRead(msgspec.Struct, frozen=True):
@@ -238,7 +240,11 @@ def _interval(entry: SegmentEntry, interval: Interval | None) -> str | None:
         return str(interval)
     if entry.interval is None:
         return None
-    start, end = entry.interval
+    return _written(*entry.interval)
+
+
+@lru_cache(maxsize=_INTERVALS_KEPT)
+def _written(start: int, end: int) -> str:
     return f"{micros_to_iso(start)}/{micros_to_iso(end)}"
 
 

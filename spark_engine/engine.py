@@ -8,11 +8,13 @@ A reply with `job` in it is not the last: `rewrite_runner_jvm.py` waits for the 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import struct
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from projseg.algebra.time.time_zones import zone_name, zone_rules
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from projseg.spark_engine.rewrite_runner_jvm import RunJob
 
 _REQUEST_BYTES_MAX: Final = 1 << 30
+_PIPE_BYTES: Final = 1 << 20
 _WITH_JOBS: Final = REWRITES | INDEX_BUILDS | VIEW_BUILDS
 
 
@@ -48,6 +51,7 @@ def main() -> None:
     # Whatever is printed by accident must not stand among the replies.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    _widen(replies)
 
     def run_job(asked: Mapping[str, Any]) -> Mapping[str, Any]:
         _write(replies, ({"job": asked}, b""))
@@ -107,6 +111,13 @@ def _write(stream: BinaryIO, reply: Reply) -> None:
     stream.write(struct.pack(">i", len(text)) + text + struct.pack(">q", len(rows)))
     stream.write(rows)
     stream.flush()
+
+
+def _widen(pipe: BinaryIO) -> None:
+    """Let a pipe hold an answer of usual size, so that its writer waits less for its reader."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # it is no pipe, or the system allows no more
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _read(stream: BinaryIO) -> bytes | None:

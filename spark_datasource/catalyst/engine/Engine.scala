@@ -142,7 +142,10 @@ private class EngineProcess(val python: String) {
     requests.writeInt(request.length)
     requests.write(request)
     requests.flush()
-    while (replies.available() == 0 && process.isAlive) process.waitFor(1, TimeUnit.MILLISECONDS)
+    val sent = System.nanoTime()
+    // A short answer is looked for often, and a long one seldom.
+    while (replies.available() == 0 && process.isAlive)
+      pause(math.min(20000 + (System.nanoTime() - sent) / 32, 1000000))
     val content = read(ByteBuffer.wrap(read(4)).getInt)
     val rows = read(Math.toIntExact(ByteBuffer.wrap(read(8)).getLong))
     Reply(Engine.json.readTree(new String(content, UTF_8)), rows)
@@ -157,10 +160,14 @@ private class EngineProcess(val python: String) {
       val ready = math.min(replies.available(), count - position)
       if (ready > 0) position += replies.read(bytes, position, ready)
       else if (isEnded) throw new EOFException("it ended")
-      else LockSupport.parkNanos(50000)
-      if (Thread.interrupted()) throw new InterruptedException
+      else pause(50000)
     }
     bytes
+  }
+
+  private def pause(nanos: Long): Unit = {
+    LockSupport.parkNanos(nanos)
+    if (Thread.interrupted()) throw new InterruptedException
   }
 
   def stop(): Unit = process.destroyForcibly()

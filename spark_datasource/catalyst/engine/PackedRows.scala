@@ -1,6 +1,6 @@
 package org.apache.spark.sql.projseg
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
+import java.io.ByteArrayInputStream
 import java.util.Arrays
 
 import scala.jdk.CollectionConverters._
@@ -8,8 +8,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.arrow.vector.ValueVector
 import org.apache.arrow.vector.ipc.ArrowStreamReader
 
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
 import org.apache.spark.unsafe.Platform
@@ -81,25 +81,32 @@ object RowBlock {
 
 object PackedRows {
   private val blockBytes = 1 << 20
+  /** Rows for which generating code takes longer than doing without. */
+  private val fewRows = 4096
 
   def of(rows: Iterator[UnsafeRow], width: Int): PackedRows = {
     val blocks = Seq.newBuilder[RowBlock]
-    val bytes = new ByteArrayOutputStream()
-    val ends = Array.newBuilder[Int]
-    ends += 0
+    var bytes = new Array[Byte](1 << 12)
+    var ends = new Array[Int](1 << 8)
+    var count, used = 0
     def close(): Unit = {
-      blocks += new RowBlock(bytes.toByteArray, ends.result())
-      bytes.reset()
-      ends.clear()
-      ends += 0
+      blocks += new RowBlock(Arrays.copyOf(bytes, used), Arrays.copyOf(ends, count + 1))
+      count = 0
+      used = 0
     }
-    rows.foreach { row =>
-      if (bytes.size >= blockBytes) close()
-      row.writeToStream(bytes, null)
-      ends += bytes.size
+    while (rows.hasNext) {
+      val row = rows.next()
+      val end = used + row.getSizeInBytes
+      if (end > bytes.length) bytes = Arrays.copyOf(bytes, math.max(end, bytes.length * 2))
+      if (count + 1 == ends.length) ends = Arrays.copyOf(ends, ends.length * 2)
+      row.writeToMemory(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + used)
+      used = end
+      count += 1
+      ends(count) = used
+      if (used >= blockBytes) close()
     }
     close()
-    PackedRows(width, blocks.result())
+    PackedRows(width, blocks.result().filter(_.size > 0))
   }
 
   /** The rows of an Arrow stream, which are of a schema. */
@@ -107,17 +114,33 @@ object PackedRows {
     val allocator = ArrowUtils.rootAllocator.newChildAllocator("projseg answer", 0, Long.MaxValue)
     val reader = new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)
     try {
-      val project = UnsafeProjection.create(schema)
       val root = reader.getVectorSchemaRoot
+      lazy val project = projection(places(schema.map(_.dataType)), root.getRowCount)
       val batches = Iterator.continually(reader.loadNextBatch()).takeWhile(identity).map { _ =>
-        val columns = root.getFieldVectors.toArray.map(one =>
+        val vectors = root.getFieldVectors.toArray.map(one =>
           new ArrowColumnVector(one.asInstanceOf[ValueVector]): ColumnVector)
-        new ColumnarBatch(columns, root.getRowCount)
+        new ColumnarBatch(vectors, root.getRowCount)
       }
       of(batches.flatMap(_.rowIterator().asScala.map(project(_))), schema.size)
     } finally {
       reader.close()
       allocator.close()
     }
+  }
+
+  /** The values of a row as they are. */
+  def places(types: Seq[DataType]): Seq[Expression] =
+    types.zipWithIndex.map { case (one, index) => BoundReference(index, one, nullable = true) }
+
+  /** Computes bound expressions for about so many rows. */
+  def projection(values: Seq[Expression], rowCount: Int): UnsafeProjection =
+    if (rowCount < fewRows && values.forall(one => isPlain(one.dataType)))
+      InterpretedUnsafeProjection.createProjection(values)
+    else UnsafeProjection.create(values)
+
+  private def isPlain(dataType: DataType): Boolean = dataType match {
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType => true
+    case StringType | BinaryType | DateType | TimestampType | TimestampNTZType | _: DecimalType => true
+    case _ => false
   }
 }

@@ -30,10 +30,11 @@ case class ProjsegAnswer(output: Seq[Attribute], rows: PackedRows, summary: Plan
 
   /** Columns are moved by code that is kept for their types; for other values, code would be compiled each time. */
   private def projection(values: Seq[Expression]): InternalRow => UnsafeRow =
-    if (values.forall(_.isInstanceOf[Attribute])) UnsafeProjection.create(values, output)(_)
+    if (values.forall(_.isInstanceOf[Attribute]))
+      PackedRows.projection(BindReferences.bindReferences(values, output), rows.size)(_)
     else {
       val project = new InterpretedProjection(values, output)
-      val packed = UnsafeProjection.create(values.map(_.dataType).toArray)
+      val packed = PackedRows.projection(PackedRows.places(values.map(_.dataType)), rows.size)
       row => packed(project(row))
     }
 }
