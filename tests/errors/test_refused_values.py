@@ -220,3 +220,19 @@ def test_rows_without_columns_are_rows_of_nulls(tmp_path):
         _refused("PROJSEG_UNKNOWN_COLUMN", "key", lambda: table.merge([{}], on=["n"]))  # noqa: B023
     timed = projseg.Table.create(tmp_path / "timed", {"t": "timestamp"}, time_column="t")
     _refused("PROJSEG_NULL_TIME", "time column 't' is null in 1 of 1", lambda: timed.append([{}]))
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"properties": "refresh"}, "PROJSEG_BAD_VIEW"),
+        ({"cluster_by": 5}, "PROJSEG_BAD_ARGUMENT"),
+        ({"cluster_by": [object()]}, "PROJSEG_BAD_VIEW"),
+        ({"tables": {"d": "a text"}}, "PROJSEG_BAD_ARGUMENT"),
+    ],
+)
+def test_arguments_of_a_view_that_have_another_form_are_refused(tmp_path, given, code):
+    table = projseg.Table.create(tmp_path / "t", data={"n": [1]})
+    with pytest.raises(InvalidInputError, match=code):
+        table.create_view("v", "SELECT n, count(*) AS r FROM t GROUP BY n", **given)
+    assert len(table.views()) == 0

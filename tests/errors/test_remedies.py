@@ -102,7 +102,8 @@ def test_an_error_after_a_declaration_says_that_it_stands(doors, tmp_path, monke
     def refuse(*given, **named):
         raise error
 
-    monkeypatch.setattr(projseg.Table, f"materialize_{verb}", refuse)
+    edits = f"projseg.table.{verb}_edits.{verb.title()}Edits"
+    monkeypatch.setattr(f"{edits}.materialize", refuse)
     added = {
         "index": lambda: table.add_index(projseg.Index("q", "n"), materialize=True),
         "projection": lambda: table.add_projection(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from projseg.algebra.expressions.joined_values import path_of
-from projseg.errors import CorruptionError
+from projseg.errors import CorruptionError, listed
 from projseg.reader.dimensions import TableDimension
 from projseg.table.star_statements import bound_statement
 from projseg.table.version_reader import VersionReader
@@ -63,7 +63,10 @@ def options_of(
     properties: Mapping[str, str] | None,
 ) -> dict[str, str | None]:
     """Return what is said of a view besides what defines it, as its store keeps it."""
-    order = json.dumps(list(cluster_by)) if cluster_by else None
+    if not isinstance(properties, Mapping | None):
+        raise bad_view(f"properties is {properties!r:.80}; give a dict of texts")
+    names = [cluster_by] if isinstance(cluster_by, str) else listed("cluster_by", cluster_by)
+    order = json.dumps(list(map(str, names))) if names else None
     options = {"refresh": refresh, "chunk": chunk, "retain": retain, "interval": interval}
     return {**options, "cluster_by": order, **(properties or {})}
 
