@@ -88,16 +88,10 @@ class Received(NamedTuple):
 
 
 class RestConnection:
-    """The connections to one server; picklable, without them.
+    """The connections to one server, `https://host[:port][/path]`; picklable, without them.
 
-    Parameters
-    ----------
-    uri : str
-        `https://host[:port][/path]`; `http://` only of this machine, as the token is in clear.
-    token : str or None
-        Who asks; None: that of the environment.
-    timeout : float
-        Seconds to wait for the server, over all repetitions; at most an hour.
+    `http://` is only for this machine, as the token, the environment's without one, is in clear.
+    `timeout` has the seconds to wait for the server, over all repetitions; at most an hour.
     """
 
     path: Path | None = None
@@ -150,27 +144,12 @@ class RestConnection:
         query: _Query | None = None,
         tag: str | None = None,
     ) -> Received:
-        """Send a request until it is answered; an edit is known again, so it is done once.
+        """Send a request of `OPERATIONS` until it is answered; the server does an edit once.
 
-        Parameters
-        ----------
-        operation, parts : str
-            One of `OPERATIONS`, and the names in its path.
-        body : object
-            JSON's values, or JSON as bytes.
-        query : mapping or None
-            Parameters; None of one: it is left out.
-        tag : str or None
-            Of the reply that is known, which 304 confirms.
-
-        Raises
-        ------
-        ProjsegError
-            As the server raised it.
-        CatalogUnavailableError
-            If it does not answer; nothing was changed.
-        CatalogStateUnknownError
-            If an edit was sent, and none of its repetitions had an answer.
+        Parts are the names in its path; the body JSON's values or JSON as bytes; a parameter that
+        is None is left out; 304 confirms the reply of a tag. Raises what the server raised,
+        CatalogUnavailableError if it does not answer and nothing was changed, and
+        CatalogStateUnknownError if an edit was sent and none of its repetitions had an answer.
         """
         import urllib3
 

@@ -61,18 +61,8 @@ class _Schemas(msgspec.Struct):
 class RestStore:
     """The definitions that a token may read, and the edits that it may make.
 
-    What was read is kept with its tag, and a request that meets nothing new is answered by 304.
-
-    Parameters
-    ----------
-    uri : str
-        The server's address.
-    token : str or None
-        As of `RestConnection`.
-    timeout : float
-        As of `RestConnection`.
-    tenant : str or None
-        The tenant that the token must be of; None: whichever it is of.
+    The token must be of the tenant, if one is given. Replies are kept with their tags, and a
+    request that meets nothing new is answered by 304.
     """
 
     user: str | None = None

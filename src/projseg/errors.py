@@ -432,14 +432,9 @@ def http_status(error: ProjsegError) -> int:
 
 
 def place_in(text: str, error: ProjsegError) -> int | None:
-    """Return the place in a statement that an error names; None if it names none for sure.
+    """Return the place in a refused statement that an error names; None if it names none for sure.
 
-    Parameters
-    ----------
-    text : str
-        The statement that was refused.
-    error : ProjsegError
-        Its message says `at character 12`, or has a word of the statement in quotes.
+    The message says `at character 12`, or has a word of the statement in quotes.
     """
     if stated := re.search(r"at character (\d+)", error.message):
         place = int(stated[1]) - 1
@@ -457,26 +452,14 @@ def error_class(name: str) -> type[ProjsegError] | None:
 
 
 def listed(name: str, given: Any, code: str = "PROJSEG_BAD_ARGUMENT") -> list[Any]:
-    """Return the items of an argument that is a list, and refuse what is none.
-
-    Raises
-    ------
-    InvalidInputError
-        `code`.
-    """
+    """Return the items of an argument that is a list, or raise `code`."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InvalidInputError(code, f"{name} is {str(given)[:80]!r}; give a list")
     return list(given)
 
 
 def require_callable(name: str, given: Any) -> None:
-    """Refuse an argument that is neither a function nor left out.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
-    """
+    """Raise PROJSEG_BAD_ARGUMENT for an argument that is neither a function nor left out."""
     if given is not None and not callable(given):
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", f"{name} is {str(given)[:80]!r}; give a function, or None"
