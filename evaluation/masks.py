@@ -221,7 +221,7 @@ class NumberRange(msgspec.Struct, frozen=True):
         return inside if numbers.validity is None else inside & numbers.validity
 
     def integer_bounds(self, dtype: np.dtype[Any], base: int) -> tuple[int, int]:
-        """Return the least and the greatest stored integer inside; a greater one first: none is."""
+        """Return (least, greatest) of the stored integers inside; without any, least is greater."""
         bounds = np.iinfo(dtype)
         low = bounds.min if self.low is None else self.low + self.is_low_open - base
         high = bounds.max if self.high is None else self.high - self.is_high_open - base

@@ -174,8 +174,8 @@ def _embedding(target: Target, entry: SegmentEntry, wanted: Materialization) -> 
 class _Embedding:
     """Write a segment again, with more projections: those kept are copied, those missing are built.
 
-    Those `recorded` stay away for the reason in their record. Without the `postings` of these
-    definitions, by hash, the file is not worth writing.
+    Projections in `recorded` are left out, for the reason in the record. Without the `postings` of
+    these definitions, by hash, the file is not worth writing.
     """
 
     target: Target

@@ -186,7 +186,7 @@ class _Session:
 
 
 class _TerminalText(io.StringIO):
-    """A text that is printed to as to the terminal."""
+    """A buffer of text that Rich prints to as if it were the terminal."""
 
     def isatty(self) -> bool:
         """Return true, so that the text has the terminal's width and looks."""

@@ -32,7 +32,7 @@ from projseg.views.view_store import StoreVersion, unknown_view
 
 
 class UnreadEntry(NamedTuple):
-    """What is known of a view in a store that cannot be read; only a drop needs no more."""
+    """The name, and perhaps id, of a view in a store that cannot be read, enough to drop it."""
 
     name: str
     view_id: str = ""
