@@ -1,7 +1,8 @@
 """Translate Druid's native expression language into Spark SQL text, one token at a time.
 
 Operators have the same precedence in both, so only names, quotes and calls change. Functions whose
-arguments differ from those of the Spark function are in `_REWRITERS`.
+arguments differ from those of the Spark function are in `_REWRITERS`. Druid's own grammar is for
+Java, and sqlglot has no dialect for it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The key under which plans are cached: equal only for queries with equal answers.
 
 Constants written in a filter become parameters, so that texts that differ in them are one text.
+Patterns find them, because parsing is what the key spares; a tree proves each form of text once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Read the part of Java's regular expressions that RE2 finds the same with, and refuse the rest."""
+"""Read the part of Java's regular expressions that RE2 finds the same with, and refuse the rest.
+
+Libraries read the patterns of Python or of RE2, in which the same signs mean other things.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The queries of text_match: which words a text must hold, read from their text."""
+"""The queries of text_match: which words a text must hold, read from their text.
+
+The language is projseg's own, with forms of CarbonData's, so no library reads it.
+"""
 
 from __future__ import annotations
 
