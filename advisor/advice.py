@@ -25,30 +25,31 @@ _NAME_WIDTH: Final = 28
 
 @dataclass(frozen=True)
 class Advice:
-    """What a table should store for what was asked of it.
+    """What a table should store for its logged queries.
 
-    Nothing was changed: `apply` does that.
+    Nothing was changed; `apply` carries the advice out.
 
     Parameters
     ----------
     table : str
-        Its location.
+        The table's location.
     version : int
-        The version that was looked at.
+        The version of the table that was examined.
     log : dict
         from, to, queries, shapes, unbound, hinted, failed, torn, doors, other_tables.
     budget_bytes, bytes_before, bytes_after : int
-        Bytes that projections, indexes and views may take, take, and would take.
+        Bytes of projections, indexes and views: the most allowed, the present ones, and those after
+        the advice is applied.
     base_bytes : int
         Bytes of the rows.
     items : tuple of AdviceItem
-        What to do, the most useful first.
+        The things to do, the most useful first.
     shapes : tuple of AdvisedShape
-        What was asked, the most time first.
+        The shapes of the logged queries, ordered by their total time, longest first.
     not_examined : tuple of str
-        What there was no time for.
+        The candidates that there was no time to examine.
     candidates : mapping of str to Candidate
-        What is to be added by name, for `apply`.
+        The projections, indexes and views to add, by name; `apply` uses them.
     """
 
     table: str
@@ -64,7 +65,7 @@ class Advice:
     candidates: Mapping[str, Candidate] = field(default_factory=dict, repr=False)
 
     def sql(self) -> str:
-        """Return the statements of Spark SQL that do it.
+        """Return the statements of Spark SQL that carry the advice out.
 
         Returns
         -------
@@ -74,7 +75,7 @@ class Advice:
         return "\n".join(f"{item.statement};" for item in self.items)
 
     def to_json(self) -> str:
-        """Return all of it as JSON text.
+        """Return the advice as JSON text.
 
         Returns
         -------
@@ -104,35 +105,37 @@ class Advice:
         spark: SparkSession | None = None,
         on_progress: Callable[[int, int], object] | None = None,
     ) -> list[Commit]:
-        """Declare what is advised in one commit, and build it for the segments that are there.
+        """Declare what is advised in one commit, and build it for the existing segments.
 
         Parameters
         ----------
         table : Table
-            The table; it may have moved on.
+            The table, which may have newer versions than the examined one.
         drop : bool
-            Also drop what is advised to be dropped, in the same commit.
+            Also drop the unused things that the advice names, in the same commit.
         materialize : bool
-            Build the projections in all segments, in one pass, then filters and views, and merge
-            small segments if that is advised; False: only segments written from now on have them.
+            Whether to build the projections in all existing segments, in one pass, then filters and
+            views, and to merge small segments if that is advised. With False only segments written
+            from now on have the projections and indexes.
         spark : SparkSession or None
-            Runs a job that builds; None: threads of this process.
+            The session whose job builds them; None means that threads of this process do.
         on_progress : callable or None
-            Called with how many segments are done and how many there are, for each pass.
+            A function that is called with the number of finished segments and the number of all
+            segments, in each pass.
 
         Returns
         -------
         list of Commit
-            The versions written; empty if the table has it all already.
+            The versions written; the list is empty if the table has everything already.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_ADVICE_STALE if a name or a column changed meanwhile so that it has another
-            meaning; nothing was changed. PROJSEG_PINNED_VERSION.
+            PROJSEG_ADVICE_STALE if a name or a column has another meaning by now; nothing was
+            changed. PROJSEG_PINNED_VERSION.
         CommitError, StorageError, CorruptionError
-            As of `Table.add_projection`; what was declared stays declared. Applying again does
-            what is left.
+            What `Table.add_projection` raises; what was declared stays declared. Apply again to do
+            the rest.
         """
         wanted = [item for item in self.items if drop or item.kind != "drop"]
         building = Building(materialize, spark, on_progress)

@@ -48,16 +48,16 @@ def advice_report(table: Table, log: LogLike) -> pa.Table:
     table : Table
         The table.
     log : str, path or pa.Table
-        As of `advise`; queries since the advice was applied count.
+        As in `advise`; only queries since the advice was applied count.
 
     Returns
     -------
     pa.Table
-        A row for each projection, index and view that was advised and is there: name, kind,
-        statement, applied_at, queries (of the shapes that it was advised for, since then), rows
-        and bytes beside their estimates, milliseconds_before, milliseconds_estimated and
-        milliseconds (of one query), verdict: `KEPT`; `LESS`, under half of the saving; `WORSE`,
-        slower than before; `UNUSED`; `TOO EARLY`, fewer than 50 queries.
+        A row for each projection, index and view that was advised and still exists: name, kind,
+        statement, applied_at, queries (of the shapes that it was advised for, since then), rows and
+        bytes beside their estimates, milliseconds_before, milliseconds_estimated and milliseconds
+        (of one query), verdict: `KEPT`; `LESS`, under half of the saving; `WORSE`, slower than
+        before; `UNUSED`; `TOO EARLY`, fewer than 50 queries.
 
     Raises
     ------

@@ -39,43 +39,45 @@ def advise(
     measure: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Advice:
-    """Return what a table should store for what was asked of it, and what of it nobody uses.
+    """Return what a table should store for its logged queries, and what it stores unused.
 
-    The planner that answers plans the logged queries as if projections, indexes and views were
-    there. What these would take is measured by building them in some segments, in memory. Nothing
-    is changed. It may run in any thread.
+    The planner that answers queries plans the logged queries as if candidate projections, indexes
+    and views existed. Their size is measured by building them for some segments in memory. Nothing
+    is changed. The function may run in any thread.
 
     Parameters
     ----------
     table : Table or SparkSession
-        The table; or a session, and then the name or path of a table instead of a log: what the
-        session's driver remembers of it is the log, whatever `since` says.
+        The table. Or a session, and then `log` is the name or path of a table: the queries that the
+        session's driver remembers are the log, and `since` has no effect.
     log : str, path, pa.Table or DataFrame
         The folder of a query log or a file of it, or records as `read_log` returns them; or a file
-        `.sql` of SELECTs that end with `;`, with `-- weight: 40` before one that counts so often.
-        Each of these is asked, with its files in memory.
+        `.sql` of SELECTs that end with `;`. A comment `-- weight: 40` before a SELECT makes it
+        count 40 times. Each SELECT is run, with the table's files in memory.
     budget : str
-        What projections, indexes and views may take together with those that are there: a share of
-        the bytes of the rows, `10%`, or bytes, `500M`.
+        The most bytes of projections, indexes and views together, existing ones included: a share
+        of the bytes of the rows, `10%`, or bytes, `500M`.
     since : str, timedelta, datetime or None
-        As of `read_log`.
+        As in `read_log`.
     kinds : sequence of str
-        Of `projection` (groups), `rows` (in another order), `index`, `view`, `drop` and `compact`.
+        Which kinds of advice are wanted: some of `projection` (groups), `rows` (rows in another
+        order), `index`, `view`, `drop` and `compact`.
     seconds : float
-        After which the best that was found is returned; what there was no time for is in
-        `not_examined`.
+        The most seconds of the search, after which the best advice so far is returned.
+        `not_examined` lists what there was no time for.
     measure : bool
-        Also build the advice in a copy of some segments, in a temporary folder, and ask every shape
-        with and without it: `shapes` have the milliseconds, and whether the answers are equal. That
-        comes on top of `seconds`.
+        Also build the advice in a copy of some segments, in a temporary folder, and run a query of
+        every shape with and without it. `shapes` then have the milliseconds, and whether the
+        answers are equal. This takes time beyond `seconds`.
     on_progress : callable or None
-        Called with how many candidates have a size in one segment, and how many there are. What it
-        raises ends the work, and is raised; so does a deadline of the thread.
+        A function that is called with the number of candidates that were measured in one segment,
+        and the number of all candidates. An error that it raises ends the search and is raised; so
+        does a deadline of the thread.
 
     Returns
     -------
     Advice
-        Printed, it is a line for each thing to do; `to_json` has every figure.
+        The advice; `print` shows a line for each thing to do, and `to_json` has every figure.
 
     Raises
     ------

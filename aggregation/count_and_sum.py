@@ -264,7 +264,10 @@ class SumState:
         return self._extra
 
     def _sums(self, selection: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return sums: float64, int64 where all fit, else Python integers."""
+        """Return sums: float64 for floating inputs.
+
+        For integers, int64 if all sums fit, otherwise Python integers.
+        """
         self._empty_limbs()
         totals = self._totals[:, 0]
         if self._high is None and self._extra is None:

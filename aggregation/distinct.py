@@ -63,7 +63,7 @@ class _Part:
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """Distinct values that are words, as of `WideKey`: number i is of group `groups[i]`."""
+    """Distinct values that are words, as in `WideKey`: number i is of group `groups[i]`."""
 
     groups: NDArray[np.uint32]
     words: NDArray[np.uint64]

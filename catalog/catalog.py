@@ -69,28 +69,30 @@ class Catalog:
     ----------
     uri : str or None
         A file, `sqlite:///path`, `postgresql://user@host/name`, or a server's address,
-        `https://host`; None: what the environment names. The first edit makes a
-        file; `init` fills an empty PostgreSQL database.
+        `https://host`. None means the value of the environment variable `PROJSEG_CATALOG`. The
+        first edit creates a file; `init` creates the tables in an empty PostgreSQL database.
     warehouse : str or None
-        The folder or prefix of managed tables; None: `warehouse` beside the file. A server
-        places tables itself.
+        The folder or prefix of managed tables; None means the folder `warehouse` beside the file. A
+        server chooses the places of tables itself.
     tenant : str
-        Whose definitions; nothing of another tenant is seen. Through a server: the token's.
+        The tenant whose definitions are read and edited; those of other tenants are invisible.
+        Through a server, it is the token's tenant.
     token : str or None
-        For a server; None: that of the environment.
+        The token for a server; None means the token of the environment.
     user : str or None
-        Who edits, for the history; it is not found out otherwise.
+        The name of the user for the history; projseg does not find it out by itself.
     refresh_seconds : float
-        For how long a definition that was read may be used again; 0: each statement reads it.
+        For how many seconds a definition that was read may be used again; with 0 each statement
+        reads it.
     timeout : float
         Seconds to wait for a database that is locked or does not answer.
     external_roots : sequence of str
-        Folders that definitions of files may name; none given: those of the environment.
+        Folders that definitions of files may use; if empty, the folders that the environment lists.
     external_hosts : sequence of str
-        Hosts that they may name, `host[:port]` for https or `http://host[:port]`; none given: those
-        of the environment.
+        Hosts that definitions of files may use, `host[:port]` for https or `http://host[:port]`; if
+        empty, the hosts that the environment lists.
     storage_options : mapping or None
-        Of the tables, as of `Table`.
+        Options of the object store that the tables are in, as in `Table`.
 
     Raises
     ------
@@ -152,17 +154,17 @@ class Catalog:
         return self.store.access()
 
     def init(self) -> None:
-        """Make the catalog in an empty database, or in a new file; one that is there stays.
+        """Create the catalog in an empty database, or in a new file; an existing catalog stays.
 
         Raises
         ------
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         self.store.database.make()
 
     def close(self) -> None:
-        """Close the connections; the next use opens others."""
+        """Close the connections; the next use opens new ones."""
         self.store.database.close()
 
     def flush(self) -> None:
@@ -185,14 +187,15 @@ class Catalog:
         spec : mapping, JSON text or TableSpec
             The whole definition.
         action : str
-            `new`; `ifNew`: an existing one stays; `replace`: it must exist; `force`: either.
+            What to do about a definition of that name: `new` fails if there is one, `ifNew` leaves
+            it as it is, `replace` fails if there is none, `force` creates or replaces.
         version : int or None
             The version that the definition to be replaced must have.
 
         Returns
         -------
         int
-            The definition's version; 0 if an existing one stayed.
+            The definition's version, or 0 if `ifNew` left an existing definition as it is.
 
         Raises
         ------
@@ -209,16 +212,16 @@ class Catalog:
     def register(
         self, name: NameLike, location: str | os.PathLike[str], spec: SpecLike | None = None
     ) -> int:
-        """Define a table at a location of one's own, whose files a drop never removes.
+        """Define a table at a given location; dropping the definition keeps its files.
 
         Parameters
         ----------
         name : str or pair of str
             The new name.
         location : str or path
-            Of the table, which need not be there yet.
+            The location of the table, which need not exist yet.
         spec : mapping, JSON text, TableSpec or None
-            None: one that declares nothing.
+            The definition; None means one that declares nothing.
 
         Returns
         -------
@@ -228,7 +231,7 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `create`; PROJSEG_BAD_LOCATION.
+            What `create` raises; PROJSEG_BAD_LOCATION.
         """
         place = self.places.open(os.fspath(location)).location
         return self.definitions.register(name, place, spec)
@@ -236,8 +239,9 @@ class Catalog:
     def merge(self, name: NameLike, spec: SpecLike, version: int | None = None) -> int:
         """Merge a part of a spec into a definition.
 
-        A property that is given replaces the stored one, null removes it, hidden columns are added
-        to. Columns are matched by name and new ones go to the end.
+        A given property replaces the stored one, and null removes it. Only `hiddenColumns` is
+        different: the given names are added to the stored list. Columns are matched by name, and
+        new columns go to the end.
 
         Parameters
         ----------
@@ -246,19 +250,19 @@ class Catalog:
         spec : mapping, JSON text or TableSpec
             The part.
         version : int or None
-            The version that it is for; None: whichever is newest.
+            The version that the definition must have; None means any.
 
         Returns
         -------
         int
-            The definition's version; what changes nothing keeps it.
+            The definition's version, which stays the same if nothing changes.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_UNKNOWN_TABLE, PROJSEG_BAD_SPEC.
         CatalogConflictError, CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.change(name, merge_of(spec), version)
 
@@ -272,9 +276,10 @@ class Catalog:
         name : str or pair of str
             The definition.
         function : callable
-            From the spec to another; called again after a conflict.
+            A function that gets the spec and returns the new spec; it is called again after a
+            conflict.
         retries : int
-            How often.
+            How often the edit is tried again after a conflict.
 
         Returns
         -------
@@ -284,7 +289,7 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `create`, and what the function raises.
+            What `create` raises, and what the function raises.
         CatalogConflictError
             If others were faster each time.
         """
@@ -306,7 +311,7 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.rename(old, new)
 
@@ -322,7 +327,7 @@ class Catalog:
         column : str
             Which.
         where : str
-            `first`, `last`, `before`, `after`.
+            The new place: `first`, `last`, `before` or `after`.
         anchor : str or None
             The column that it goes before or after.
 
@@ -334,21 +339,22 @@ class Catalog:
         Raises
         ------
         InvalidInputError
-            PROJSEG_UNKNOWN_COLUMN, also if somebody dropped it meanwhile; PROJSEG_BAD_ARGUMENT.
+            PROJSEG_UNKNOWN_COLUMN, also if somebody dropped the column meanwhile;
+            PROJSEG_BAD_ARGUMENT.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.change(name, move_of(column, where, anchor))
 
     def drop_columns(self, name: NameLike, columns: Iterable[str]) -> int:
-        """Declare columns no longer; what is stored stays, in its stored type at the end.
+        """Drop columns from the declaration; stored values stay, in columns at the end.
 
         Parameters
         ----------
         name : str or pair of str
             The definition.
         columns : iterable of str
-            Which, in any case.
+            The columns' names, in any case.
 
         Returns
         -------
@@ -358,21 +364,21 @@ class Catalog:
         Raises
         ------
         InvalidInputError
-            PROJSEG_UNKNOWN_COLUMN; PROJSEG_COLUMN_IN_USE if the layout names one.
+            PROJSEG_UNKNOWN_COLUMN; PROJSEG_COLUMN_IN_USE if the layout uses one of the columns.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.change(name, drop_of(columns))
 
     def hide_columns(self, name: NameLike, columns: Iterable[str]) -> int:
-        """Take columns out of sight by name; by path everything stays visible.
+        """Hide columns of a table that is opened by name; by path they stay visible.
 
         Parameters
         ----------
         name : str or pair of str
             The definition.
         columns : iterable of str
-            Which, in any case.
+            The columns' names, in any case.
 
         Returns
         -------
@@ -382,7 +388,7 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            PROJSEG_BAD_SPEC for the time column; as of `create`.
+            PROJSEG_BAD_SPEC for the time column, and what `create` raises.
         """
         return self.definitions.change(name, hide_of(hide=columns))
 
@@ -394,7 +400,7 @@ class Catalog:
         name : str or pair of str
             The definition.
         columns : iterable of str
-            Which, in any case.
+            The columns' names, in any case.
 
         Returns
         -------
@@ -404,12 +410,12 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.change(name, hide_of(unhide=columns))
 
     def spec(self, name: NameLike) -> TableSpec:
-        """Return what the user wrote.
+        """Return the spec that the user wrote.
 
         Parameters
         ----------
@@ -419,19 +425,19 @@ class Catalog:
         Returns
         -------
         TableSpec
-            `.to_json()` is its one form.
+            The spec; its `to_json()` returns the canonical JSON text.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_UNKNOWN_TABLE, PROJSEG_BAD_NAME.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.metadata(name).spec
 
     def metadata(self, name: NameLike) -> TableMetadata:
-        """Return a definition with what the catalog knows of it.
+        """Return a definition with its metadata in the catalog.
 
         Parameters
         ----------
@@ -446,7 +452,7 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `spec`.
+            What `spec` raises.
         """
         return self.store.load(parse_name(name))
 
@@ -461,12 +467,12 @@ class Catalog:
         Returns
         -------
         bool
-            Of those in the trash: False.
+            Whether the definition exists; False for a definition in the trash.
 
         Raises
         ------
         InvalidInputError, CatalogError
-            PROJSEG_BAD_NAME; as of `spec`.
+            PROJSEG_BAD_NAME, and what `spec` raises.
         """
         return self.store.find(parse_name(name)) is not None
 
@@ -478,21 +484,21 @@ class Catalog:
         Parameters
         ----------
         namespace : str or None
-            Only of this one.
+            Only definitions of this namespace.
         like : str or None
             Only names that match this pattern of `*` and `?`, in any case.
         type : str or None
-            Only of this type.
+            Only definitions of this type.
 
         Returns
         -------
         iterator of TableMetadata
-            Read page by page.
+            The definitions, which are read page by page.
 
         Raises
         ------
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.listed(namespace, like, type)
 
@@ -507,12 +513,13 @@ class Catalog:
         Returns
         -------
         pa.Table
-            version, name (then), kind, at, by, spec (JSON text; null where it did not change).
+            version, name (at that version), kind, at, by, spec (JSON text; null where the spec did
+            not change).
 
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `spec`.
+            What `spec` raises.
         """
         return self.definitions.history(name)
 
@@ -527,29 +534,30 @@ class Catalog:
         Returns
         -------
         pa.Table
-            As of `history`.
+            As in `history`.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_UNKNOWN_VERSION if not all of them are kept: list the definitions anew.
+            PROJSEG_UNKNOWN_VERSION if not all of these changes are kept any more: list the
+            definitions anew.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.changes(since)
 
     def namespaces(self) -> list[str]:
-        """Return the names of the namespaces; `default` is always one.
+        """Return the names of the namespaces; `default` is always among them.
 
         Returns
         -------
         list of str
-            In order, without regard to case.
+            The names, sorted without regard to case.
 
         Raises
         ------
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return [found["name"] for found in self.store.namespaces()]
 
@@ -566,9 +574,9 @@ class Catalog:
         name : str
             The new name.
         comment : str or None
-            For people.
+            A description for people.
         properties : mapping of str to str, or None
-            The user's own.
+            Properties of the user's own.
 
         Returns
         -------
@@ -580,7 +588,7 @@ class Catalog:
         InvalidInputError
             PROJSEG_NAMESPACE_EXISTS, PROJSEG_BAD_NAME, PROJSEG_BAD_ARGUMENT.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.create_namespace(name, comment, properties)
 
@@ -592,7 +600,8 @@ class Catalog:
         name : str
             Which.
         cascade : bool
-            Whether its definitions go to the trash; else it must be empty.
+            Whether the namespace's definitions go to the trash; otherwise the namespace must be
+            empty.
 
         Returns
         -------
@@ -604,7 +613,7 @@ class Catalog:
         InvalidInputError
             PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_NAMESPACE_NOT_EMPTY.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.drop_namespace(name, cascade)
 
@@ -621,21 +630,21 @@ class Catalog:
         Parameters
         ----------
         text : str
-            As of `Table.sql`, with the name of a definition after FROM: `sales.edits`, or `edits`
+            As in `Table.sql`, with the name of a definition after FROM: `sales.edits`, or `edits`
             in `default`. `information_schema` has the views `schemata`, `tables`, `columns` and
             `projections`.
         context, args, explain
-            As of `Table.sql`.
+            As in `Table.sql`.
 
         Returns
         -------
         pa.Table or Explain
-            As of `Table.sql`.
+            As in `Table.sql`.
 
         Raises
         ------
         ProjsegError
-            As of `Table.sql` and `table`.
+            What `Table.sql` and `table` raise.
         """
         parts = table_of(text, args)
         view = view_named(parts)
@@ -659,40 +668,41 @@ class Catalog:
         Returns
         -------
         CatalogTable
-            All methods of `Table`. Of a table that was never written: no rows.
+            An object with all methods of `Table`. A table that was never written has no rows.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_UNKNOWN_TABLE; PROJSEG_TABLE_REPLACED if another table lies at the location;
-            PROJSEG_NOT_A_TABLE if a table that was there is gone; and as of `Table`.
+            PROJSEG_NOT_A_TABLE if a table that was there is gone, and what `Table` raises.
         UnsupportedFeatureError
             PROJSEG_UNSUPPORTED_FEATURE for a definition of files from outside.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self._tables.table(name, version)
 
     def read(
         self, name: NameLike, *, timezone: str = "UTC", **parameters: Any
     ) -> pa.RecordBatchReader:
-        """Return the rows of any definition; those of files from outside in bounded memory.
+        """Return the rows of any definition; rows of external files are read in bounded memory.
 
         Parameters
         ----------
         name : str or pair of str
             The definition.
         timezone : str
-            Of times in files that are written without a zone.
+            The time zone of times in files that are written without a zone.
         **parameters : object
-            What a template leaves open, by the names of its properties: `files=["a.csv"]`,
-            `filePattern="*.csv"`, `uris=[...]`. Of a connection also `format`, what belongs to it,
-            and `schema`, columns as DDL text.
+            Values that a template leaves open, by the names of its properties: `files=["a.csv"]`,
+            `filePattern="*.csv"`, `uris=[...]`. A connection also needs `format`, the format's own
+            properties, and `schema`, which is the columns as DDL text.
 
         Returns
         -------
         pa.RecordBatchReader
-            The declared columns in their types. An error in a file comes while it is read.
+            The declared columns in their types. An error in a file is raised while the file is
+            read.
 
         Raises
         ------
@@ -700,11 +710,11 @@ class Catalog:
             PROJSEG_UNKNOWN_PARAMETER, PROJSEG_MISSING_PARAMETER, PROJSEG_OUTSIDE_ROOTS,
             PROJSEG_HOST_NOT_ALLOWED, PROJSEG_BAD_INPUT_FILE, PROJSEG_UNKNOWN_TABLE.
         EvaluationError
-            A value is not one of its type; the message names file, row and column.
+            If a value does not have the declared type; the message gives file, row and column.
         UnsupportedFeatureError
             PROJSEG_UNSUPPORTED_FEATURE for definitions of type `spark`.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         definition = self.definitions.recent(name)
         if definition.type == "table" and not parameters:
@@ -713,51 +723,52 @@ class Catalog:
         return read_source(spec, self.allowed_places, timezone)
 
     def external(self, *, timezone: str = "UTC", **parameters: Any) -> pa.RecordBatchReader:
-        """Return rows of files from outside, without a definition.
+        """Return rows of external files, without a definition.
 
         Parameters
         ----------
         timezone : str
-            As of `read`.
+            As in `read`.
         **parameters : object
             `source` (`inline`, `files`, `http`), its properties, and `schema`.
 
         Returns
         -------
         pa.RecordBatchReader
-            As of `read`.
+            As in `read`.
 
         Raises
         ------
         ProjsegError
-            As of `read`.
+            What `read` raises.
         """
         return read_source(given_spec(parameters), self.allowed_places, timezone)
 
     def duckdb(self, names: Iterable[NameLike], connection: Any = None) -> DuckDBTables:
         """Return a connection of DuckDB in which tables are views under their names.
 
-        Each question reads the newest version as its definition says; `sql` answers groups from
-        projections, as of `projseg.duckdb`.
+        Each question reads the newest version with the columns and layout of its definition; `sql`
+        answers groups from projections, as in `projseg.duckdb`.
 
         Parameters
         ----------
         names : iterable of str or pair of str
             The definitions of tables.
         connection : duckdb.DuckDBPyConnection or None
-            Where the views are made, in a schema for each namespace; None: a new one.
+            The connection in which the views are made, in a schema for each namespace; None means a
+            new connection.
 
         Returns
         -------
         DuckDBTables
-            For DuckDB's SQL: `SELECT ... FROM sales.edits JOIN ...`.
+            The tables, for statements in DuckDB's SQL: `SELECT ... FROM sales.edits JOIN ...`.
 
         Raises
         ------
         MissingPackageError
             Without `duckdb`.
         ProjsegError
-            As of `table`.
+            What `table` raises.
         """
         require("duckdb", "Catalog.duckdb")
         # Imported here: most users of a catalog ask in Spark's SQL.
@@ -767,14 +778,15 @@ class Catalog:
         return DuckDBTables({(*name,): partial(self.table, name) for name in found}, connection)
 
     def status(self, name: NameLike | None = None, refresh: bool = False) -> pa.Table:
-        """Return what became of the projections of tables.
+        """Return in how many segments of tables each projection is built.
 
         Parameters
         ----------
         name : str, pair of str, or None
-            The definition; None: all tables.
+            The definition; None means all tables.
         refresh : bool
-            Open the tables and count anew; else as commits by name last kept it, once a minute.
+            Open the tables and count anew; otherwise use the counts that commits by name record, at
+            most once a minute.
 
         Returns
         -------
@@ -788,38 +800,40 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `spec`.
+            What `spec` raises.
         """
         found = self.store.listed(type="table") if name is None else [self.metadata(name)]
         return table_status(found, self._tables, refresh=refresh)
 
     def apply(self, name: NameLike, dry_run: bool = True) -> pa.Table:
-        """Make a definition's columns and layout its table's, without rows; or say what would be.
+        """Give a table the columns and the layout of its definition, without writing rows.
+
+        With `dry_run`, only say what would change.
 
         Parameters
         ----------
         name : str or pair of str
             The definition.
         dry_run : bool
-            Only say what would be done.
+            Only report what would be done.
 
         Returns
         -------
         pa.Table
-            field, table (as it is), definition: what differs.
+            field, table (its present value) and definition (the new value), for each difference.
 
         Raises
         ------
         ProjsegError
-            As of `table`, and what does not fit.
+            What `table` raises, and errors for columns or a layout that the table cannot have.
         """
         return self._tables.apply(name, dry_run)
 
     def rebind(self, name: NameLike) -> int:
-        """Take the table that lies at a definition's location for the definition's own.
+        """Bind a definition to the table that lies at its location now.
 
-        Its columns are bound by name anew, and it takes its layout from this definition, also if
-        another definition was the one that it went by.
+        The table's columns are bound by name again. The table gets its layout from this definition,
+        even if it followed another definition before.
 
         Parameters
         ----------
@@ -836,7 +850,7 @@ class Catalog:
         InvalidInputError
             PROJSEG_UNKNOWN_TABLE, PROJSEG_NOT_A_TABLE.
         CatalogError, CommitError
-            As of `create` and `append`.
+            What `create` and `append` raise.
         """
         return self._tables.rebind(name)
 
@@ -848,19 +862,19 @@ class Catalog:
         name : str or pair of str
             The definition.
         dry_run : bool
-            Only list them.
+            Only list them, and remove nothing.
 
         Returns
         -------
         pa.Table
-            file, max_time, rows of the segments that go, or went.
+            file, max_time and rows of each segment that is removed.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_BAD_SPEC if the definition has no retention; as of `table`.
+            PROJSEG_BAD_SPEC if the definition has no retention, and what `table` raises.
         CatalogError, CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._tables.expire(name, dry_run)
 
@@ -875,7 +889,7 @@ class Catalog:
         Raises
         ------
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self._tables.problems()
 
@@ -893,24 +907,25 @@ class Catalog:
         name : str or pair of str
             The definition.
         if_exists : bool
-            Whether one that is not there is no error.
+            Whether a missing definition is not an error.
         data : str
-            `keep`: the table's files stay; `trash`: those of a managed table go with the
-            definition, once it is due; `now`: at once. A registered table's files always stay.
+            With `keep` the table's files stay; with `trash` the files of a managed table are
+            removed together with the definition when it leaves the trash; with `now` they are
+            removed at once. A registered table's files always stay.
         version : int or None
-            The version that it must have.
+            The version that the definition must have.
 
         Returns
         -------
         bool
-            Whether there was one.
+            Whether there was a definition.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_UNKNOWN_TABLE, PROJSEG_BAD_ARGUMENT.
         CatalogConflictError, CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self._trash.drop(name, if_exists, data, version)
 
@@ -920,9 +935,9 @@ class Catalog:
         Parameters
         ----------
         name : str or pair of str
-            The name that it had.
+            The name that the definition had.
         definition : str or None
-            Its id, as `trash` says.
+            The definition's id, which `trash` returns.
 
         Returns
         -------
@@ -934,7 +949,7 @@ class Catalog:
         InvalidInputError
             PROJSEG_UNKNOWN_TABLE, PROJSEG_TABLE_EXISTS.
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.definitions.undrop(name, definition)
 
@@ -949,20 +964,20 @@ class Catalog:
         Raises
         ------
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self._trash.table()
 
     def gc(self, dry_run: bool = True) -> pa.Table:
-        """Remove dropped definitions that are due, and those that were never finished, with files.
+        """Remove dropped definitions that are due, unfinished ones, and their files.
 
-        Nothing is found by listing folders: only locations that a row names and that the catalog
-        can compute again are emptied, and only of files with projseg's names.
+        Nothing is found by listing folders. Only locations that are recorded in a row, and that the
+        catalog can compute again, are emptied, and only of files with projseg's names.
 
         Parameters
         ----------
         dry_run : bool
-            Only list them.
+            Only list them, and remove nothing.
 
         Returns
         -------
@@ -972,7 +987,7 @@ class Catalog:
         Raises
         ------
         CatalogError, StorageError
-            As of `create`; a repetition goes on.
+            What `create` raises; call it again to continue.
         """
         return self._trash.empty(dry_run)
 
@@ -982,7 +997,7 @@ class Catalog:
         Parameters
         ----------
         folder : str or path
-            It is made if it is not there; files of other names stay.
+            The folder, which is created if it does not exist; other files in it stay.
 
         Returns
         -------
@@ -992,7 +1007,7 @@ class Catalog:
         Raises
         ------
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return export_definitions(self.store, folder)
 
@@ -1006,10 +1021,10 @@ class Catalog:
         Parameters
         ----------
         definitions : folder, or iterable of mappings
-            Of `export`: `{"name": [namespace, name], "spec": …, "location": …}`. Namespaces that
-            are missing are made.
+            What `export` wrote, or mappings `{"name": [namespace, name], "spec": …, "location":
+            …}`. Missing namespaces are created.
         action : str
-            As of `create`.
+            As in `create`.
 
         Returns
         -------
@@ -1019,7 +1034,7 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `create` and `register`; the definitions before the one that is wrong are there.
+            What `create` and `register` raise; the definitions before the wrong one are loaded.
         """
         return load_definitions(self.definitions, definitions, action)
 
@@ -1029,7 +1044,7 @@ class Catalog:
         Parameters
         ----------
         folder : str or path
-            Of folders of namespaces, which hold folders of tables.
+            A folder of namespace folders, which hold the folders of tables.
 
         Returns
         -------
@@ -1039,12 +1054,12 @@ class Catalog:
         Raises
         ------
         InvalidInputError, CatalogError
-            As of `register`.
+            What `register` raises.
         """
         return register_warehouse(self.definitions, folder)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy a catalog that is a file, as of one moment.
+        """Copy a catalog that is a file, as it is at one moment.
 
         Parameters
         ----------
@@ -1060,12 +1075,12 @@ class Catalog:
         self.store.database.copy_to(Path(path))
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Put a backup in place of everything; edits since then are lost, rows never.
+        """Replace the whole catalog by a backup; edits since the backup are lost, rows are not.
 
         Parameters
         ----------
         path : str or path
-            Of `backup`.
+            A file that `backup` wrote.
 
         Raises
         ------
@@ -1076,7 +1091,9 @@ class Catalog:
         self.flush()
 
     def migrate(self) -> bool:
-        """Bring an older catalog to this release's schema; a file is copied beside itself first.
+        """Migrate an older catalog to this release's schema.
+
+        A catalog file is first copied beside itself.
 
         Returns
         -------
@@ -1086,6 +1103,6 @@ class Catalog:
         Raises
         ------
         CatalogError
-            As of `create`.
+            What `create` raises.
         """
         return self.store.database.migrate()

@@ -121,7 +121,10 @@ class CatalogTables:
         return state.adopt(takes_over=True)
 
     def counted(self, definition: TableMetadata, counts: Counts) -> TableMetadata:
-        """Return a definition with what its table has now; `counts` as of `NamedState.record`."""
+        """Return a definition with what its table has now.
+
+        `counts` is the same as in `NamedState.record`.
+        """
         state = self._state_of(definition)
         if state.is_unwritten:
             return definition

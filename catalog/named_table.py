@@ -67,7 +67,7 @@ class CatalogTable(Table):
         Parameters
         ----------
         data, on_segment, commit_as
-            As of `Table.append`; values are cast to the declared types as Spark's ANSI mode
+            As in `Table.append`; values are cast to the declared types as Spark's ANSI mode
             assigns them.
         segment_granularity, cluster_by, target_segment_rows
             Of this statement's segments alone; None: as the definition says, else the table.
@@ -92,7 +92,7 @@ class CatalogTable(Table):
         Parameters
         ----------
         data, interval, filter, args, timezone, on_segment
-            As of `Table.overwrite`; values are cast as of `append`.
+            As in `Table.overwrite`; values are cast as in `append`.
         """
         return NamedRowEdits(self._state).overwrite(
             data, interval, filter, args=args, timezone=timezone, on_segment=on_segment
@@ -127,7 +127,7 @@ class CatalogTable(Table):
         Parameters
         ----------
         data, on, when_matched, when_not_matched, dry_run
-            As of `Table.merge`; keys are columns that are stored in their declared type.
+            As in `Table.merge`; keys are columns that are stored in their declared type.
         """
         return NamedRowEdits(self._state).merge(
             data, on, when_matched, when_not_matched, dry_run=dry_run

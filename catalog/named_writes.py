@@ -246,7 +246,7 @@ def may_assign(found: pa.DataType, wanted: pa.DataType) -> bool:
     if found == wanted or pa.types.is_null(found):
         return True
     if is_nested(found) or is_nested(wanted):
-        # Items are matched, and checked one by one, as of rows that are written by path.
+        # Items are matched, and checked one by one, as in rows that are written by path.
         return bool(found.id == wanted.id)
     if wanted == pa.string():
         return True

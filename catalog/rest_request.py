@@ -109,7 +109,7 @@ class RestRequest:
     ) -> RestReply:
         """Do the request's one edit; its reply is kept with it where the operation keeps replies.
 
-        `content` is made of the edit's result, by default the version or nothing; `status` is as of
+        `content` is made of the edit's result, by default the version or nothing; `status` is as in
         `reply`.
         """
 

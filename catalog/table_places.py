@@ -13,7 +13,7 @@ from projseg.table_layer.storage.store_location import StorageOptionsLike
 
 
 class TablePlaces:
-    """The folders of a tenant's tables, reached by storage options as of `Table`.
+    """The folders of a tenant's tables, reached by storage options as in `Table`.
 
     Managed tables are in the warehouse, a folder or prefix; without one the catalog makes no table.
     """

@@ -80,17 +80,18 @@ class _Prepared(NamedTuple):
 
 
 class DuckDBTables:
-    """Tables in a connection of DuckDB; made by `projseg.duckdb` and `Catalog.duckdb`.
+    """Tables in a connection of DuckDB; `projseg.duckdb` and `Catalog.duckdb` return it.
 
-    Attributes that are not listed here are the connection's, such as `execute` and `close`. They
-    see the tables at the versions that were the newest when the attribute was asked for.
+    Attributes that are not listed here are the connection's, such as `execute` and `close`.
+    Statements that use them see the tables at the versions that were the newest when the attribute
+    was read.
 
     Parameters
     ----------
     opened : mapping of (str or None, str) to function
-        By schema and name, what returns a table's version to be asked now.
+        By schema and name, a function that returns the version of the table to query now.
     connection : duckdb.DuckDBPyConnection or None
-        Where they are registered; None: a new one.
+        The connection in which the tables are registered; None: a new one.
     """
 
     def __init__(
@@ -126,30 +127,30 @@ class DuckDBTables:
         return self._connection
 
     def sql(self, text: str, args: Arguments | None = None) -> pa.Table:
-        """Return the answer of a statement in DuckDB's SQL, with its types and its meaning.
+        """Return the answer of a statement in DuckDB's SQL, with DuckDB's types and meaning.
 
-        A SELECT in it that groups rows of these tables, or adds them up, is answered from
-        projections where all that it says has the same meaning in both engines. DuckDB does the
-        rest, over these answers, and over rows of the columns that it needs. One statement sees
-        one version of each table.
+        A SELECT in the statement that groups rows of these tables, or adds them up, is answered
+        from projections where all its expressions have the same meaning in both engines. DuckDB
+        does the rest, over these answers and over rows of the columns that it needs. One statement
+        sees one version of each table.
 
         Parameters
         ----------
         text : str
             A statement.
         args : sequence of values, mapping of str to value, or None
-            What stands for `?`, `$1` or `$name`.
+            The values for `?`, `$1` or `$name`.
 
         Returns
         -------
         pa.Table
-            The rows; of a statement without any an empty table.
+            The rows; a statement without rows gives an empty table.
 
         Raises
         ------
         ProjsegError
-            If a table's newest version cannot be read. All else is an error of DuckDB's, with the
-            text of ours if rows cannot be read.
+            If a table's newest version cannot be read. All other errors are DuckDB's; if rows
+            cannot be read, DuckDB's error has the text of projseg's.
         """
         with through("duckdb"):
             return self._answered(text, args)
@@ -178,7 +179,7 @@ class DuckDBTables:
         Parameters
         ----------
         text, args
-            As of `sql`.
+            As in `sql`.
 
         Returns
         -------
@@ -191,7 +192,7 @@ class DuckDBTables:
         Raises
         ------
         ProjsegError
-            As of `sql`.
+            What `sql` raises.
         """
         with self._lock:
             versions = self._look()
@@ -398,7 +399,7 @@ def duckdb(
         The tables by their names; `schema.name` is a view in that schema. A table alone has the
         name of its folder.
     connection : duckdb.DuckDBPyConnection or None
-        Where they are registered; None: a new one.
+        The connection in which the tables are registered; None: a new one.
     max_age : float or None
         Seconds after which a statement looks for newer versions first; None: as each table was
         opened.

@@ -492,7 +492,7 @@ EQUAL_FORMS: Final = (
     ),
     EqualForm(
         "CASE, coalesce",
-        "values as of comparisons; of constants alone integers and texts",
+        "types that comparisons take; where all are constants, integers and texts",
         {exp.Case: _case, exp.Coalesce: _coalesce},
     ),
     EqualForm(

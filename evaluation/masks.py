@@ -125,7 +125,7 @@ def allowed_ids(
 ) -> NDArray[np.bool_] | None:
     """Return, bool[ids], whether all conditions are true of each value of their column `name`.
 
-    `search` is as of `truth_by_id`.
+    `search` is as in `truth_by_id`.
 
     None if a value raises an error, since perhaps no selected row holds it, or if the texts that
     are computed on the way take too much memory together.

@@ -64,7 +64,7 @@ class ValueForm:
     """How values are written as texts and numbers.
 
     `timezone` is that of times without a zone. `time_unit` is a key of `UNITS`, for numbers that
-    are times, None for seconds as in SQL's CAST; `time_format` is as of `strptime`. With
+    are times, None for seconds as in SQL's CAST; `time_format` is as in `strptime`. With
     `cuts_times`, a time finer than a microsecond is cut and no bad value; with `is_sparks`, values
     that lose a part are taken as Spark's CAST takes them: a zone without a place in
     `timestamp_ntz`, parts of microseconds.

@@ -53,7 +53,7 @@ def gather_small(snapshot: Snapshot) -> Snapshot:
 def gather_all(snapshot: Snapshot, note: CommitNote = NO_NOTE) -> Snapshot:
     """Gather the files of each definition to the limits, without segments that are gone.
 
-    Errors as of `gather_small`.
+    Raises what `gather_small` raises.
     """
     listed = _segments_of(snapshot)
     chosen = []

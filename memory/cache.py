@@ -118,7 +118,7 @@ class Cache:
             return entry.value
 
     def has_room(self, byte_count: int) -> bool:
-        """Whether so many bytes fit without evicting anything."""
+        """Whether `byte_count` more bytes fit without evicting anything."""
         with self._lock:
             return self._byte_count + byte_count + ENTRY_BYTES <= self.budget_bytes
 
@@ -274,13 +274,14 @@ KEPT: Final = Cache(_budget_of_environment)
 def cache_statistics() -> CacheStatistics:
     """Return the size of the process's cache, and how often it was used.
 
-    `PROJSEG_CACHE_BYTES` sets the budget: a number of bytes, or one with a suffix, such as 4G. It
-    is else a quarter of the memory that the control group may take, at most 4 GiB.
+    `PROJSEG_CACHE_BYTES` sets the budget: a number of bytes, or one with a suffix, such as 4G. If
+    it is not set, the budget is a quarter of the memory that the control group may take, at most 4
+    GiB.
 
     Returns
     -------
     CacheStatistics
-        As of this moment.
+        The figures of this moment.
 
     Raises
     ------

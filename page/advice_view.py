@@ -20,9 +20,9 @@ ACTIONS: Final = ("advise", "report")
 class AdviceRecord(msgspec.Struct):
     """Advice from a log, as far as there is one.
 
-    `answer` identifies it, None if nobody asked since the page was started; `state` is as of
+    `answer` identifies it, None if nobody asked since the page was started; `state` is as in
     `Answer`; `budget` is as it was typed; `progress` has the number of candidates with a size and
-    of all. `advice` is as of `Advice.to_json`, `sql` its statements, `report` as of
+    of all. `advice` is as in `Advice.to_json`, `sql` its statements, `report` as in
     `projseg.advice_report`; `error` has a code and a message.
     """
 

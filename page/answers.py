@@ -168,7 +168,7 @@ class Answers:
         return self._followed(answer, future)
 
     def begin(self, asked: Asked, work: Callable[[Answer], pa.Table]) -> Answer:
-        """Begin to answer by a function, in a thread of this process; errors as of `ask`."""
+        """Begin to answer by a function, in a thread of this process. Raises what `ask` raises."""
         stopped = threading.Event()
         with self._lock:
             answer = self._new(asked)

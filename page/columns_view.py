@@ -28,7 +28,7 @@ _SAMPLED_MAX: Final = 8
 
 
 class ColumnsRecord(msgspec.Struct):
-    """The columns of a table, as of `Table.columns` with what segments say of them.
+    """The columns of a table, as in `Table.columns` with what segments say of them.
 
     Files of `sampled` segments were read for encodings (pages by encoding), dictionary_entries and
     dictionary_bytes (of the largest). Besides, columns have stored_names, min, max, exact (whether

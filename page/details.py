@@ -48,7 +48,7 @@ class ProjectionsRecord(msgspec.Struct):
 class SegmentsRecord(msgspec.Struct, rename={"from_": "from"}):
     """The segments of a window, one part of them, and the sums of all.
 
-    `sort` is time, rows, bytes or deleted; pages begin with 1; segments are as of `Table.segments`.
+    `sort` is time, rows, bytes or deleted; pages begin with 1; segments are as in `Table.segments`.
     """
 
     name: str

@@ -50,39 +50,40 @@ def serve_page(
 ) -> None:
     """Serve tables to a browser until the process is interrupted.
 
-    The address with its token is printed on standard output. Whoever has it reads the tables; the
-    page changes nothing unless that is allowed.
+    The address with its token is printed on standard output. Whoever has the address can read the
+    tables; the page changes nothing unless `allow_changes` is set.
 
     Parameters
     ----------
     places : sequence of str, path or Catalog
         Tables, or NAME=TABLE; folders of tables; files or addresses of catalogs.
     host : str
-        Where it listens.
+        The address on which the server listens.
     port : int
-        The first of ten ports that are tried; 0: any that is free.
+        The first of ten ports that are tried; 0 means any free port.
     allow_remote : bool
         Whether `host` may be reached by other machines. Traffic is not encrypted.
     token_file : str, path or None
-        A file of mode 0600 that holds the token; None: a new one at each start.
+        A file of mode 0600 that holds the token; None means a new token at each start.
     open_browser : bool
         Whether to open the address in this machine's browser.
     timeout : float
-        Most seconds of a query.
+        The most seconds that a query may take.
     max_rows : int
-        Most rows of an answer that are kept for downloads.
+        The most rows of an answer that are kept for downloads.
     log : str, path or None
-        A folder of a query log, whose queries are shown; None: what `PROJSEG_QUERY_LOG` names.
+        The folder of a query log whose queries are shown; None means the folder in
+        `PROJSEG_QUERY_LOG`.
     allow_changes : bool
         Whether the page may add, build and drop projections, build indexes, refresh views and
-        compact segments, each after it has said what that does. Rows are never changed.
+        compact segments, each after the page has said what the change does. Rows are never changed.
     storage_options : mapping or None
-        As of `Table`.
+        As in `Table`.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_ARGUMENT; and as of `Table` for what is no table.
+        PROJSEG_BAD_ARGUMENT, and what `Table` raises for a place that holds no table.
     StorageError
         PROJSEG_STORAGE_FAILED if no port is free, or the token cannot be read.
     MissingPackageError

@@ -40,33 +40,34 @@ class QueryPool:
 
     One process computes with several threads, but plans and parses with one at a time. A pool's
     workers plan side by side, too: many small questions at once are answered by as many processors.
-    The pool reads the version that a table's object is at, and so do all workers; `refresh` moves
-    it on.
+    The pool and all its workers read the version that a table's object is at; `refresh` moves the
+    object to the newest version.
 
     Parameters
     ----------
     tables : Table, str or path, or mapping of names to these
-        What is asked. What the process has in its cache of them is shared with the workers, so
-        ask a table before making a pool of it.
+        The tables that the pool answers for. The workers share the tables' data in this process's
+        cache, so run a query on a table before you make a pool of it.
     workers : int or None
-        Processes; None: one for each processor.
+        The number of processes; None means one for each processor.
     threads : int or None
-        For each query whose context names no number; None: processors divided by workers.
+        The number of threads of each query whose context sets none; None means the number of
+        processors divided by the number of workers.
     start_method : str or None
         `fork`, or `spawn`, by which workers share no memory; None: `fork` where that is safe,
         which is on Linux and without object stores.
     max_age : float or None
-        Seconds after which a question moves its table to the newest version first; None: as each
-        table was opened.
+        If the last look is longer ago than this number of seconds, a question first moves its table
+        to the newest version. None means the `max_age` with which each table was opened.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_ARGUMENT, and as of `Table`.
+        PROJSEG_BAD_ARGUMENT, and what `Table` raises.
     WorkerError
         PROJSEG_WORKER_NOT_STARTED.
     ProjsegError
-        As of `Table`.
+        What `Table` raises.
     """
 
     def __init__(
@@ -129,12 +130,15 @@ class QueryPool:
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """The tables by name; one that was given without a name is `table`."""
+        """The tables by name; a table that was given without a name is called `table`."""
         return dict(self._tables)
 
     @property
     def worker_pids(self) -> list[int]:
-        """The workers' processes; one that ended is in it until it is missed."""
+        """The process ids of the workers.
+
+        A process that ended is listed until the pool notices it.
+        """
         return [pid for slot in self._slots if (pid := slot.pid) is not None]
 
     @with_query_parts
@@ -153,18 +157,18 @@ class QueryPool:
         Parameters
         ----------
         group_by, aggregators, filter
-            As of `Table.query`.
+            As in `Table.query`.
         interval, having, order_by, limit, columns, context, args, joins
-            As of `Table.query`.
+            As in `Table.query`.
         table : str or None
-            Which of the pool's tables; None: the only one.
+            The name of the pool's table to query; None means the only one.
         timeout : float or None
-            Seconds until there must be an answer, also if all workers are busy.
+            The most seconds until the answer, the time of waiting for a free worker included.
 
         Returns
         -------
         pa.Table
-            As of `Table.query`.
+            As in `Table.query`.
 
         Raises
         ------
@@ -176,7 +180,7 @@ class QueryPool:
         InvalidInputError
             PROJSEG_POOL_CLOSED, PROJSEG_FORKED_PROCESS, PROJSEG_BAD_ARGUMENT.
         ProjsegError
-            As of `Table.query`.
+            What `Table.query` raises.
         """
         others = {"aggregators": aggregators, "filter": filter, **parts}
         question = TableQuestion.of_thread(self._version(table), "query", group_by, others)
@@ -196,21 +200,21 @@ class QueryPool:
         Parameters
         ----------
         text, context, args
-            As of `Table.sql`; the name after FROM does not choose the table.
+            As in `Table.sql`; the name after FROM does not choose the table.
         table, timeout
-            As of `query`.
+            As in `query`.
 
         Returns
         -------
         pa.Table
-            As of `Table.sql`.
+            As in `Table.sql`.
 
         Raises
         ------
         QueryTimeoutError, WorkerError, InvalidInputError
-            As of `query`.
+            What `query` raises.
         ProjsegError
-            As of `Table.sql`.
+            What `Table.sql` raises.
         """
         options = {"context": context, "args": args}
         question = TableQuestion.of_thread(self._version(table), "sql", text, options)
@@ -232,17 +236,18 @@ class QueryPool:
         Parameters
         ----------
         group_by, aggregators, filter
-            As of `query`; or a whole SELECT as of `sql`, with no more than a context and args.
+            As in `query`; or a whole SELECT, as in `sql`, beside which only `context` and `args`
+            may be given.
         interval, having, order_by, limit, columns, context, args, joins
-            As of `query`.
+            As in `query`.
         table, timeout
-            As of `query`; the time begins now.
+            As in `query`; the time of `timeout` begins at this call.
 
         Returns
         -------
         Future
-            Of `concurrent.futures`: gives the rows, or raises what `query` does. It can be
-            cancelled until a worker is free for it.
+            A future of `concurrent.futures` that gives the rows, or raises what `query` raises. It
+            can be cancelled until a worker begins with it.
 
         Raises
         ------
@@ -271,12 +276,13 @@ class QueryPool:
         Parameters
         ----------
         future : Future
-            Of `submit`. It is cancelled, or raises `CancelledError`, unless it has its answer.
+            A future that `submit` returned. It is cancelled, or raises `CancelledError`, unless it
+            has its answer already.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_BAD_ARGUMENT if it is of no question of this pool.
+            PROJSEG_BAD_ARGUMENT if this pool did not return the future.
         """
         request = self._requests.get(future)
         if request is None:
@@ -294,12 +300,12 @@ class QueryPool:
         Returns
         -------
         QueryPool
-            This one.
+            This pool.
 
         Raises
         ------
         InvalidInputError, StorageError, CorruptTableError
-            As of `Table.refresh`.
+            What `Table.refresh` raises.
         """
         for table in self._tables.values():
             table.refresh()
@@ -308,7 +314,7 @@ class QueryPool:
     def close(self) -> None:
         """End the workers; questions that have no answer yet fail with PROJSEG_POOL_CLOSED.
 
-        It may be called again, and by any thread.
+        `close` may be called again, and by any thread.
         """
         if os.getpid() != self._process:
             return  # workers are the parent's

@@ -50,13 +50,13 @@ class Slot:
                 ) from error
 
     def send(self, content: bytes, deadline: float | None = None) -> None:
-        """Ask the worker, as of `Channel.send`; if it is gone, `receive` says so."""
+        """Ask the worker, as in `Channel.send`; if it is gone, `receive` says so."""
         assert self._channel is not None
         with suppress(EOFError):
             self._channel.send(content, deadline)
 
     def receive(self, deadline: float | None) -> pa.Buffer:
-        """Return the worker's reply, as of `receive_reply`."""
+        """Return the worker's reply, as in `receive_reply`."""
         assert self._channel is not None
         return receive_reply(self._channel, deadline)
 

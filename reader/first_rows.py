@@ -60,7 +60,7 @@ _TIME: Final = "\0"  # of each row, beside the outputs by their names
 class _Source(msgspec.Struct, frozen=True):
     """One source of the plan, by its position there, and the keys that order its rows.
 
-    No row's first key comes before `best`, which is as of `best_of_segment`.
+    No row's first key comes before `best`, which is as in `best_of_segment`.
     """
 
     number: int

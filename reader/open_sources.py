@@ -145,7 +145,7 @@ def open_source(
     *,
     holds_ending: bool = False,
 ) -> SegmentSource:
-    """Return the table of a segment that a plan reads; `holds_ending` as of `open_segment`."""
+    """Return the table of a segment that a plan reads; `holds_ending` is as in `open_segment`."""
     spec = plan.source
     part = None if plan.rows is None else rows_to_read(entry, plan)
     if spec is None and entry.foreign is not None:

@@ -171,7 +171,7 @@ class FoundRows(msgspec.Struct, frozen=True):
     def of(
         cls, rows: Rows, keys: Sequence[Expression], number: int, *, needs_row_numbers: bool
     ) -> FoundRows:
-        """Return rows of the source of a number; `needs_row_numbers` as of its plan."""
+        """Return rows of the source of a number; `needs_row_numbers` comes from its plan."""
         selection = rows.selection
         if isinstance(selection, RowRange):
             row_ids = np.arange(selection.start, selection.end, dtype=np.uint32)

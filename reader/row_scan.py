@@ -213,7 +213,7 @@ def _batches(
 
 
 def _page_starts(rows: Rows, step: int) -> Iterable[int]:
-    """Cut rows into batches of about so many, no two of which read the same page."""
+    """Return where batches of about `step` rows begin, no two of which read the same page."""
     selection = rows.selection
     if isinstance(selection, RowRange):
         starts = np.arange(selection.start, selection.end, step) // PAGE_ROWS_MAX * PAGE_ROWS_MAX

@@ -76,21 +76,21 @@ def read(
     location : str or path
         The table.
     group_by, aggregators, filter
-        As of `Table.query`; `group_by` may be the whole `Query`. Neither `group_by` nor
-        `aggregators` nor `granularity`: rows of the table.
+        As in `Table.query`; `group_by` may be the whole `Query`. Without `group_by`, `aggregators`
+        and `granularity`, the rows of the table are returned.
     interval, having, order_by, limit, columns, context, args, joins
-        As of `Table.query`; the context's `timezone` is the session's unless given.
+        As in `Table.query`; the context's `timezone` is the session's zone unless given.
     granularity : str or None
-        Adds the floored time column first, as the option of that name.
+        The granularity by which time is grouped first, as the option `granularity` does.
     version : int or None
         The table version; None: the newest.
     storage_options : mapping or None
-        As of `Table`; they become options `storage.<key>` of the read.
+        As in `Table`; the options are passed on as options `storage.<key>` of the read.
 
     Returns
     -------
     DataFrame
-        Nothing is read before Spark runs it.
+        The query's rows; nothing is read before Spark runs the query.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def write(
     storage_options: StorageOptionsLike | None = None,
     **options: Any,
 ) -> None:
-    """Write a DataFrame to a table, made if it is not there.
+    """Write a DataFrame to a table, which is created if it does not exist.
 
     Spark itself refuses the modes `error` and `ignore` for sources written in Python.
 
@@ -131,9 +131,10 @@ def write(
     location : str or path
         The table.
     mode : str
-        `error`: refuse where there is a table; `ignore`: do nothing then; `append`; `overwrite`.
+        What to do if there is a table: `error` refuses, `ignore` writes nothing, `append` adds the
+        rows, `overwrite` replaces the table's rows.
     storage_options : mapping or None
-        As of `Table`; they become options `storage.<key>` of the write.
+        As in `Table`; the options are passed on as options `storage.<key>` of the write.
     **options
         The options of a write, in `camelCase` or `snake_case`; lists as they are, and projections
         as `Projection`, mapping or JSON, one or several. `timezone` is the session's unless given.
@@ -143,7 +144,7 @@ def write(
     InvalidInputError
         PROJSEG_TABLE_EXISTS, PROJSEG_BAD_OPTION, PROJSEG_UNKNOWN_OPTION, PROJSEG_SCHEMA_MISMATCH.
     ProjsegError
-        What else the writer refuses, as of `Table.append` and `Table.create`.
+        What `Table.append` and `Table.create` raise.
     """
     if mode not in _SAVE_MODES:
         raise InvalidInputError(

@@ -69,7 +69,7 @@ def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
     """Return the reply to one request as JSON; an error is a reply too.
 
     `op` is `version`, `zone_rules`, `answer`, `scan` or a statement's; the others are `location`
-    and arguments of the operation. Without `run_job`, which is as of `JobRunner`, threads do all
+    and arguments of the operation. Without `run_job`, which is as in `JobRunner`, threads do all
     work.
     """
     try:

@@ -65,7 +65,8 @@ def star_answered(request: Mapping[str, Any]) -> Reply:
 
     The request has `tables`, each with location, version and storage_options, whose columns texts
     name as `t0.c` and on; `joins` of all but the first, each with its kind and texts in `on`;
-    `where`; `keys` and `calls`; a `query` with nothing but its context; and as of `answered`.
+    `where`; `keys` and `calls`; a `query` with nothing but its context; and the fields that
+    `answered` reads.
     """
     versions = [VersionReader(snapshot_of(one)) for one in request["tables"]]
     query = query_of(request)
@@ -221,7 +222,7 @@ def stored_rows(request: Mapping[str, Any]) -> Reply:
     """Return the rows of a stored result, if they are few.
 
     The request has `location` of the rows, `view`, `ordered`; a `query` with nothing but its
-    context; and as of `answered`.
+    context; and the fields that `answered` reads.
     """
     snapshot = snapshot_of(request)
     names = snapshot.properties.schema.names

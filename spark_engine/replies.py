@@ -173,9 +173,9 @@ def _leave_to_spark(plan: QueryPlan) -> None:
 def states_to_join(request: Mapping[str, Any]) -> Reply:
     """Give the states of groups that Spark is to join, if these are few against their rows.
 
-    The request is as of `answered`; the query is partial. The reply has `reducing`, and if that is
+    The request is as in `answered`; the query is partial. The reply has `reducing`, and if that is
     true: what is read (`_summary`), `types` of the columns, `states`, the names of those after the
-    keys, `merging` as of `answered`, and `answered`, whether the rows come with it.
+    keys, `merging` as in `answered`, and `answered`, whether the rows come with it.
     """
     snapshot = snapshot_of(request)
     plan = plan_asked(snapshot, query_of(request), wider=views_of(snapshot))
@@ -200,7 +200,7 @@ def scanned(request: Mapping[str, Any]) -> Reply:
 
     The request has `location`, `version`, a `query` without filter and columns, names of `columns`,
     and `conditions`: each a `text` and the `columns` that it needs if it is not applied;
-    `max_bytes` and `max_rows` as of `answered`. The reply is what is read (`_summary`), `accepted`
+    `max_bytes` and `max_rows` as in `answered`. The reply is what is read (`_summary`), `accepted`
     conditions by position, the `query`, and `answered`: if the query has a limit and all conditions
     are applied, a small answer comes with it.
     """

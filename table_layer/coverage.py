@@ -194,7 +194,7 @@ def open_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
 
 
 def read_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
-    """Return a listed Bloom file, read past the cache; errors as of `open_bloom`."""
+    """Return a listed Bloom file, read past the cache. Raises what `open_bloom` raises."""
     path = f"{storage.location}/{listed.name}"
     size = listed.byte_count - listed.footer_offset
     ending, byte_count = storage.read_sized(listed.name, listed.footer_offset, size)

@@ -88,7 +88,7 @@ class ViewSources(msgspec.Struct, frozen=True):
 
 
 def sources_of(snapshot: Snapshot, *, for_tasks: bool = False) -> ViewSources | None:
-    """Return the views of a table at their newest version; None as of `readable_sources`."""
+    """Return the views of a table at their newest version, or None as `readable_sources` does."""
     if not has_views(snapshot):
         return None
     found = readable_sources(lambda: open_store(snapshot))
@@ -96,7 +96,10 @@ def sources_of(snapshot: Snapshot, *, for_tasks: bool = False) -> ViewSources | 
 
 
 def readable_sources(opened: Callable[[], StoreVersion | None]) -> ViewSources | None:
-    """Return a table's views; None if it has none, or none that can be read: that is logged."""
+    """Return a table's views.
+
+    None if there are none, or if they cannot be read, which is then logged.
+    """
     try:
         store = opened()
     except ProjsegError as error:

@@ -96,7 +96,7 @@ def followed_parts(
 
 @dataclass(slots=True)
 class _Set:
-    """Parts that are followed together; as of `FollowedParts`."""
+    """Parts that are followed together; the fields are those of `FollowedParts`."""
 
     parts: list[ViewPart]
     names: set[str]

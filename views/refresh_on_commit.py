@@ -191,7 +191,7 @@ def facts_of(snapshot: Snapshot) -> dict[str, list[str]]:
 
 
 def linked_fact(snapshot: Snapshot, location: str) -> Snapshot:
-    """Return a table whose views read another, which names it; errors as of `linked_storage`."""
+    """Return a table whose views read another table. Raises what `linked_storage` raises."""
     return open_snapshot(linked_storage(snapshot.storage, location, f"a property {VIEW_OF}…"))
 
 

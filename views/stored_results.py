@@ -126,7 +126,7 @@ class ResultRefresher:
 
 
 def tables_of(fact: Snapshot, view: ViewEntry) -> dict[str, Snapshot]:
-    """Return the tables of a stored result by their ids; errors as of `newest_dimensions`."""
+    """Return the tables of a stored result by their ids. Raises what `newest_dimensions` raises."""
     return {table_id: one.snapshot for table_id, one in newest_dimensions(fact, view).items()}
 
 
@@ -169,7 +169,7 @@ def files_of_result(store: Storage, cover: str) -> Iterator[str]:
 class AskedSelect(msgspec.Struct, frozen=True):
     """A SELECT that stored results may answer, with its tables by id at the versions it reads.
 
-    `nomination` is the hash of its tables and operators, `session` is as of `ResultDefinition`, and
+    `nomination` is the hash of its tables and operators, `session` is as in `ResultDefinition`, and
     the context has what its query says about views.
     """
 

@@ -59,8 +59,8 @@ class TableReference(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
 class ViewDimension(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A table that a view joins, by its alias in FROM, with stored names and types of columns read.
 
-    Location and id are as of a `TableReference`; the location is below `..` where it and the fact
-    lie below one folder.
+    Location and id are those of a `TableReference`; the location is below `..` where it and the
+    fact lie below one folder.
     """
 
     alias: str
@@ -126,7 +126,7 @@ class ViewEntry(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unkn
     """A view as a list has it, by a name that may change and an id that never does.
 
     It is kept as parts (`grouped`), or as the rows of its SELECT (`result`); a view that is not
-    enabled is neither used nor refreshed. `sql` is as written, `definition` as of a projection,
+    enabled is neither used nor refreshed. `sql` is as written, `definition` as in a projection,
     over stored names, or JSON of a `ResultDefinition`. `fact` is the table whose rows it groups, or
     in whose folder a result is; `dimensions` are tables that it joins, or all that a result reads.
 

@@ -32,7 +32,7 @@ def literal(value: Any) -> str:
     Parameters
     ----------
     value : object
-        As of `args`. The values of a list are separated by commas, as `IN (...)` takes them.
+        As in `args`. The values of a list are separated by commas, as `IN (...)` takes them.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def _typed_value(name: str, type_text: str, text: str, zone: str = "UTC") -> Arg
 def arguments_of_texts(texts: Iterable[str], zone: str = "UTC") -> Arguments | None:
     """Return the arguments of texts such as `country=ES` and `since:date=2024-05-01`.
 
-    A text is `name=value`, a string, or `name:type=value`, as of `_typed_value`; a name that comes
+    A text is `name=value`, a string, or `name:type=value`, as in `_typed_value`; a name that comes
     several times is a list. Timestamps without a zone are in `zone`. Raises InvalidInputError
     (PROJSEG_BAD_ARGUMENT).
     """

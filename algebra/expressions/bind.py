@@ -130,7 +130,10 @@ def composed_name(tree: exp.Expression) -> str:
 
 
 def _cast(tree: exp.Cast) -> str:
-    """Name a cast; sqlglot reads 1L as a cast of 1, and Spark names it 1."""
+    """Return the column name of a cast.
+
+    A literal such as `1L`, which sqlglot parses as a cast, is named `1`, as in Spark.
+    """
     if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
         return str(tree.this.this)
     function = "TRY_CAST" if tree.args.get("safe") else "CAST"

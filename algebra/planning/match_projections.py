@@ -59,7 +59,7 @@ class Fitting(msgspec.Struct, frozen=True):
 
     `rank` decides at equal cost: the coarser, then fewer grouping columns, then by name. `reversal`
     frees its answer of deleted rows, where there are some and it holds groups; `needs_row_numbers`
-    is as of `SourcePlan`; `rest` is for base rows outside the match's part.
+    is as in `SourcePlan`; `rest` is for base rows outside the match's part.
     """
 
     index: int

@@ -63,9 +63,9 @@ class Query:
     columns : str or sequence of str, or None
         Expressions that a row scan returns; None: all columns.
     context : mapping or None
-        As of `Table.query`.
+        As in `Table.query`.
     args : mapping of str to value, sequence of values, or None
-        What `:name` or `?` in the texts stands for, as of `Table.query`. Positions are counted
+        What `:name` or `?` in the texts stands for, as in `Table.query`. Positions are counted
         through the texts in this order: `group_by`, `aggregators`, `columns`, `filter`, `having`,
         `order_by`, `joins`.
     granularity : str or None

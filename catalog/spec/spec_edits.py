@@ -35,33 +35,33 @@ class SpecEdit:
 
 
 def merge_of(part: SpecLike) -> SpecEdit:
-    """Return the edit that `merged` does."""
+    """Return an edit that merges a part of a spec into the spec."""
     body = part.to_dict() if isinstance(part, TableSpec) else _decoded(part)
     return SpecEdit(lambda spec: merged(spec, body), "merge", body, "merge")
 
 
 def move_of(column: str, where: str, anchor: str | None) -> SpecEdit:
-    """Return the edit that `moved` does."""
+    """Return an edit that moves a column to another place."""
     body = {"column": column, "where": where, "anchor": anchor}
     return SpecEdit(lambda spec: moved(spec, column, where, anchor), "move_column", body)
 
 
 def drop_of(names: Iterable[str]) -> SpecEdit:
-    """Return the edit that `without_columns` does."""
+    """Return an edit that drops columns from the declared ones."""
     columns = _listed(names)
     return SpecEdit(lambda spec: without_columns(spec, columns), "drop_columns", columns)
 
 
 def hide_of(hide: Iterable[str] = (), unhide: Iterable[str] = ()) -> SpecEdit:
-    """Return the edit that `with_hidden` does."""
+    """Return an edit that hides columns, and shows hidden columns again."""
     body = {"hide": _listed(hide), "unhide": _listed(unhide)}
     return SpecEdit(lambda spec: with_hidden(spec, **body), "hide_columns", body)
 
 
 def add_projection_of(declaration: Mapping[str, Any]) -> SpecEdit:
-    """Return the edit that adds a projection to a layout.
+    """Return an edit that adds a projection to a layout.
 
-    It raises PROJSEG_PROJECTION_EXISTS if the layout has one of that name.
+    The edit raises PROJSEG_PROJECTION_EXISTS if the layout has a projection of that name.
     """
     name = str(declaration.get("name"))
 
@@ -77,7 +77,7 @@ def add_projection_of(declaration: Mapping[str, Any]) -> SpecEdit:
 
 
 def drop_projection_of(name: str) -> SpecEdit:
-    """Return the edit that takes a projection out of a layout, where it may be missing."""
+    """Return an edit that removes a projection from a layout, if it is there."""
 
     def dropped(spec: TableSpec) -> TableSpec:
         return merged(spec, {"properties": {"projections": _projections(spec, name)[1] or None}})
@@ -95,9 +95,10 @@ def _projections(spec: TableSpec, name: str) -> tuple[list[Any], list[Any]]:
 def merged(spec: TableSpec, part: SpecLike) -> TableSpec:
     """Return a spec with a part of one merged into it.
 
-    A property that is given replaces the stored one, null removes it, and hidden columns are added
-    to. Columns of a table are matched by name, attributes that are given replace those stored, and
-    new columns go to the end; of an external definition the list is replaced.
+    A given property replaces the stored one, and null removes it. Only `hiddenColumns` is
+    different: the given names are added to the stored list. Columns of a table are matched by name:
+    given attributes replace the stored ones, and new columns go to the end. The columns of an
+    external definition are replaced as a whole.
     """
     given = part.to_dict() if isinstance(part, TableSpec) else _decoded(part)
     unknown = [key for key in given if key not in ("type", "properties", "columns")]

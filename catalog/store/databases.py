@@ -184,7 +184,7 @@ class Database:
         return True
 
     def copy_to(self, path: Path) -> None:
-        """Copy a catalog that is a file, as of one moment."""
+        """Copy a catalog that is a file, as it is at one moment."""
         own = self._own_file()
         if path.exists():
             raise InvalidInputError(

@@ -100,7 +100,7 @@ class RestStore:
         return self._call("config").record(_Configuration).head
 
     def load(self, name: Name) -> TableMetadata:
-        """Return the definition of a name, as of `DefinitionStore`."""
+        """Return the definition of a name, as in `DefinitionStore`."""
         known = self._known.get(name.folded)
         try:
             reply = self._call("metadata_of", *name, tag=None if known is None else known[0])
@@ -193,7 +193,7 @@ class RestStore:
         location: Callable[[str], str | None] = lambda _: None,
         is_managed: bool = True,
     ) -> int:
-        """Write a whole definition, as of `DefinitionStore`; the server places managed tables."""
+        """Write a whole definition, as in `DefinitionStore`; the server places managed tables."""
         check_action(action)
         text, query = spec.to_json().encode(), {"action": action, "version": version}
         if is_managed:

@@ -84,13 +84,13 @@ class Store(Protocol):
         location: Callable[[str], str | None] = ...,
         is_managed: bool = True,
     ) -> int:
-        """Write a whole definition; return its version, 0 if one was left."""
+        """Write a whole definition; return its version, or 0 if `ifNew` kept the existing one."""
 
     def change(self, name: Name, change: SpecEdit, version: int | None = None) -> int:
         """Apply an edit to the newest spec, and return the version."""
 
     def rename(self, old: Name, new: Name) -> int:
-        """Give a definition another name; its location stays. Returns the version."""
+        """Give a definition another name, and return its version; its location stays."""
 
     def remove(
         self, name: Name, due_us: int, *, removes_files: bool, version: int | None = None
@@ -147,11 +147,14 @@ class Store(Protocol):
         """Make a namespace."""
 
     def remove_namespace(self, name: str, due_us: int, *, cascade: bool) -> int:
-        """Remove a namespace; with `cascade` its definitions go to the trash, their data stays."""
+        """Remove a namespace.
+
+        With `cascade` its definitions go to the trash, and their data stays.
+        """
 
 
 class StoreDatabase(Protocol):
-    """Where a store's definitions are: its connections, and its upkeep."""
+    """The database that holds a store's definitions: its connections, and its upkeep."""
 
     uri: str
     path: Path | None
@@ -170,7 +173,7 @@ class StoreDatabase(Protocol):
         """Bring it to this release's schema; whether there was anything to do."""
 
     def copy_to(self, path: Path) -> None:
-        """Copy it, as of one moment."""
+        """Copy the store as it is at one moment."""
 
     def restore_from(self, path: Path) -> None:
         """Put a copy in place of everything."""
@@ -248,7 +251,10 @@ def milliseconds_of(expires: datetime.datetime | None) -> int | None:
 
 
 class Change(msgspec.Struct):
-    """One change of the feed: as of a row of `changes`, its time in milliseconds."""
+    """One change of the feed, with the fields of a row of `changes`.
+
+    Its time is in milliseconds.
+    """
 
     version: int
     name: str

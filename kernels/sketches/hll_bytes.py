@@ -52,7 +52,7 @@ def sketch_bytes(
     registers: NDArray[np.uint8],
     lg_k: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return the sketches of all groups: (offsets, content) as of an Arrow binary array.
+    """Return the sketches of all groups: (offsets, content), the buffers of an Arrow binary array.
 
     Group i's coupons are the low halves of pairs[starts[i] : starts[i + 1]]; slots[i] is its row of
     `registers`, -1 for none. Raises LimitExceededError if the sketches together pass 2 GiB.

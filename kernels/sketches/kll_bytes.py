@@ -72,7 +72,7 @@ def kll_bytes(
     item: int,
     k: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return the sketches of all groups: (offsets, content) as of an Arrow binary array.
+    """Return the sketches of all groups: (offsets, content), the buffers of an Arrow binary array.
 
     Group i has values[starts[i] : starts[i + 1]], bits of `item` bytes, each level's ascending,
     level by level from 0 on; `bounds` has the least and the greatest value of each group. Raises

@@ -45,7 +45,7 @@ _PROBLEMS: Final = {
 def theta_bytes(
     starts: NDArray[np.int64], hashes: Hashes, thetas: Hashes
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return the sketches of all groups: (offsets, content) as of an Arrow binary array.
+    """Return the sketches of all groups: (offsets, content), the buffers of an Arrow binary array.
 
     Group i has hashes[starts[i] : starts[i + 1]], strictly ascending from 1 and below its theta,
     which is THETA_MAX if the sketch is exact. Raises LimitExceededError if the sketches together

@@ -60,10 +60,11 @@ class Erased:
     searched_values : int
         How many decoded values were compared.
     found : pa.Table
-        file, versions, tags, what (`rows`: the filter is true for so many; `hidden rows`: deleted
-        rows that it cannot be asked of; `texts`; `history`: texts in what describes commits;
-        `filters`: those of an index, of segments that are gone; `unreadable`; `foreign`: a file
-        that projseg did not make), count, advice. Empty if nothing is left.
+        file, versions, tags, what, count, advice. `what` is `rows` (the filter is true for `count`
+        rows), `hidden rows` (deleted rows that the filter cannot be run on), `texts`, `history`
+        (texts in descriptions of commits), `filters` (index filters of segments that are gone),
+        `unreadable` or `foreign` (a file that projseg did not make). The table is empty if nothing
+        was found.
     """
 
     version: int
@@ -86,7 +87,7 @@ def erase(
     retention_hours: float = 0,
     leave_views: LeaveViews | None = None,
 ) -> tuple[Snapshot, Erased]:
-    """Delete rows, write anew what stores removed values, vacuum, and search what is left.
+    """Delete rows, rewrite segments that store removed values, vacuum, and search the rest.
 
     `leave_views` is called before the search, if there are views.
     """

@@ -42,7 +42,7 @@ class LoggedInterval(msgspec.Struct, frozen=True):
 class LoggedQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A record of a query log, in the form of version `projseg_log`.
 
-    `time` is when the answer was there, and `answered` as of `QueryEvent`. A table keeps its id
+    `time` is when the answer was there, and `answered` is as in `QueryEvent`. A table keeps its id
     where it is moved. `query` is the question without values, as `Query.to_json` writes it, or None
     if it did not bind. `sources` counts segments by the source that answered for them; `reasons`
     has a code for each source that was not used; `indexes` left out segments. `cached` says that no
@@ -189,9 +189,10 @@ def read_log(folder: str | os.PathLike[str], since: Since = None) -> pa.Table:
     Parameters
     ----------
     folder : str or path
-        The folder that `PROJSEG_QUERY_LOG` named, or one file of it.
+        The folder of a query log, or one file in it.
     since : str, timedelta, datetime or None
-        The length of time before now, `30 days`, or the moment, of the oldest record; None: all.
+        The oldest record to return: a length of time before now, `30 days`, or a moment; None means
+        all records.
 
     Returns
     -------

@@ -381,7 +381,7 @@ class StorageError(ProjsegError, OSError):
     Parameters
     ----------
     code, message : str
-        As of `ProjsegError`.
+        As in `ProjsegError`.
     number : int or None
         The system's number of the error, as `errno`.
     """

@@ -20,7 +20,7 @@ from projseg.table_layer.metadata.versions_and_tags import (
 from projseg.table_layer.storage.storage_contract import Storage
 
 InstantLike: TypeAlias = str | date | datetime
-_STATES_FROM: Final = 1 << 40  # as of `source_state`
+_STATES_FROM: Final = 1 << 40  # as in `source_state`
 INSTANT_FORM: Final = "an ISO 8601 time, such as 2015-09-12T00:00Z or 2015-09-12 02:00:00+02:00"
 
 

@@ -200,7 +200,7 @@ def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -
 def _read_listed_ranges(
     storage: Storage, entry: SegmentEntry, ranges: Sequence[ByteRange]
 ) -> list[bytes]:
-    """Return several ranges of a listed segment; errors as of `read_listed`."""
+    """Return several ranges of a listed segment. Raises what `read_listed` raises."""
     try:
         if len(ranges) == 1:
             return [storage.read_range(entry.file, *ranges[0])]

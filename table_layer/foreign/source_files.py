@@ -37,7 +37,7 @@ _PRECONDITION_FAILED: Final = 412
 class ListedFile(NamedTuple):
     """A file, at a path or a location in a store, as its source lists it now.
 
-    `tag` and `names` are as of `ForeignFile`; `partition` has the texts of its partition columns,
+    `tag` and `names` are as in `ForeignFile`; `partition` has the texts of its partition columns,
     by stored names if there are `names`.
     """
 

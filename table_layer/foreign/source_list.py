@@ -30,7 +30,7 @@ class SourceList(msgspec.Struct, frozen=True):
     """One list of a source's files, by path, with the version and types that the source states.
 
     Without types, those of the files hold. `field_ids` has the columns' ids if files are read by
-    ids, `name_mapping` is as of `StoredSource`; `left_out` says why no table can have a column;
+    ids, `name_mapping` is as in `StoredSource`; `left_out` says why no table can have a column;
     `root` is the folder of a source whose location is no place.
     """
 

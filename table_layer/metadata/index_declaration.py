@@ -34,7 +34,7 @@ class DeclaredIndex(msgspec.Struct, frozen=True):
     """An index of a table, by a name that is unique without regard to case.
 
     `kind` is a key of `KINDS`; the properties are `build`, `interval`, `retain` and `maxBytesRatio`
-    as of projections, and `fpp`.
+    as in projections, and `fpp`.
     """
 
     name: str

@@ -105,7 +105,7 @@ class _Identity(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def listed_as(self) -> str:
-        """As of `SegmentEntry`."""
+        """The same as in `SegmentEntry`."""
         return listed_as(self.file, self.deletion_vector)
 
 
@@ -117,7 +117,7 @@ class _ForeignIdentity(_Identity, frozen=True, array_like=True, kw_only=True):
 
     @property
     def listed_as(self) -> str:
-        """As of `ForeignFile`."""
+        """The same as in `ForeignFile`."""
         return self.foreign.listed_as
 
 

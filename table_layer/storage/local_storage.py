@@ -97,7 +97,10 @@ class LocalStorage:
             return SizedRead(_read_fully(descriptor, offset, there), length)
 
     def read_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Return several ranges of a file that is opened once; errors as of `read_range`."""
+        """Return the bytes of several ranges, opening the file once.
+
+        Raises what `read_range` raises.
+        """
         with self._opened(name) as (descriptor, length):
             return [self._read_exactly(descriptor, length, name, one) for one in ranges]
 

@@ -129,7 +129,7 @@ class ObjectStorage:
         return found
 
     def put_if_absent(self, name: str, payload: bytes) -> None:
-        """Create an object by a conditional put; outcomes as of `_put_once`."""
+        """Create an object by a conditional put; the outcomes are those of `_put_once`."""
         _put_once(self._client, check_name(name), payload, f"{self.location}/{name}")
 
     @contextmanager

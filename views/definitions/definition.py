@@ -41,7 +41,7 @@ class Definition(msgspec.Struct, frozen=True):
     """What a view stores: its SELECT as written, and canonical over stored names with a hash.
 
     Only segments that lie wholly in `scope` are covered. `dimensions` are the tables that it joins;
-    of a result, all that it reads. `grade` is as of `ViewEntry`.
+    of a result, all that it reads. `grade` is as in `ViewEntry`.
     """
 
     sql: str
@@ -251,7 +251,7 @@ def stored_groups_spec(
     properties: TableProperties,
     known: Mapping[str, TableDimension] | None = None,
 ) -> ProjectionSpec:
-    """Return what a view stores over stored names; `known` as of `view_spec`."""
+    """Return what a view stores over stored names; `known` is as in `view_spec`."""
     with tables_stated(stated(view.dimensions, known)):
         return stored_spec(GROUPS, view.definition, properties)
 

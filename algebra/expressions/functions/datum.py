@@ -221,7 +221,7 @@ def constant_of(datum: Datum) -> Any:
 
 
 def searched(texts: pa.Array, pattern: Sequence[int]) -> pa.Array:
-    """Return which texts match a pattern of bytes and wildcards, as of `like_texts`."""
+    """Return which texts match a pattern of bytes and wildcards, as in `like_texts`."""
     with late_import:
         from projseg.kernels.texts.like_texts import like_rows
     found = like_rows(*text_buffers(texts), pattern)

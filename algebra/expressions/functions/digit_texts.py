@@ -67,7 +67,7 @@ def _hex(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
 
 
 def _number_digits(datum: Datum, row_count: int, bits: int) -> pa.Array:
-    """Return numbers in digits that stand for so many bits each; negative ones as of 64 bits."""
+    """Return numbers in digits of `bits` bits each; a negative number has 64 bits."""
     with late_import:
         from projseg.kernels.byte_hashes import digit_counts, number_digits
     valid = valid_mask(datum, row_count)

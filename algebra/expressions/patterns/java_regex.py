@@ -239,7 +239,7 @@ class Replacer(JavaRegex):
         self._found = _named(root, dict.fromkeys(wanted, ""), has_ends=True)
 
     def replaced(self, texts: pa.Array) -> pa.Array:
-        """Return each text with its matches replaced, null for null; errors are as of `search`."""
+        """Return each text with its matches replaced, null for null; errors are as in `search`."""
         return self._each(
             lambda some: pc.replace_substring_regex(some, self._found, self._instead), texts
         )

@@ -65,7 +65,7 @@ def register_warehouse(folder: _Folder, *, opened: GivenCatalog) -> Found:
 
 
 def backup(file: _File, *, opened: GivenCatalog) -> Found:
-    """Copy a catalog that is a file, as of one moment."""
+    """Copy a catalog that is a file, as it is at one moment."""
     opened.backup(file)
     return {"file": file, "catalog": str(opened.store.database)}
 

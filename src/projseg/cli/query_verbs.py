@@ -116,7 +116,7 @@ def export(
 
 def explain(
     location: Location,
-    statement: Annotated[str | None, "One SELECT, as of sql; or the options of a query."] = None,
+    statement: Annotated[str | None, "One SELECT, as in `sql`; or the options of a query."] = None,
     *,
     query: GivenQuery,
     analyze: Annotated[bool, "Run it too: rows, bytes and milliseconds."] = False,

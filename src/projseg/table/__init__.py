@@ -110,16 +110,17 @@ class Table(TableVersion):
     tag : str or None
         Instead of `version`: the version that has this name.
     storage_options : mapping or None
-        Of an object store, by obstore's key names, such as `region` and `endpoint`; what is not
-        given is taken from the environment (`AWS_ACCESS_KEY_ID` and so on). Never kept in a table
-        nor shown in a message.
+        Options of an object store by obstore's key names, such as `region` and `endpoint`; missing
+        options come from the environment (`AWS_ACCESS_KEY_ID` and so on). They are never stored in
+        a table nor shown in a message.
     max_age : float or None
-        Seconds after which a question moves this object to the newest version first, if no version
-        was chosen. Each question, its explanation and its views are of one version. None: only
-        `refresh` and writes move it.
+        If no version was chosen and the last look is longer ago than this number of seconds, a
+        question first moves this object to the newest version. Each question, its explanation and
+        its views use one version. None means that only `refresh` and writes move it.
     source_options : mapping or None
-        Of the object store in which files of others are, for a table over a source, as
-        `storage_options`; never kept. None: those of `storage_options`.
+        For a table over a source, the options of the object store in which the source's files are,
+        in the form of `storage_options`; they are never stored. None means the same options as
+        `storage_options`.
 
     Raises
     ------
@@ -173,7 +174,7 @@ class Table(TableVersion):
         Parameters
         ----------
         location : str or path
-            Must not hold a table.
+            A place where there is no table yet.
         schema : pa.Schema, mapping of column names to types, or None
             Types are Arrow's, or texts as Spark SQL writes them; all are brought to Spark's. A
             limit of length, a collation and NOT NULL are refused: only a catalog of Spark has them.
@@ -190,18 +191,19 @@ class Table(TableVersion):
         target_segment_rows : int
             Rows at which a segment is full.
         properties : mapping of str to str
-            Kept for the user; those that projseg reads, such as `autoCompact`, are checked.
+            Properties of the user's own, and properties that projseg reads, such as `autoCompact`,
+            which are checked.
         indexes : sequence
             `Index`, mapping or JSON text.
         data, on_segment, commit_as
-            As of `append`. If the rows cannot be written, there is no table.
+            As in `append`. If the rows cannot be written, there is no table.
         storage_options : mapping or None
-            As of `Table`.
+            As in `Table`.
 
         Returns
         -------
         Table
-            At version 0.
+            The table at version 0.
 
         Raises
         ------
@@ -210,7 +212,7 @@ class Table(TableVersion):
         UnsupportedFeatureError
             PROJSEG_UNSUPPORTED_TYPE, PROJSEG_UNSUPPORTED_FUNCTION, PROJSEG_UNSUPPORTED_STORAGE.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         from projseg.table.writes import create
 
@@ -244,16 +246,15 @@ class Table(TableVersion):
         storage_options: StorageOptionsLike | None = None,
         target_segment_rows: int = TARGET_SEGMENT_ROWS,
     ) -> Table:
-        """Create a table over files of others: they stay where they are and are never written.
+        """Create a table over existing files, which stay where they are and are never written.
 
         Each file gets a companion, with the projections of its rows. Questions are answered from
-        companions where these stand for the files that the source lists now, and from the files
-        where they do not.
+        the companions of files that the source lists now, and from the files that have none.
 
         Parameters
         ----------
         location : str or path
-            Of the table: its companions and its metadata.
+            The location of the table, which holds its companions and its metadata.
         source : str, DeltaTable or pyiceberg Table
             `parquet:` and a pattern of files, such as `parquet:/data/edits/**/*.parquet`; a folder
             means all Parquet files below it. `delta:` and the folder of a Delta table, or one that
@@ -261,27 +262,28 @@ class Table(TableVersion):
             name of an Iceberg table in its catalog, such as `iceberg:sales.edits`, or one that was
             loaded by `pyiceberg`, of which the main branch is followed.
         time_column, projections, indexes, target_segment_rows
-            As of `create`; an index has no postings here. A file of more rows has a companion for
-            each run of row groups.
+            As in `create`; an index has no postings here. A file of more than `target_segment_rows`
+            rows has a companion for each run of row groups.
         columns : mapping of str to str, or None
             The columns to take, with their types in Spark SQL, among them those that only the
             files' paths name (`day=2026-11-28`). None: the union of the files' columns by name.
         source_options : mapping or None
-            Of the object store that the files are in, as `storage_options`, or the properties of an
-            Iceberg catalog, with its `name`; never kept.
+            Options of the object store that the files are in, in the form of `storage_options`; or
+            the properties of an Iceberg catalog, with its `name`. They are never stored.
         storage_options : mapping or None
-            As of `Table`.
+            As in `Table`.
 
         Returns
         -------
         Table
-            At version 0. Columns that are left out are named by a warning, and by `detail`.
+            The table at version 0. A warning and `detail` list the columns that the table does not
+            have.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_BAD_SOURCE if the files are not there, cannot be read, or do not fit together;
-            PROJSEG_TABLE_EXISTS; PROJSEG_BAD_INDEX; and as of `create`.
+            PROJSEG_TABLE_EXISTS; PROJSEG_BAD_INDEX, and what `create` raises.
         UnsupportedFeatureError
             PROJSEG_SOURCE_DELETES if a Delta or Iceberg table hides rows by files of deletes.
         MissingPackageError
@@ -289,7 +291,7 @@ class Table(TableVersion):
         StorageError
             PROJSEG_SOURCE_CHANGED, PROJSEG_SOURCE_GONE: files changed while they were read.
         CommitError
-            As of `append`.
+            What `append` raises.
         """
         from projseg.table.foreign_edits import address_of, attach
 
@@ -360,12 +362,12 @@ class Table(TableVersion):
         Returns
         -------
         Table
-            This one.
+            This table.
 
         Raises
         ------
         InvalidInputError, StorageError, CorruptTableError
-            As of `Table`.
+            What `Table` raises.
         """
         self._state.refresh()
         return self
@@ -373,18 +375,19 @@ class Table(TableVersion):
     def newest(self) -> Self:
         """Return the table at its newest version; this object stays at its own.
 
-        What is returned does not move by itself, so several questions of one request, asked of it,
+        The returned table does not move by itself, so several questions that one request asks of it
         see one version.
 
         Returns
         -------
         Table
-            This one if there is no newer version, and it neither is pinned nor has an age.
+            This object if there is no newer version, and if it has neither a chosen version nor a
+            `max_age`; else a new object.
 
         Raises
         ------
         InvalidInputError, StorageError, CorruptTableError
-            As of `Table`.
+            What `Table` raises.
         """
         state = self._state.newest()
         return self if state is self._state else self._with_state(state)
@@ -395,14 +398,14 @@ class Table(TableVersion):
         Parameters
         ----------
         user_name : str or None
-            Who commits; it is not found out otherwise.
+            The name of the user who commits; projseg does not find it out by itself.
         user_metadata : str or None
             Any text.
 
         Returns
         -------
         Table
-            This one.
+            This table.
 
         Raises
         ------
@@ -424,13 +427,13 @@ class Table(TableVersion):
         Parameters
         ----------
         data : pa.Table, RecordBatchReader, frame, dict of lists, list of dicts, or iterable
-            A frame of pandas or polars and a relation of DuckDB are taken as they are. Columns are
-            matched by name, and one that is missing is null. Memory is bounded by
-            segments, not by `data`, if it is a reader or an iterable.
+            The rows; a frame of pandas or polars and a relation of DuckDB need no conversion.
+            Columns are matched by name, and a missing column is null. If `data` is a reader or an
+            iterable, the memory is bounded by segments and not by the size of `data`.
         on_segment : callable or None
-            Called with each segment's entry as its file is finished.
+            A function that is called with each segment's entry once its file is finished.
         commit_as : str or None
-            A name for this write: where the table has one of this name already, nothing happens.
+            A name for this write. If the table has a write of this name already, nothing happens.
 
         Returns
         -------
@@ -443,7 +446,8 @@ class Table(TableVersion):
             If the rows do not fit: PROJSEG_BAD_ROWS, PROJSEG_SCHEMA_MISMATCH, PROJSEG_NULL_TIME,
             PROJSEG_TIME_RANGE. PROJSEG_PINNED_VERSION if the table was opened at a version.
         CommitError
-            If others changed what this depends on, or the storage did not say what happened.
+            If others changed what this commit depends on, or the storage did not say whether the
+            commit happened.
         StorageError
             If a file cannot be written; nothing was committed.
         """
@@ -459,34 +463,36 @@ class Table(TableVersion):
         timezone: str = "UTC",
         on_segment: OnSegment | None = None,
     ) -> Commit:
-        """Replace all rows, or exactly those of an interval or for which a condition is true.
+        """Replace all rows, those of an interval, or those for which a condition is true.
 
         Parameters
         ----------
         data, on_segment
-            As of `append`; all rows must lie in the interval, and the filter be true for them.
+            As in `append`; all rows must lie in the interval, and the filter must be true for each
+            of them.
         interval : str, pair of datetimes or None
-            Segments that lie in it are not read. Of others that hold rows in it, these are taken as
-            by `delete`, in the same commit.
+            Segments that lie wholly in the interval are dropped unread. From segments that only
+            overlap it, the rows inside are removed as `delete` would do, in the same commit.
         filter : str or None
-            Spark SQL. Of segments that hold other rows besides, rows are taken as by `delete`.
+            Spark SQL. From segments that also hold other rows, the rows for which the filter is
+            true are removed as `delete` would do.
         args : mapping of str to value, sequence of values, or None
-            What parameters of the filter stand for, as of `query`.
+            The values of the filter's parameters, as in `query`.
         timezone : str
-            Of the filter, and of an interval beside it.
+            The time zone of times in the filter and in the interval that name none.
 
         Returns
         -------
         Commit
-            As of `append`.
+            As in `append`.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_BAD_INTERVAL, PROJSEG_ROWS_OUTSIDE_INTERVAL, PROJSEG_ROWS_OUTSIDE_FILTER,
-            PROJSEG_NO_TIME_COLUMN, and as of `append` and `delete`.
+            PROJSEG_NO_TIME_COLUMN, and what `append` and `delete` raise.
         CommitError, StorageError
-            As of `append`; with a filter, rows that others append meanwhile are a conflict.
+            What `append` raises; with a filter, rows that others append meanwhile are a conflict.
         """
         return self._rows.overwrite(
             data, interval, filter, args=args, timezone=timezone, on_segment=on_segment
@@ -503,10 +509,10 @@ class Table(TableVersion):
     ) -> Corrected:
         """Remove the rows of an interval for which a condition is true, in one commit.
 
-        Segments of which metadata prove that all rows are meant leave the table unread. In others
-        the rows are hidden by a small file of their own, until they are a share of the segment's
-        rows as large as the table's property `maxDeletedRatio` says (0.2); then the rows that are
-        left are written anew, with their projections.
+        A segment whose metadata prove that all its rows are deleted leaves the table unread. In
+        other segments the deleted rows are hidden by a small file beside the segment. Once their
+        share of the segment's rows reaches the table's property `maxDeletedRatio` (0.2), the
+        remaining rows are rewritten, with their projections.
 
         Parameters
         ----------
@@ -515,11 +521,12 @@ class Table(TableVersion):
         interval : str, pair of datetimes or None
             Half-open range of the time column; rows without a time stay. None: all rows.
         args : mapping of str to value, sequence of values, or None
-            What parameters stand for, as of `query`. The table's history has their names alone.
+            The values of parameters, as in `query`. The table's history stores the names of
+            parameters without their values.
         timezone : str
-            Of time functions, and of times without a zone.
+            The time zone of time functions, and of times that name no zone.
         dry_run : bool
-            Count the rows, refuse what would be refused, and write nothing.
+            Only count the rows and check the arguments; write nothing.
 
         Returns
         -------
@@ -534,7 +541,7 @@ class Table(TableVersion):
         EvaluationError
             If the filter meets a value that Spark's ANSI mode refuses; nothing was committed.
         CommitError, StorageError, CorruptionError
-            As of `append` and `query`. Rows that others append meanwhile stay.
+            What `append` and `query` raise. Rows that others append meanwhile stay.
         """
         return self._rows.delete(filter, interval, args, timezone, dry_run=dry_run)
 
@@ -554,7 +561,7 @@ class Table(TableVersion):
         Raises
         ------
         InvalidInputError, CommitError, StorageError
-            As of `delete`.
+            What `delete` raises.
         """
         return self.delete(dry_run=dry_run)
 
@@ -575,11 +582,11 @@ class Table(TableVersion):
         values : mapping of str to str
             Spark SQL expressions by column, over the row as it was.
         filter, interval, timezone
-            As of `delete`.
+            As in `delete`.
         args : mapping of str to value, sequence of values, or None
-            As of `delete`; `?` are counted through `values` and then the filter.
+            As in `delete`; `?` are counted through `values` and then the filter.
         dry_run : bool
-            As of `delete`; the new values are computed, too.
+            As in `delete`; the new values are computed, too.
 
         Returns
         -------
@@ -589,10 +596,10 @@ class Table(TableVersion):
         Raises
         ------
         InvalidInputError
-            As of `delete`, and PROJSEG_SCHEMA_MISMATCH if an expression's type is not the column's,
-            PROJSEG_NULL_TIME, PROJSEG_TIME_RANGE.
+            What `delete` raises, and PROJSEG_SCHEMA_MISMATCH if an expression's type is not the
+            column's type, PROJSEG_NULL_TIME, PROJSEG_TIME_RANGE.
         EvaluationError, CommitError, StorageError, CorruptionError
-            As of `delete`.
+            What `delete` raises.
         """
         return self._rows.update(values, filter, interval, args, timezone, dry_run=dry_run)
 
@@ -609,8 +616,8 @@ class Table(TableVersion):
 
         Parameters
         ----------
-        data : as of `append`
-            Held in memory whole. An update sets the columns that it has.
+        data : the same as in `append`
+            The rows, which are held in memory whole. An update sets the columns that `data` has.
         on : sequence of str
             Key columns, in the table and in `data`; a null matches nothing.
         when_matched : {"update", "delete", "ignore"}
@@ -618,7 +625,7 @@ class Table(TableVersion):
         when_not_matched : {"insert", "ignore"}
             What happens to a row of `data` whose key is not in the table.
         dry_run : bool
-            As of `delete`.
+            As in `delete`.
 
         Returns
         -------
@@ -629,9 +636,9 @@ class Table(TableVersion):
         ------
         InvalidInputError
             PROJSEG_AMBIGUOUS_MERGE if several rows of `data` would update one,
-            PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_ARGUMENT, and as of `append`.
+            PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_ARGUMENT, and what `append` raises.
         CommitError, StorageError, CorruptionError
-            As of `delete`; a conflict if others append while rows are inserted, each time.
+            What `delete` raises; a conflict if others append during every try to insert the rows.
         """
         return self._rows.merge(data, on, when_matched, when_not_matched, dry_run=dry_run)
 
@@ -646,45 +653,48 @@ class Table(TableVersion):
     ) -> Erased:
         """Delete rows for good, and search what is left of the table for their values.
 
-        Deletes the rows, writes every segment anew that stores removed values, and removes the
-        versions and files that no tag keeps. Then every file that is left is searched for the texts
-        that the filter's columns had in these rows, and the filter is asked of every version that
-        is left. Tags keep what they name, and are named. Nothing else may read from or write to the
-        table meanwhile: files of running writes and queries are removed. Views are refreshed, and
-        what they stored before is removed likewise.
+        Deletes the rows, rewrites every segment that stores removed values, and removes the
+        versions and files that no tag keeps. Then every remaining file is searched for the texts
+        that the filter's columns had in these rows, and the filter is run on every remaining
+        version. Versions that a tag points to are kept, with the erased rows; the result lists
+        those tags. Nothing else may read from or write to the table meanwhile, because files of
+        running writes and queries are removed. Views are refreshed, and their earlier files are
+        removed likewise.
 
         Parameters
         ----------
         filter, interval, args, timezone
-            As of `delete`.
+            As in `delete`.
         retention_hours : float
-            Versions that were current since then are kept, and named.
+            Versions that were the newest at some time in these last hours are kept, and listed in
+            the result.
 
         Returns
         -------
         Erased
-            How many rows were deleted, what was written anew, removed and searched, and `found`:
-            one row for each place that still holds them; empty if none does.
+            How many rows were deleted, what was rewritten, removed and searched, and `found`, a
+            table with one row for each place that still holds erased rows or their texts; it is
+            empty if none does.
 
         Raises
         ------
         InvalidInputError
-            As of `delete`, and PROJSEG_BAD_ARGUMENT if the rows have too many texts to be searched
+            What `delete` raises, and PROJSEG_BAD_ARGUMENT if the rows have too many texts to search
             for.
         EvaluationError, CommitError, StorageError, CorruptionError
-            As of `delete`, `compact` and `vacuum`; call it again to go on.
+            What `delete`, `compact` and `vacuum` raise; call it again to go on.
         """
         return self._rows.erase(filter, interval, args, timezone, retention_hours=retention_hours)
 
     def add_column(self, name: str, type: str | pa.DataType) -> int:
-        """Add a column, which is null in the rows that are there.
+        """Add a column, which is null in existing rows.
 
         Parameters
         ----------
         name : str
             The new column.
         type : str or pa.DataType
-            As in Spark SQL, or Arrow's.
+            The type, as Spark SQL writes it or as an Arrow type.
 
         Returns
         -------
@@ -699,7 +709,7 @@ class Table(TableVersion):
         UnsupportedFeatureError
             PROJSEG_UNSUPPORTED_TYPE.
         CommitError, StorageError
-            As of `append`; another change of the same column is a conflict.
+            What `append` raises; another change of the same column is a conflict.
         """
         return self._columns.add(name, type)
 
@@ -721,12 +731,12 @@ class Table(TableVersion):
         InvalidInputError
             PROJSEG_UNKNOWN_COLUMN, PROJSEG_COLUMN_EXISTS, PROJSEG_BAD_NAME, PROJSEG_PINNED_VERSION.
         CommitError, StorageError
-            As of `add_column`.
+            What `add_column` raises.
         """
         return self._columns.rename(old, new)
 
     def drop_column(self, name: str) -> int:
-        """Take a column out of the table; compaction removes its values from the files.
+        """Drop a column; compaction removes its values from the files.
 
         Parameters
         ----------
@@ -744,7 +754,7 @@ class Table(TableVersion):
             PROJSEG_UNKNOWN_COLUMN, PROJSEG_COLUMN_IN_USE (naming the projections that read it),
             PROJSEG_EMPTY_SCHEMA, PROJSEG_PINNED_VERSION.
         CommitError, StorageError
-            As of `add_column`.
+            What `add_column` raises.
         """
         return self._columns.drop(name)
 
@@ -752,9 +762,9 @@ class Table(TableVersion):
         """Give a column a type that holds every value of its present one.
 
         Integers may become wider, decimals of scale 0 that hold them and, up to `int`, `double`;
-        `float` may become `double`; a decimal may get more digits with the same scale. Segments
-        that are there are read in the wider type, and their projections still answer where what
-        they store is the same for it.
+        `float` may become `double`; a decimal may get more digits with the same scale. Existing
+        segments are read in the wider type, and their projections still answer where the stored
+        values are the same in the wider type.
 
         Parameters
         ----------
@@ -775,7 +785,7 @@ class Table(TableVersion):
             projections that cannot read the wider type), PROJSEG_BAD_TYPE_NAME,
             PROJSEG_PINNED_VERSION.
         CommitError, StorageError
-            As of `add_column`.
+            What `add_column` raises.
         """
         return self._columns.widen(name, type)
 
@@ -797,23 +807,24 @@ class Table(TableVersion):
         declaration : Projection, mapping or JSON text
             In any of the three forms.
         materialize : bool
-            Also build it in the segments that are there, by `materialize_projection`.
+            Also build the projection in the existing segments, by `materialize_projection`.
         build : str
-            `immediate`: in each segment as it is written; `deferred`: only by
-            `materialize_projection` and `compact`.
+            With `immediate` each new segment has the projection; with `deferred` only
+            `materialize_projection` and `compact` build it.
         interval : str, pair of datetimes or None
-            Segments with no row in it go without the projection; None: all times.
+            Segments without a row in the interval are written without the projection; None means
+            all times.
         retain : str or None
-            A length of time, `90 days` or `P90D`: segments whose rows are all older when they are
-            written go without.
+            A length of time, `90 days` or `P90D`. Segments whose rows are all older when they are
+            written are written without the projection.
         max_row_ratio, max_bytes_ratio : float or None
-            A segment goes without if the projection's rows, or stored bytes of columns, pass this
-            share of the base table's; the reason is recorded.
+            A segment is written without the projection if the projection's rows, or its stored
+            bytes of columns, are more than this share of the base table's; the reason is recorded.
 
         Returns
         -------
         int
-            The version written; the table's own if it has this very declaration.
+            The version written, or the present version if the table has this declaration already.
 
         Raises
         ------
@@ -825,7 +836,7 @@ class Table(TableVersion):
         CorruptionError
             If `materialize` meets a damaged segment; the projection is declared.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._projections.add(
             declaration,
@@ -855,7 +866,7 @@ class Table(TableVersion):
         InvalidInputError
             PROJSEG_UNKNOWN_PROJECTION, PROJSEG_PINNED_VERSION.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._projections.drop(name)
 
@@ -870,25 +881,27 @@ class Table(TableVersion):
     ) -> Commit:
         """Build declared projections in the segments that lack them, in one commit.
 
-        Base rows are copied byte for byte, each part's checksum being proved; deleted rows, dropped
-        columns and dropped projections are left out of the segments that it writes. A projection is
-        folded from a finer one that the segment stores where that is exact. One that cannot be
-        built is recorded with its reason, and tried again the next time. Appends that arrive
-        meanwhile stay.
+        Base rows are copied byte for byte, and each part's checksum is verified. Deleted rows,
+        dropped columns and dropped projections are not copied to the new segments. A projection is
+        computed from a finer projection of the segment where that is exact. A projection that
+        cannot be built is recorded with its reason, and the next call tries it again. Rows that
+        others append meanwhile stay.
 
         Parameters
         ----------
         name : str or None
-            The projection; None: all that are declared.
+            The projection's name; None means all declared projections.
         interval : str, pair of datetimes or None
-            Only segments with rows in it; None: all segments.
+            Only segments with rows in the interval are considered; None means all segments.
         on_segment : callable or None
-            Called with each new segment's entry once its file is finished; with `spark`, when all
-            are.
+            A function that is called with each new segment's entry once its file is finished; with
+            `spark`, once all files are finished.
         on_progress : callable or None
-            Called with how many segments are done and how many there are, first with 0.
+            A function that is called with the number of finished segments, which starts at 0, and
+            the number of all segments.
         spark : SparkSession or None
-            Runs a job that writes each segment in a task of its own; None: threads of this process.
+            The session that runs a job in which each segment is written by its own task; None means
+            that threads of this process write them.
 
         Returns
         -------
@@ -904,7 +917,7 @@ class Table(TableVersion):
         CorruptionError
             If a segment is damaged; nothing is committed.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._projections.materialize(
             name, interval, on_segment=on_segment, on_progress=on_progress, spark=spark
@@ -927,16 +940,18 @@ class Table(TableVersion):
         index : Index, mapping or JSON text
             Name, columns, kind and rate.
         materialize : bool
-            Also build it for the segments that are there, by `materialize_index`.
+            Also build the index for the existing segments, by `materialize_index`.
         build : str
-            `immediate`: as segments are written; `deferred`: only by `materialize_index` and
-            `compact`.
+            With `immediate` each new segment is indexed as it is written; with `deferred` only
+            `materialize_index` and `compact` build the index.
         interval : str, pair of datetimes or None
-            Segments with no row in it go without; None: all times.
+            Segments without a row in the interval are not indexed; None means all times.
         retain : str or None
-            A length of time, `90 days` or `P90D`: segments whose rows are all older go without.
+            A length of time, `90 days` or `P90D`. Segments whose rows are all older are not
+            indexed.
         max_bytes_ratio : float or None
-            A segment goes without if its filter is larger than this share of its columns' bytes.
+            A segment is not indexed if its filter would be larger than this share of its columns'
+            bytes.
 
         Returns
         -------
@@ -951,7 +966,7 @@ class Table(TableVersion):
         CorruptionError
             If `materialize` meets a damaged segment; the index is declared.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._indexes.add(
             index,
@@ -963,7 +978,7 @@ class Table(TableVersion):
         )
 
     def drop_index(self, name: str) -> Commit:
-        """Drop an index, and all that is listed of it.
+        """Drop an index and its files from the table's list.
 
         Parameters
         ----------
@@ -980,7 +995,7 @@ class Table(TableVersion):
         InvalidInputError
             PROJSEG_UNKNOWN_INDEX, PROJSEG_PINNED_VERSION.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._indexes.drop(name)
 
@@ -992,28 +1007,30 @@ class Table(TableVersion):
         spark: SparkSession | None = None,
         on_progress: OnProgress | None = None,
     ) -> Commit:
-        """Build indexes for the segments that lack them: a commit for postings, one for filters.
+        """Build indexes for the segments that lack them, in at most two commits.
 
-        For filters no segment is written anew, and of a column with a dictionary only the hashes of
-        its values are read. Segments that lack postings are written again, as by
-        `materialize_projection`: their other parts are copied.
+        Building filters rewrites no segment, and of a column with a dictionary it reads only the
+        hashes of the column's values. Segments that lack postings are rewritten as
+        `materialize_projection` does it, and their other parts are copied.
 
         Parameters
         ----------
         name : str or None
-            The index; None: all that are declared.
+            The index's name; None means all declared indexes.
         interval : str, pair of datetimes or None
-            Only segments with rows in it; None: all segments.
+            Only segments with rows in the interval are considered; None means all segments.
         spark : SparkSession or None
-            Runs a job whose tasks write the segments that lack postings, with their filters; other
-            filters are made by this process. None: threads of this process.
+            The session that runs a job whose tasks write the segments that lack postings, with
+            their filters; this process makes the other filters. None means that threads of this
+            process do all of it.
         on_progress : callable or None
-            Called with how many filters are made and how many there are, first with 0.
+            A function that is called with the number of finished filters, which starts at 0, and
+            the number of all filters.
 
         Returns
         -------
         Commit
-            The version written; the newest if there was nothing to do.
+            The version written, or the newest version if there was nothing to do.
 
         Raises
         ------
@@ -1023,7 +1040,7 @@ class Table(TableVersion):
         CorruptionError
             If a segment is damaged; nothing is committed.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._indexes.materialize(name, interval, on_progress=on_progress, spark=spark)
 
@@ -1050,23 +1067,24 @@ class Table(TableVersion):
         dry_run: bool = False,
         on_progress: OnProgress | None = None,
     ) -> View | Refresh:
-        """Store the groups of a SELECT for all segments, in parts that stand for many of them.
+        """Store the groups of a SELECT for all segments, in parts that each cover many segments.
 
         The view appears with its parts in one commit, or not at all. Queries of the table are
-        answered from it as far as it goes, and from the segments themselves for the rest, so that
-        they return the same rows with it and without it.
+        answered from the view for the segments that it covers, and from the segments themselves for
+        the rest. So a query returns the same rows with the view as without it.
 
         Parameters
         ----------
         name : str or None
-            What it is called; None: the table's name and eight digits of what it stores.
+            The view's name; None means the table's name with eight digits of the hash of its
+            definition.
         sql : str or None
             A SELECT over the table with GROUP BY, DISTINCT or aggregates; whatever name stands
             after FROM is this table's. Conditions that compare the time column with constants are
             the view's scope: only segments that lie wholly in it are covered.
         tables : mapping of str to Table, or None
             Other tables by their names in FROM, whose rows are joined as `projseg.sql` does; this
-            table is the fact. The view follows their newest versions.
+            table is the fact. The view follows the newest versions of these tables.
         dimensions, metrics, granularity
             Instead of `sql`: grouping columns, aggregates as SQL or as Druid's objects, and a
             truncation of the time column (Druid's name or an ISO period; None: no time).
@@ -1075,36 +1093,39 @@ class Table(TableVersion):
             with which the sums of all other numbers and the count of rows are kept, by the
             granularity of segments.
         refresh : str
-            `commit`: after each commit to the table; `deferred`: only by `View.refresh`.
+            With `commit` the view is refreshed after each commit to the table; with `deferred` only
+            by `View.refresh`.
         chunk : str or None
-            The unit of time of parts, such as `month`; None: one that holds 16 segments or more.
+            The unit of time of parts, such as `month`; None means one that holds 16 segments or
+            more.
         cluster_by : sequence of str
             Grouping columns by which the groups of a part are ordered before the others: those that
             queries filter by. Empty: in the order in which SELECT names them.
         retain : str or None
-            A length of time, `90 days`: segments whose rows are all older are not covered.
+            A length of time, such as `90 days`. Segments whose rows are all older are not covered.
         interval : str or None
-            Only segments that lie wholly in it are covered.
+            Only segments that lie wholly in the interval are covered.
         properties : mapping of str to str, or None
-            More options: `require`: `incremental`, so that a refresh which would fold everything
-            anew is an error.
+            More options. `require` may be `incremental`, so that a refresh which would compute
+            everything anew is an error.
         comment : str or None
             For people.
         if_not_exists : bool
-            Return the view of this name if there is one.
+            Return the existing view of this name, if there is one, and create none.
         replace : bool
             Drop a view of this name in the same commit.
         build : bool
-            Whether it is built now; else it is empty until its first refresh.
+            Whether the view is built now; otherwise it is empty until its first refresh.
         dry_run : bool
             Only say what would be built.
         on_progress : callable or None
-            Called with how many chunks are done and how many there are.
+            A function that is called with the number of finished chunks and the number of all
+            chunks.
 
         Returns
         -------
         View or Refresh
-            The view; after a dry run what would be read and written.
+            The view; after a dry run, what would be read and written.
 
         Raises
         ------
@@ -1117,7 +1138,7 @@ class Table(TableVersion):
         EvaluationError
             If no chunk can be built because of a value; nothing is published.
         CommitError, StorageError, CorruptionError
-            As of `append`.
+            What `append` raises.
         """
         from projseg.table.view_form import ViewForm, options_of
 
@@ -1145,7 +1166,7 @@ class Table(TableVersion):
         Returns
         -------
         View
-            It moves on with this table object.
+            The view, which moves to newer versions together with this table object.
 
         Raises
         ------
@@ -1195,33 +1216,34 @@ class Table(TableVersion):
     ) -> Commit | pa.Table:
         """Merge small segments of a time chunk into larger ones, in one commit.
 
-        The rows stay the same. Values that were removed are left behind: deleted rows, dropped
-        columns, dropped projections; a segment that stores any is written anew even alone. Earlier
-        versions keep them until `vacuum`. Each new segment embeds the declared projections,
-        deferred ones too, merged from the stored groups where a segment has them. The table's
-        property `compactMinSegments` says how few segments are left as they are (2 if it is not
-        set). Appends that arrive meanwhile stay; of two compactions of the same segments one wins.
+        The rows stay the same. Deleted rows, dropped columns and dropped projections are not copied
+        to the new segments, and a segment that stores any of them is rewritten even if it is alone.
+        Earlier versions keep these values until `vacuum`. Each new segment embeds the declared
+        projections, deferred ones too; they are merged from the stored groups where the old
+        segments have them. The table's property `compactMinSegments` is the least number of
+        segments that are merged (2 if it is not set). Rows that others append meanwhile stay. Of
+        two compactions of the same segments, one is refused.
 
         Parameters
         ----------
         interval : str, pair of datetimes or None
-            Only segments with rows in it; None: all segments.
+            Only segments with rows in the interval are considered; None means all segments.
         target_segment_rows : int or None
-            Most rows of a new segment; None: the table's own.
+            The most rows of a new segment; None means the table's own setting.
         dry_run : bool
             Only return what would be merged.
         purge : bool
-            Only write segments that store removed values, each by itself.
+            Only rewrite segments that store removed values, each by itself.
         on_segment, on_progress, spark
-            As of `materialize_projection`.
+            As in `materialize_projection`.
 
         Returns
         -------
         Commit or pa.Table
-            The version written, and how many segments and rows are in new files; the newest version
-            and zeros if there was nothing to do. With `dry_run`, one row per segment that would be
-            written: interval_start, interval_end, min_time, max_time, segments (that it replaces),
-            rows, bytes (of these), files.
+            The version written, and how many segments and rows are in new files. If there was
+            nothing to do, these are the newest version and zeros. With `dry_run`, one row per
+            segment that would be written: interval_start, interval_end, min_time, max_time,
+            segments (that it replaces), rows, bytes (of these), files.
 
         Raises
         ------
@@ -1231,7 +1253,7 @@ class Table(TableVersion):
         CorruptionError
             If a segment is damaged; nothing is committed.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._segments.compact(
             interval,
@@ -1251,7 +1273,7 @@ class Table(TableVersion):
         spark: SparkSession | None = None,
         source_options: StorageOptionsLike | None = None,
     ) -> Synced:
-        """Make companions for new files of the source, and drop those of files that are gone.
+        """Make companions for new files of the source, and drop those of removed files.
 
         The source's list is read once, and one commit follows it. Readers need no sync to be right:
         files without a companion answer by their rows.
@@ -1261,13 +1283,13 @@ class Table(TableVersion):
         dry_run : bool
             Only return what would be done.
         verify : bool or str
-            Also read the footers of files that seem to be the same; `rows`: make all companions
-            anew, from all rows.
+            With True, also read the footers of files that seem unchanged; with `rows`, make all
+            companions anew from all rows.
         spark : SparkSession or None
-            Whose tasks make the companions, as of `materialize_projection`; each makes Bloom
-            filters of its own. None: threads of this process.
+            The session whose tasks make the companions, as in `materialize_projection`; each task
+            makes its own Bloom filters. None means that threads of this process make them.
         source_options : mapping or None
-            As of `Table`, of which those of this object are taken otherwise.
+            As in `Table`; None means the options of this table object.
 
         Returns
         -------
@@ -1284,7 +1306,7 @@ class Table(TableVersion):
             PROJSEG_SOURCE_CHANGED, PROJSEG_SOURCE_GONE: files changed while they were read;
             nothing was committed.
         CommitError
-            As of `append`.
+            What `append` raises.
         """
         return self._source.sync(dry_run, verify, spark=spark, source_options=source_options)
 
@@ -1295,10 +1317,10 @@ class Table(TableVersion):
         timestamp: InstantLike | None = None,
         tag: str | None = None,
     ) -> Commit:
-        """Make the table what it was: columns, projections and segments of an earlier version.
+        """Restore the columns, projections and segments of an earlier version.
 
-        Nothing is copied and no version is lost: this one follows the newest, and what was
-        committed meanwhile is no longer listed, as after an overwrite.
+        Nothing is copied and no version is lost: the restored version follows the newest one, and
+        what was committed meanwhile is no longer listed, as after an overwrite.
 
         Parameters
         ----------
@@ -1320,11 +1342,11 @@ class Table(TableVersion):
             PROJSEG_BAD_ARGUMENT unless one version is named, PROJSEG_UNKNOWN_VERSION,
             PROJSEG_UNKNOWN_TAG, PROJSEG_PINNED_VERSION.
         CommitError
-            PROJSEG_SEGMENT_MISSING if files of that version are gone, and as of `append`.
+            PROJSEG_SEGMENT_MISSING if files of that version are gone, and what `append` raises.
         CorruptTableError
             PROJSEG_SEGMENT_DIFFERS if footers of files that would come back are damaged.
         StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._versions.restore(version, timestamp, tag)
 
@@ -1336,12 +1358,12 @@ class Table(TableVersion):
         name : str
             Letters, digits, `_`, `-` and `.`; not only digits, which would be a version.
         version : int or None
-            The version to name; None: the one that this object reads.
+            The version that gets the tag; None means the version that this object reads.
 
         Returns
         -------
         int
-            The version written, which is another than the one named.
+            The version written; it is not the version that the tag names.
 
         Raises
         ------
@@ -1349,12 +1371,12 @@ class Table(TableVersion):
             PROJSEG_BAD_NAME, PROJSEG_TAG_EXISTS, PROJSEG_UNKNOWN_VERSION, PROJSEG_TOO_MANY_NAMES,
             PROJSEG_PINNED_VERSION.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._versions.tag(name, version)
 
     def drop_tag(self, name: str) -> int:
-        """Take a version's name away, so that `vacuum` may remove the version.
+        """Drop a tag, so that `vacuum` may remove its version.
 
         Parameters
         ----------
@@ -1371,7 +1393,7 @@ class Table(TableVersion):
         InvalidInputError
             PROJSEG_UNKNOWN_TAG, PROJSEG_PINNED_VERSION.
         CommitError, StorageError
-            As of `append`.
+            What `append` raises.
         """
         return self._versions.drop_tag(name)
 
@@ -1380,29 +1402,31 @@ class Table(TableVersion):
     ) -> Vacuumed:
         """Remove versions that were replaced long ago, and files that no version needs.
 
-        Versions with a tag stay, as do files that are younger than the retention, whether a version
-        lists them or not: a write that runs has such files. Only files of the names that projseg
-        gives are looked at, and symbolic links are not followed.
+        Versions with a tag stay. Files that are younger than the retention stay too, even if no
+        version lists them, because a running write has such files. Only files with projseg's names
+        are considered, and symbolic links are not followed.
 
         Parameters
         ----------
         retention_hours : float
-            Every version that was the newest since then can be read afterwards.
+            Every version that was the newest at some time in these last hours can be read
+            afterwards.
         dry_run : bool
             Only say what would be removed.
         force : bool
-            Whether less than 24 hours is meant: nothing else may write to or read the table then.
+            Allow a retention of less than 24 hours; nothing else may write to or read the table
+            then.
 
         Returns
         -------
         Vacuumed
-            The files, their number and size.
+            The removed files, with their number and size.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_RETENTION_TOO_SHORT, PROJSEG_BAD_ARGUMENT, PROJSEG_PINNED_VERSION.
         CommitError, StorageError
-            As of `append`; what was not removed is found by the next vacuum.
+            What `append` raises; what was not removed is found by the next vacuum.
         """
         return self._versions.vacuum(retention_hours, dry_run=dry_run, force=force)

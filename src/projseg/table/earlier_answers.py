@@ -1,4 +1,4 @@
-"""Answers that may be old: from a view as of its last refresh, with all tables as of then."""
+"""Answers that may be old: from a view at its last refresh, with all tables as they were then."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AttachedSource:
-    """The files of others that a table stands over.
+    """The source of a foreign table: existing files that the table never writes.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ class AttachedSource:
     location : str
         The pattern of its files, the folder of its log, or its name in a catalog.
     version : str or None
-        Its version, where it has versions.
+        The source's version, where it has versions.
     files : int
-        How many files it lists; of a version that was chosen, how many that version stands over.
+        How many files of the source this version of the table covers.
     files_without_companion : int
-        Those of them that no projection is of yet: `sync` makes their companions.
+        How many of these files have no companion yet; `sync` makes their companions.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Inspection:
         return tags(open_snapshot(self._state.storage))
 
     def source(self) -> AttachedSource | None:
-        """Return the files of others that it stands over; None: its rows are its own."""
+        """Return the source of a foreign table; None if the table's rows are its own."""
         source = self._state.properties.source
         if source is UNSET:
             return None

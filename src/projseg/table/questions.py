@@ -148,7 +148,7 @@ def _explain_as_if(
 def explain_of_select(
     reader: VersionReader, text: str, *, analyze: bool, **options: Any
 ) -> Explain:
-    """Return how a SELECT is answered; `options` as of `selected`."""
+    """Return how a SELECT is answered; `options` are as in `selected`."""
     with fixed_instant(), answered_within(parse_context(options["context"]).time_limit):
         return selected(reader, text, **options).explain(analyze=analyze)
 

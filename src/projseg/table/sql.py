@@ -58,25 +58,26 @@ def sql(
     """Return the rows of one SELECT over a table, or over a star of several.
 
     One table is the fact: each of its rows is joined with at most one row of every other, by equal
-    keys. That a key has one row is proved from the rows. So the fact's projections answer what is
-    grouped or filtered by a dimension's columns, if they are grouped by its key.
+    keys. projseg verifies from the rows that each key has only one row. So the fact's projections
+    can answer queries that group or filter by a dimension's columns, if the projections are grouped
+    by the dimension's key.
 
     Parameters
     ----------
     text : str
         `SELECT ... FROM edits JOIN places d ON country = d.code ...`: INNER, LEFT, RIGHT, LEFT SEMI
-        and LEFT ANTI JOIN, with ON or USING; commas, with the equalities in WHERE; and
-        `x IN (SELECT y FROM d)`. Or EXPLAIN, DESCRIBE and SHOW as of `Table.sql`, of the table that
-        they name.
+        and LEFT ANTI JOIN, with ON or USING; commas, with the equalities in WHERE; and `x IN
+        (SELECT y FROM d)`. Or EXPLAIN, DESCRIBE and SHOW as in `Table.sql`, for the table that the
+        statement names.
     tables : mapping of str to Table
-        The tables by their names in FROM, each at its version; VERSION AS OF and TIMESTAMP AS OF
-        read another.
+        The tables by their names in FROM. Each is read at its object's version; VERSION AS OF and
+        TIMESTAMP AS OF read another version.
     context : mapping or None
-        As of `Table.query`.
+        As in `Table.query`.
     args : mapping of str to value, sequence of values, or None
-        As of `Table.query`.
+        As in `Table.query`.
     explain : bool
-        Return how the statement is answered instead.
+        Return how the statement is answered, instead of its rows.
 
     Returns
     -------
@@ -87,14 +88,15 @@ def sql(
     ------
     InvalidInputError
         PROJSEG_JOIN_KEY_NOT_UNIQUE, with one value, if a row may match several of a dimension;
-        PROJSEG_BAD_SQL; and as of `Table.sql`.
+        PROJSEG_BAD_SQL, and what `Table.sql` raises.
     UnsupportedFeatureError
-        PROJSEG_NOT_A_STAR for other joins: by inequalities, by keys that are floating or may fail
-        to become one type, of many rows with many; PROJSEG_UNSUPPORTED_SQL.
+        PROJSEG_NOT_A_STAR for other joins: joins by inequalities, joins by keys that are
+        floating-point or may not be convertible to one type, and joins of many rows with many rows;
+        PROJSEG_UNSUPPORTED_SQL.
     LimitExceededError
         PROJSEG_JOIN_TOO_LARGE if a dimension has more rows than a join takes.
     ProjsegError
-        As of `Table.query`.
+        What `Table.query` raises.
     """
     limit = answered_within(parse_context(context).time_limit)
     with fixed_instant(), limit, through("sql"):

@@ -90,7 +90,7 @@ class TableVersion:
 
     @property
     def source(self) -> AttachedSource | None:
-        """The files of others that it stands over; None: its rows are its own."""
+        """The source of a table over existing files; None if the table's rows are its own."""
         return self._inspection.source()
 
     @with_query_parts
@@ -116,35 +116,37 @@ class TableVersion:
             grouping columns. Without these and without `group_by` the query is a row scan of
             `columns`.
         filter : str or None
-            Keeps rows for which it is true.
+            A condition; rows for which it is not true are dropped.
         interval : str, pair of datetimes or None
             Half-open range of the time column.
         having : str or None
-            Over the output's columns and over aggregates, which need not be among them.
+            A condition over the output's columns and over aggregates, which need not be output.
         order_by : str or sequence of str
-            Over the same, `expression [ASC|DESC] [NULLS FIRST|LAST]`. Without it, groups come in
-            no order that may be relied on.
+            Expressions over output columns and aggregates, `expression [ASC|DESC] [NULLS
+            FIRST|LAST]`. Without `order_by`, the order of groups is not defined.
         limit : int or None
-            Rows to return at most; ties fall to the grouping columns, of rows to time.
+            The most rows to return. Ties in the order are broken by the grouping columns, and in a
+            scan of rows by time.
         columns : str or sequence of str, or None
-            Of a row scan; None is all.
+            The columns of a row scan; None means all.
         context : mapping or None
-            What steers the query, by the options of docs/options.md, such as `useProjection`,
-            `maxStaleness` (`'15 minutes'`) and `timezone`; and `timeLimit`, the seconds in which
-            the answer must be there.
+            Options of the query, which docs/options.md lists, such as `useProjection`,
+            `maxStaleness` (`'15 minutes'`) and `timezone`; and `timeLimit`, the most seconds that
+            the query may take.
         args : mapping of str to value, sequence of values, or None
-            What stands for `:name`, or for `?`, in the texts: None, bool, int, float, Decimal,
-            str, bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz),
-            timedelta, UUID, a scalar of NumPy or Arrow; a list or an array for `IN (:name)`. A
-            value is never read as SQL.
+            The values for `:name`, or for `?`, in the texts: None, bool, int, float, Decimal, str,
+            bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz), timedelta,
+            UUID, a scalar of NumPy or Arrow; a list or an array for `IN (:name)`. A value is never
+            read as SQL.
         joins : sequence of Join
-            Dimensions, whose columns all texts may name as `name.column`.
+            Dimension tables; all expressions may use their columns as `name.column`.
 
         Returns
         -------
         pa.Table
-            One row for each group, with the grouping columns and then the aggregates; of a row
-            scan, its columns. The schema's metadata has the version, as `projseg.version`.
+            One row for each group, with the grouping columns and then the aggregates; for a row
+            scan, the rows with the chosen columns. The schema's metadata has the table version as
+            `projseg.version`.
 
         Raises
         ------
@@ -154,14 +156,14 @@ class TableVersion:
             PROJSEG_UNKNOWN_CONTEXT_KEY, PROJSEG_BAD_CONTEXT_VALUE, PROJSEG_UNKNOWN_TIME_ZONE,
             PROJSEG_UNKNOWN_PROJECTION, PROJSEG_BAD_ARGUMENT, PROJSEG_JOIN_KEY_NOT_UNIQUE.
         ProjectionNotUsableError
-            If `useProjection` or `forceProjections` cannot be met.
+            If no projection can answer as `useProjection` or `forceProjections` demands.
         UnsupportedFeatureError
             PROJSEG_UNSUPPORTED_FUNCTION, PROJSEG_NOT_A_STAR.
         LimitExceededError
             If an expression is too long, or an answer too large; PROJSEG_JOIN_TOO_LARGE.
         QueryTimeoutError
-            PROJSEG_QUERY_TIMEOUT: timeLimit passed. It is looked at between pieces of work, of
-            which most take a few hundredths of a second.
+            PROJSEG_QUERY_TIMEOUT if the time of `timeLimit` is over. The time is checked between
+            steps of work, most of which take a few hundredths of a second.
         EvaluationError
             If an expression meets a value that Spark's ANSI mode refuses.
         StorageError, CorruptionError
@@ -207,19 +209,19 @@ class TableVersion:
         Parameters
         ----------
         text : str or Query
-            `SELECT ... FROM t ...`; whatever name stands after FROM is this table's. VERSION AS OF
-            and TIMESTAMP AS OF read another of its versions. Another SELECT may stand in FROM, in
+            `SELECT ... FROM t ...`; any name after FROM stands for this table. VERSION AS OF and
+            TIMESTAMP AS OF read another version of the table. Another SELECT may stand in FROM, in
             brackets or by the name that WITH gives it. Or EXPLAIN and a SELECT, DESCRIBE, SHOW
             PROJECTIONS, SHOW COLUMNS, SHOW SEGMENTS.
         context : mapping or None
-            As of `query`; hints in the statement win over what it says of projections.
+            As in `query`; hints in the statement win over the context's options for projections.
         args : mapping of str to value, sequence of values, or None
-            As of `query`; `?` are counted from the left.
+            The same as in `query`; the first `?` from the left takes the first value, and so on.
         tables : mapping of str to Table, or None
             Other tables by their names in FROM, to be joined as `projseg.sql` does; every other
             name is this table's.
         explain : bool
-            Return how the statement is answered instead.
+            Return how the statement is answered, instead of its rows.
 
         Returns
         -------
@@ -229,12 +231,12 @@ class TableVersion:
         Raises
         ------
         InvalidInputError
-            PROJSEG_BAD_SQL, PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG; and as of `query`.
+            PROJSEG_BAD_SQL, PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG, and what `query` raises.
         UnsupportedFeatureError
             PROJSEG_UNSUPPORTED_SQL for what is more than one SELECT over one table: joins,
             subqueries, windows; PROJSEG_UNSUPPORTED_FUNCTION.
         ProjsegError
-            As of `query`.
+            What `query` raises.
         """
         if isinstance(text, Query):
             asked = query_of(text, context=context, args=args)
@@ -260,18 +262,18 @@ class TableVersion:
         Parameters
         ----------
         columns, filter, interval, limit, context, args, order_by
-            As of `query`. Rows in an order that take more than `PROJSEG_GROUP_BYTES` go to a
+            As in `query`. Rows in an order that take more than `PROJSEG_GROUP_BYTES` go to a
             temporary file.
 
         Returns
         -------
         pa.RecordBatchReader
-            Batches are made a few ahead of the reader, in threads.
+            The batches; threads make a few of them ahead of the reader.
 
         Raises
         ------
         ProjsegError
-            As of `query`; what is wrong with values or files is raised by the reader.
+            What `query` raises; the reader raises errors about values or files.
         """
         query = Query(
             columns=columns,
@@ -304,9 +306,10 @@ class TableVersion:
         return streamed(self._state.current()).__arrow_c_stream__(requested_schema)
 
     def dataset(self) -> TableDataset:
-        """Return this version as a dataset of pyarrow, of which other tools read parts.
+        """Return this version as a dataset of pyarrow, for other tools to read.
 
-        DuckDB, Polars, ibis and pyarrow hand it the columns and conditions that they need.
+        DuckDB, Polars, ibis and pyarrow pass the columns and conditions that they need to the
+        dataset.
 
         Returns
         -------
@@ -320,13 +323,13 @@ class TableVersion:
         return TableDataset(self._state.current())
 
     def lazy(self) -> polars.LazyFrame:
-        """Return this version as a lazy frame of Polars, which reads what its steps need.
+        """Return this version as a lazy frame of Polars, which reads only what its steps need.
 
         Returns
         -------
         polars.LazyFrame
-            Conditions that Polars does not hand over (on decimals and structs, and functions of
-            texts) are its own work.
+            The frame. Polars itself evaluates the conditions that it does not pass on: conditions
+            on decimals and structs, and functions of texts.
 
         Raises
         ------
@@ -355,30 +358,31 @@ class TableVersion:
         Parameters
         ----------
         group_by, aggregators, filter, interval, having, order_by, limit, columns, context, args
-            As of `query`; or a whole SELECT as of `sql`, with no more than a context and args.
+            As in `query`; or a whole SELECT, as in `sql`, beside which only `context` and `args`
+            may be given.
         joins : sequence of Join
-            As of `query`.
+            As in `query`.
         analyze : bool
-            Run the query, and report the rows, bytes and milliseconds that it took.
+            Also run the query, and report the rows and bytes that it read and its milliseconds.
         what_if : sequence of Projection, mapping, JSON text or Index
-            Plan as if every segment had these projections and indexes, of the size that some
-            segments show in memory. Nothing is written.
+            Plan as if every segment had these projections and indexes. Their size is measured by
+            building them for some segments in memory; nothing is written.
         without : sequence of str
             Plan as if the table had none of these projections.
 
         Returns
         -------
         Explain
-            Printed, it is a tree.
+            The explanation; `print` shows it as a tree.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_BAD_PROJECTION, PROJSEG_PROJECTION_EXISTS, PROJSEG_UNKNOWN_PROJECTION,
-            PROJSEG_BAD_INDEX, PROJSEG_INDEX_EXISTS; or PROJSEG_BAD_ARGUMENT for `analyze` of what
-            is not there.
+            PROJSEG_BAD_INDEX, PROJSEG_INDEX_EXISTS; or PROJSEG_BAD_ARGUMENT if `analyze` is
+            combined with `what_if` or `without`.
         ProjsegError
-            As of `query`; about values only with `analyze`.
+            What `query` raises; errors about values are raised only with `analyze`.
         """
         question = {"aggregators": aggregators, "filter": filter, **parts}
         return explain_question(
@@ -398,7 +402,8 @@ class TableVersion:
         pa.Table
             version, timestamp (of the commit), userName, operation, operationParameters,
             operationMetrics, engineInfo, userMetadata, readVersion, isBlindAppend, metrics (as
-            numbers), write_id, rows, bytes (of all segments). Null is what was not said.
+            numbers), write_id, rows, bytes (of all segments). A field that the commit does not
+            state is null.
 
         Raises
         ------
@@ -430,11 +435,12 @@ class TableVersion:
         dict
             location, table_id, version, columns (name to type), time_column, segment_granularity,
             cluster_by, target_segment_rows, projections (names), properties, segments (count),
-            rows, bytes, dead_bytes (of deleted rows, dropped columns and dropped projections in
-            these segments, without the dictionaries that only they use), still_stored (as of
-            `Vacuumed`: which of this version and the 100 before it, and which tags, store removed
-            values). Of a table over files of others also source, source_version, source_files,
-            source_files_without_companion, left_out (columns, and why).
+            rows, bytes, dead_bytes (bytes of deleted rows, dropped columns and dropped projections
+            in these segments, without the dictionaries that only these use), still_stored (as in
+            `Vacuumed`; it says which of this version, the 100 versions before it and the tags store
+            removed values). A table over existing files also has source, source_version,
+            source_files, source_files_without_companion, left_out (source columns that the table
+            does not have, with the reason).
         """
         return self._inspection.detail()
 
@@ -445,7 +451,8 @@ class TableVersion:
         -------
         pa.Table
             segment (its file), interval_start, interval_end, min_time, max_time, rows, bytes,
-            projections (names), not_built (reason by name), deleted_rows (hidden; not in rows).
+            projections (names), not_built (map from projection to why it was not built),
+            deleted_rows (rows hidden by a deletion vector; `rows` does not count them).
         """
         return self._inspection.rows("segments")
 
@@ -461,16 +468,16 @@ class TableVersion:
         return self._inspection.rows("projections")
 
     def projection_stats(self) -> pa.Table:
-        """Return one row per declared projection: where it is built, and where not and why.
+        """Return one row per declared projection: where it is built, and why not elsewhere.
 
         Returns
         -------
         pa.Table
-            projection, definition_hash, build (`immediate` or `deferred`); segments by what became
-            of it in them: built, missing, skipped (by its scope) and failed; rows and bytes;
-            base_rows (of the segments that hold it) and base_share (of all rows); coverage (a list
-            of start and end: the time chunks all of whose segments hold it); reasons (of those that
-            were skipped or failed, each once).
+            projection, definition_hash, build (`immediate` or `deferred`); numbers of segments:
+            built, missing, skipped (because of the projection's scope) and failed; rows and bytes;
+            base_rows (base rows of the segments that hold it) and base_share (their share of all
+            rows); coverage (a list of start and end of the time chunks all of whose segments hold
+            it); reasons (why segments were skipped or failed, each reason once).
         """
         return self._inspection.rows("projectionStats")
 
@@ -490,15 +497,16 @@ class TableVersion:
         Returns
         -------
         pa.Table
-            name, kind, column, fpp, postings, build; segments (of the table), covered (with a
-            filter), skipped and failed (without, for a reason), keys (of all filters), bloom_bytes,
-            postings_bytes (in segments), files; status: `ENABLED`, `PARTIAL` (segments lack it) or
-            `DISABLED` (the column's type was changed so that its filters cannot be asked).
+            name, kind, column, fpp, postings, build; segments (of the table), covered (segments
+            with a filter), skipped and failed (segments without a filter, by the reason), keys (in
+            all filters), bloom_bytes, postings_bytes (in segments), files; status, which is
+            `ENABLED`, `PARTIAL` (some segments lack the index) or `DISABLED` (the column's type was
+            changed, so that its filters cannot be used).
         """
         return self._inspection.rows("indexes")
 
     def views(self) -> pa.Table:
-        """Return one row for each view of the table, as this object knows them.
+        """Return one row for each view of the table, at the version of this object.
 
         Returns
         -------
@@ -523,23 +531,23 @@ class TableVersion:
         all_versions: bool = False,
         on_segment: OnSegment | None = None,
     ) -> list[Finding]:
-        """Check every file of this version, and its views, read anew, past every cache.
+        """Check every file of this version and of its views, reading them without any cache.
 
         Parameters
         ----------
         deep : bool
-            Also compare what the table says of columns, times and order with the rows, and every
-            projection and every part of a view with its recomputation from them.
+            Also compare the table's statements about columns, times and order with the rows;
+            recompute every projection and every part of a view from the rows, and compare.
         all_versions : bool
             Check the newest version and every earlier one that retention or a tag keeps; files
             that they share are read once.
         on_segment : callable, optional
-            Called with each segment that was checked.
+            A function that is called with each checked segment.
 
         Returns
         -------
         list of Finding
-            One for each fault found; empty if there is none.
+            One finding for each fault; the list is empty if there is none.
         """
         return self._inspection.findings(
             deep=deep, all_versions=all_versions, on_segment=on_segment

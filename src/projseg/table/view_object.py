@@ -25,7 +25,7 @@ class View:
     Parameters
     ----------
     stored : StoredView
-        The view as the table's store has it.
+        The view's record in the table's store of views.
     """
 
     def __init__(self, stored: StoredView) -> None:
@@ -36,12 +36,12 @@ class View:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The view's name."""
         return self._stored.entry().name
 
     @property
     def sql(self) -> str:
-        """Its SELECT, as it was written."""
+        """The view's SELECT, as it was written."""
         return self._stored.entry().sql
 
     def refresh(
@@ -52,18 +52,20 @@ class View:
         *,
         on_progress: OnProgress | None = None,
     ) -> Refresh:
-        """Bring the view up to the newest version of its table, in one commit.
+        """Bring the view up to date with the newest version of its table, in one commit.
 
         Parameters
         ----------
         full : bool
             Build all parts anew.
         interval : str, pair of datetimes or None
-            Fold only segments with rows in it; parts are dropped or kept for all times.
+            Compute only the groups of segments with rows in the interval; outdated parts are
+            dropped for all times.
         dry_run : bool
-            Only say what would be done.
+            Only report what would be done.
         on_progress : callable or None
-            Called with how many chunks are done and how many there are.
+            A function that is called with the number of finished chunks and the number of all
+            chunks.
 
         Returns
         -------
@@ -79,49 +81,49 @@ class View:
         UnsupportedFeatureError
             PROJSEG_VIEW_NEEDS_SPARK of a stored result whose tables have changed.
         CommitError, StorageError, CorruptionError
-            As of `Table.append`; the view stays as it was.
+            What `Table.append` raises; the view stays as it was.
         """
         bounds = None if interval is None else interval_of(interval)
         return self._stored.refresh(Work(full, bounds, on_progress), dry_run=dry_run)
 
     def explain_refresh(self) -> Refresh:
-        """Return what a refresh would do; `refresh` with `dry_run`.
+        """Return what a refresh would do; the same as `refresh` with `dry_run`.
 
         Returns
         -------
         Refresh
-            As of `refresh`; rows_read are those that would be read.
+            As in `refresh`; `rows_read` counts the rows that would be read.
         """
         return self.refresh(dry_run=True)
 
     def compact(self) -> Refresh:
-        """Build all parts anew, as large as they may be; `refresh` with `full`.
+        """Build all parts anew, as large as possible; the same as `refresh` with `full`.
 
         Returns
         -------
         Refresh
-            As of `refresh`.
+            As in `refresh`.
         """
         return self.refresh(full=True)
 
     def enable(self) -> None:
-        """Let the view answer and be refreshed again, which it is at once.
+        """Let the view answer again, and refresh it at once.
 
         Raises
         ------
         InvalidInputError, CommitError, StorageError
-            As of `refresh`.
+            What `refresh` raises.
         """
         self._stored.alter(is_enabled=True)
         self._stored.state.refresh_views()
 
     def disable(self) -> None:
-        """Keep the view, and neither use nor refresh it.
+        """Keep the view, but neither use it nor refresh it.
 
         Raises
         ------
         InvalidInputError, CommitError, StorageError
-            As of `refresh`.
+            What `refresh` raises.
         """
         self._stored.alter(is_enabled=False)
 
@@ -138,65 +140,66 @@ class View:
         InvalidInputError
             PROJSEG_BAD_NAME, PROJSEG_VIEW_EXISTS.
         CommitError, StorageError
-            As of `refresh`.
+            What `refresh` raises.
         """
         self._stored.alter(name=name)
 
     def set_properties(
         self, properties: Mapping[str, str] | None = None, *, unset: Sequence[str] = ()
     ) -> None:
-        """Change what is said of the view besides its SELECT; its parts stay.
+        """Change the view's options; its parts stay.
 
         Parameters
         ----------
         properties : mapping of str to str, or None
-            `refresh`, `chunk`, `retain` and `require`, as of `Table.create_view`.
+            `refresh`, `chunk`, `retain` and `require`, as in `Table.create_view`.
         unset : sequence of str
-            `retain` or `require`, which are no longer said.
+            Options to remove: `retain` or `require`.
 
         Raises
         ------
         InvalidInputError
             PROJSEG_BAD_VIEW, or what is wrong with a value.
         CommitError, StorageError
-            As of `refresh`.
+            What `refresh` raises.
         """
         self._stored.set_options(properties or {}, unset)
 
     def drop(self) -> None:
         """Drop the view; a vacuum of the table removes its files.
 
-        If the store of views is damaged, what cannot be read of it is dropped as well.
+        If the store of views is damaged, its unreadable parts are dropped as well.
 
         Raises
         ------
         InvalidInputError, CommitError, StorageError
-            As of `refresh`.
+            What `refresh` raises.
         """
         self._stored.drop()
 
     def query(self, context: Mapping[str, Any] | None = None) -> pa.Table:
-        """Return the rows of its SELECT now, from its parts as far as they go.
+        """Return the rows of the view's SELECT now, from its parts where these cover the segments.
 
         Parameters
         ----------
         context : mapping or None
-            As of `Table.query`.
+            As in `Table.query`.
 
         Returns
         -------
         pa.Table
-            As of `Table.sql`.
+            As in `Table.sql`.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_BAD_VIEW if an older release read its SELECT otherwise; and as of `Table.sql`.
+            PROJSEG_BAD_VIEW if an older release understood the view's SELECT differently, and what
+            `Table.sql` raises.
         """
         return self._stored.rows(context)
 
     def detail(self) -> dict[str, Any]:
-        """Return all that is known of it.
+        """Return everything that the store knows about the view.
 
         Returns
         -------
@@ -208,7 +211,7 @@ class View:
         return view_detail(*self._stored.contents())
 
     def parts(self) -> pa.Table:
-        """Return one row for each part.
+        """Return one row for each part of the view.
 
         Returns
         -------
@@ -219,12 +222,12 @@ class View:
         return parts_table(*self._stored.contents())
 
     def verify(self, deep: bool = False) -> list[Finding]:
-        """Check the view's files and covers; deeply also its groups against its segments.
+        """Check the view's files and which segments they cover, and with `deep` also the groups.
 
         Parameters
         ----------
         deep : bool
-            Fold the segments of each valid part again, and compare.
+            Compute the groups of each valid part again from its segments, and compare.
 
         Returns
         -------
