@@ -63,7 +63,7 @@ class Advising:
         )
 
     def advice(self, budget: int) -> Advice:
-        """Return the advice within so many bytes."""
+        """Return the best advice within a budget of bytes."""
         before = stored_bytes(self._table)
         if not self._entries or not self._work.shapes:
             if not self._entries:
@@ -95,7 +95,7 @@ class Advising:
     def _chosen(
         self, shapes: Sequence[KnownShape], sample: SampledSegments, left: int
     ) -> list[SizedCandidate]:
-        """Return the candidates that save the most within so many bytes."""
+        """Return the candidates that save the most within `left` bytes."""
         sizing = Sizing(self._table, sample, shapes, self._kinds, self._spent)
         options = sizing.candidates()
         saved = np.array([self._saved(one, shapes) for one in options]).reshape(

@@ -18,8 +18,9 @@ from projseg.table_layer.metadata.table_properties import TableProperties
 class DropRules(msgspec.Struct, frozen=True):
     """What is required before a drop is proposed.
 
-    The thing is declared, and the log spans, so many days; the log has so many queries; the planned
-    cost of all queries grows by at most the share `slower`.
+    The thing was declared at least `days` days ago, and the log spans as many days and has at least
+    `queries` queries. Without the thing, the planned cost of all queries grows by at most the share
+    `slower`.
     """
 
     days: float = 30.0

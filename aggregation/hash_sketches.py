@@ -248,8 +248,8 @@ class HllState:
     def _add_to_registers(self, rows: CouponRows) -> NDArray[np.bool_]:
         """Fold in rows of groups that are certain to need registers; return which groups are done.
 
-        A group has at least as many coupons as registers that are not zero, so many of these prove
-        many coupons. A sample of the first rows tells whether any group is so large.
+        A group has at least as many coupons as registers that are not zero, so many such registers
+        prove many coupons. A sample of the first rows tells whether any group is that large.
         """
         register_bytes = self._group_count << self._lg_k
         none = np.zeros(self._group_count, np.bool_)

@@ -265,7 +265,7 @@ class SharedTerm(msgspec.Struct, frozen=True):
 
 
 def multiples_of(primitive: Primitive, terms: Sequence[tuple[int, SharedTerm]]) -> State:
-    """Return the state of sums that are multiples of others, added up, group by group."""
+    """Return the state of sums that are sums of multiples of other sums, group by group."""
     ((part, arrow_type),) = primitive.fields
     is_wide = sum(abs(factor) * term.most for factor, term in terms) > INT64_MAX
     is_wide = is_wide or any(term.values.dtype == object for _, term in terms)

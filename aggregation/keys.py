@@ -76,7 +76,7 @@ class WideKey(msgspec.Struct, frozen=True):
 
 
 def wide_key(vector: Vector) -> WideKey | None:
-    """Return the key of numbers that mostly differ, in no order; None of others."""
+    """Return the key of numbers that mostly differ, in no order; None for other vectors."""
     if not isinstance(vector, Numbers) or len(vector) < _WIDE_ROWS_MIN:
         return None
     values, validity = vector.values, vector.validity

@@ -116,7 +116,7 @@ class NamedRowEdits:
         *,
         dry_run: bool,
     ) -> Corrected:
-        """Update or delete the rows with the keys of others, and insert these."""
+        """Update or delete the rows whose keys are in `data`, and insert its other rows."""
         state = self._state
         state.begin()
         state.check_written()

@@ -121,7 +121,7 @@ class LimitedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take data, which may be the end of headers, or the start of others."""
+        """Receive data, which may end the headers of one request and begin those of another."""
         super().data_received(data)
         self._watch()
 

@@ -46,7 +46,7 @@ def bloom_blocks(hashes: NDArray[np.uint64], block_count: int) -> NDArray[np.uin
 
 
 def key_blocks(hashes: NDArray[np.uint64], block_count: int) -> NDArray[np.int64]:
-    """Return the block of each key in a filter of so many blocks: int64[k]."""
+    """Return the block of each key in a filter of `block_count` blocks: int64[k]."""
     upper = _mixed(hashes) >> np.uint64(32)
     return ((upper * np.uint64(block_count)) >> np.uint64(32)).astype(np.int64)
 

@@ -78,7 +78,7 @@ def _cube_root(number: int) -> int:
 
 
 def _fractions(roots: list[int]) -> NDArray[np.uint64]:
-    """Return 64 bits after the point, of numbers with so many."""
+    """Return the 64 bits after the point of numbers that have 64 such bits."""
     return read_only(np.array([root & (2**64 - 1) for root in roots], _U))
 
 

@@ -43,7 +43,7 @@ def read_bitmap(content: NDArray[np.uint8], row_count: int) -> NDArray[np.uint32
 
 @kernel
 def get_integer(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any:
-    """Return the little-endian integer of so many bytes; the caller knows that they are there.
+    """Return the little-endian integer of `byte_count` bytes, which exist.
 
     Shapes: content [bytes].
     Part of: `check_bitmap`.

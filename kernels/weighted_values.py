@@ -122,7 +122,7 @@ def _bucket(
 
 @kernel
 def _sort_small(starts: NDArray[np.int64], keys: NDArray[np.int64], most: int) -> None:
-    """Sort the groups of at most so many keys, in place.
+    """Sort the groups of at most `most` keys, in place.
 
     Shapes: starts [g + 1]; keys [n].
     Oracle: sorted.

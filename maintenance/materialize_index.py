@@ -154,7 +154,8 @@ def _missing(
 ) -> list[tuple[WantedFilter, list[SegmentEntry]]]:
     """Return the filters to make, with the segments that lack each.
 
-    Segments that were `written` for postings have those of all indexes, if the list took so many.
+    Segments that were `written` for postings have the filters of all indexes, unless these were too
+    many for one list.
     """
     definitions = set(_definitions(snapshot, name))
     now, found = now_us(), []

@@ -56,7 +56,7 @@ class Target:
 
 
 class Task(Protocol):
-    """Segments to write in place of others: one, unless time chunks cut it.
+    """The segments that replace others: one segment, unless time chunks cut it.
 
     Equal keys mean that the same is to be written.
     """

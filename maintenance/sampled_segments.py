@@ -84,7 +84,7 @@ class SampledSizes(msgspec.Struct, frozen=True, kw_only=True):
         return MeasuredSize(entry.row_count, rows, size, columns, self.seconds(entry.row_count))
 
     def seconds(self, base_rows: int) -> float:
-        """Return about how long one processor builds it for so many rows."""
+        """Return the estimated seconds of one processor to build it for `base_rows` rows."""
         rows = sum(one.base_rows for one in self.measured.values())
         return sum(one.seconds for one in self.measured.values()) * base_rows / max(rows, 1)
 
@@ -122,7 +122,7 @@ class ProjectionSizes(SampledSizes, frozen=True, kw_only=True):
 
 
 class SampledSegments:
-    """Some whole segments of a version, at most so many and of so many rows together.
+    """A limited number of whole segments of a version, with a limited number of rows together.
 
     They are spread over time and row counts.
     """

@@ -61,7 +61,7 @@ BATCH_ROWS: Final = 16 * PAGE_ROWS_MAX
 class UncachedColumns:
     """One table of a segment as a source of whole columns, each decoded once and then held.
 
-    The table is `__base`, whose rows may be in a file of others, or a stored projection. A base
+    The table is `__base`, whose rows may be in a foreign file, or a stored projection. A base
     column may have an earlier type in the segment, and one that the segment lacks is null.
     """
 
@@ -112,7 +112,7 @@ class UncachedColumns:
 class PagedSource:
     """The base table of a segment; every page is read and decoded each time it is asked for.
 
-    Columns that the segment lacks are null; the base rows may be in a file of others.
+    Columns that the segment lacks are null; the base rows may be in a foreign file.
     """
 
     segment: SegmentFile

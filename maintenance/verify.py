@@ -124,7 +124,7 @@ def _against_rows(
 def _foreign_columns(
     snapshot: Snapshot, entry: SegmentEntry, opened: list[ForeignSegment]
 ) -> Iterator[Mismatch]:
-    """Yield where an entry's zones are not those of the rows in a file of others.
+    """Yield where an entry's zones are not those of the rows in a foreign file.
 
     `opened` takes these rows once they can be read.
     """

@@ -76,7 +76,7 @@ def under(deadline: Deadline | None) -> Iterator[None]:
 
 @contextmanager
 def answered_within(seconds: float | None) -> Iterator[None]:
-    """Give this thread a deadline so many seconds from now, unless it has one or None is given."""
+    """Give this thread a deadline in `seconds` seconds, unless it has one or None is given."""
     if seconds is None or deadline_of_thread() is not None:
         yield
         return

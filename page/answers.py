@@ -128,7 +128,7 @@ def _bounded(rows: pa.Table) -> pa.Table:
 
 
 def _copied(rows: pa.Table) -> pa.Table:
-    """Return rows without the memory of others that they were a slice of."""
+    """Return a copy of rows that were a slice, to free the memory of the other rows."""
     return (
         rows
         if rows.nbytes * 2 >= rows.get_total_buffer_size()
@@ -139,7 +139,7 @@ def _copied(rows: pa.Table) -> pa.Table:
 class Answers:
     """Runs statements, few at a time, and keeps the latest answers.
 
-    A statement takes at most so many seconds, and at most `max_rows` of an answer are kept.
+    A statement takes at most `seconds` seconds, and at most `max_rows` rows of an answer are kept.
     """
 
     def __init__(self, seconds: float, max_rows: int) -> None:
@@ -286,7 +286,7 @@ def _answered(
 
 
 def waited(answer: Answer, seconds: float) -> None:
-    """Wait for an answer, at most so long."""
+    """Wait for an answer, for at most `seconds` seconds."""
     if answer.future is not None:
         wait([answer.future], timeout=seconds)
         if answer.future.done():

@@ -68,7 +68,7 @@ class PartSize(msgspec.Struct):
 class TableRecord(msgspec.Struct):
     """What a table is, at one version; `last_time` is that of the last row.
 
-    `source` is what `Table.detail` says of files of others, of tables over these.
+    `source` is what `Table.detail` says of the source of a foreign table.
     """
 
     name: str
@@ -129,7 +129,7 @@ def table_record(
 
 
 def source_of(version: TableVersion) -> dict[str, Any] | None:
-    """Return the source in `Table.detail` of a table over files of others; None: it has its own.
+    """Return the source in `Table.detail` of a foreign table; None for other tables.
 
     Of too many files there are no counts.
     """

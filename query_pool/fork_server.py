@@ -86,7 +86,7 @@ class ForkServer:
                 return self._start()
 
     def end(self, pid: int, patience_seconds: float = 0) -> str:
-        """End a worker, which may take so long to end by itself, and say how it ended."""
+        """End a worker, after `patience_seconds` by force, and say how it ended."""
         try:
             with self._lock:
                 return str(self._ask(pid, patience_seconds))
@@ -272,10 +272,10 @@ def _ignore_interrupts() -> None:
 
 
 def _ended(pid: int, patience_seconds: float = 0) -> str:
-    """End a child of this process, which may take so long to end by itself, and say how it ended.
+    """End a child of this process, after `patience_seconds` by force, and say how it ended.
 
-    A process that waits for its disk or network cannot be ended; it is waited for a few seconds
-    only, and left.
+    A process that waits for its disk or network cannot be ended: after a few seconds it is left
+    running.
     """
     ending = _awaited(pid, patience_seconds)
     if not ending:

@@ -201,7 +201,7 @@ class TableQuestion(NamedTuple):
             ) from error
 
     def answer(self, version: TableVersion, threads: int) -> pa.Table:
-        """Return the answer of a version, by so many threads unless the question says otherwise."""
+        """Return the answer of a version, by `threads` threads unless the question sets it."""
         first, others = self.first, dict(self.others)
         if isinstance(first, Query):
             first = replace(first, context=_with_threads(first.context, threads))

@@ -434,7 +434,7 @@ def _end_workers(queue: RequestQueue, server: ForkServer, process: int) -> None:
 
 
 def _deadline(timeout: float | None) -> float | None:
-    """Return when so many seconds from now are over; None if never."""
+    """Return the moment `timeout` seconds from now; None if there is no timeout."""
     if timeout is None:
         return None
     if not (type(timeout) in (int, float) and timeout > 0):

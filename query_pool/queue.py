@@ -66,7 +66,7 @@ class Slot:
             self._server.end(self.pid)
 
     def clear(self, patience_seconds: float = 0) -> str:
-        """End the worker, which may take so long to end by itself, and say how it ended."""
+        """End the worker, after `patience_seconds` by force, and say how it ended."""
         channel, self._channel = self._channel, None
         pid, self.pid = self.pid, None
         if channel is None or pid is None:

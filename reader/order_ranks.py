@@ -337,7 +337,7 @@ class Bound:
         return bool(best[0] < own if self._term.is_descending else best[0] > own)
 
     def _own_rank(self) -> int | None:
-        """Return the rank of a fixed-width value; None of others."""
+        """Return the rank of a fixed-width value; None for other values."""
         if not is_fixed_width(self._value.type):
             return None
         ranks = number_ranks(*arrow_to_numbers(self._value), self._term)

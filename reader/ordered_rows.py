@@ -143,7 +143,7 @@ def _bests_of(
 
 
 def _with_neighbours(one: RowRange, parts: Sequence[RowRange], most: int) -> RowRange:
-    """Return a range and the parts beside it, at most so many together."""
+    """Return a range and neighbouring parts, at most `most` ranges together."""
     starts, ends = {part.start: part for part in parts}, {part.end: part for part in parts}
     for _ in range(most - 1):
         part = starts.get(one.end) or ends.get(one.start)

@@ -41,14 +41,14 @@ from projseg.table_layer.storage.storage_contract import Storage
 BASE_ROWS: Final = "base"
 """What base rows are called where sources are named."""
 FOREIGN_ROWS: Final = "foreign"
-"""What base rows are called that are in files of others."""
+"""The name of base rows that are in foreign files."""
 _INTERVALS_KEPT: Final = 4096
 
 
 class SourceRead(msgspec.Struct, frozen=True):
     """One source of one segment: what is read of it, and why each other source is not used.
 
-    `source` is a projection's name, None for base rows, `foreign` for those in a file of others
+    `source` is a projection's name, None for base rows, `foreign` for rows in a foreign file
     (`file`), or `metadata`. `interval` is the time that it answers for, None for the whole segment.
     Bytes are the stored bytes of the columns touched, in proportion to rows; rows and bytes count
     deleted rows that are subtracted from a projection's. `cost`, by which planning chose, is about

@@ -43,7 +43,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     """The base table (`__base`) or a projection of one segment.
 
     `deleted` are the base rows that no answer counts, ascending; a projection of groups has none,
-    as its states are freed of them. `part` bounds the rows to read: pages of others are not
+    as its states are freed of them. `part` bounds the rows to read: pages of other rows are not
     decoded. With `reads_few`, columns are not decoded whole for a few rows; columns in `passing`
     are decoded by pages and not kept for later queries.
     """
@@ -151,7 +151,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         return len(pages) < self.page_count * _PAGE_SHARE_MAX
 
     def _of_few_rows(self, name: str, ids: NDArray[np.uint32], is_state: bool, step: int) -> Vector:
-        """Return a column at row ids that lie far apart, those of so many rows together."""
+        """Return a column at row ids that lie far apart, read by ranges of `step` rows."""
         pages = ids // step
         cuts = np.flatnonzero(pages[1:] != pages[:-1]) + 1
         parts = np.split(ids, cuts)

@@ -112,7 +112,7 @@ class _Runs:
             self._firsts.append(batch.take(pa.array([0])))
 
     def merged(self, together: int) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in order, about so many bytes of which are merged together."""
+        """Yield all rows in order, merging about `together` bytes at a time."""
         firsts = pa.Table.from_batches(self._firsts, self._stored).combine_chunks()
         waiting = list(map(int, _order(firsts, self._criteria, None)[::-1]))
         rest: list[pa.RecordBatch] = []
@@ -152,7 +152,7 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _cut(rows: pa.Table, byte_count: int, row_count: int = 1) -> Sequence[pa.RecordBatch]:
-    """Cut rows into batches of about so many bytes, and of at least so many rows."""
+    """Cut rows into batches of about `byte_count` bytes and at least `row_count` rows."""
     few = byte_count * len(rows) // max(rows.nbytes, 1)
     batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=max(few, row_count))
     return batches

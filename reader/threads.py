@@ -92,9 +92,9 @@ class _Task(Generic[Result]):
 
 
 class Workers:
-    """The threads of one query: at most so many of the process's pool at a time.
+    """The threads of one query: a limited number of threads of the process's pool.
 
-    With 1 the caller does everything, where and when it takes the result.
+    With 1 the caller does all the work in its own thread when it takes a result.
     """
 
     def __init__(self, thread_count: int) -> None:

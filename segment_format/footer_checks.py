@@ -78,7 +78,7 @@ class _FooterChecker:
 
     @property
     def _is_foreign(self) -> bool:
-        """Whether the base rows are in a file of others."""
+        """Whether the base rows are in a foreign file."""
         return bool(self._tail.required_features & FOREIGN_ROWS)
 
     def _check_counts(self) -> None:

@@ -48,7 +48,7 @@ def require(condition: Any) -> None:
 
 
 def require_sound(records: NDArray[Any], row_counts: Int64s, pages_end: Int64s) -> None:
-    """Require that each record is the whole directory of a column with so many rows, all of few.
+    """Require that each record is the whole directory of a column with its count of rows.
 
     No page of a file passes its entry of `pages_end`.
     """

@@ -61,7 +61,10 @@ class SegmentWork(msgspec.Struct, frozen=True):
         return self.nanoseconds * (self.row_count - row) / self.row_count
 
     def cut(self, start: int, nanoseconds: float) -> int | None:
-        """Return where the rows from one on are cut to take so long; None: they are too few."""
+        """Return where rows from `start` on are cut to take `nanoseconds`.
+
+        None if they are too few.
+        """
         if self.row_count - start < 2 * _PART_ROWS_MIN:
             return None
         row = start + nanoseconds / self.nanoseconds * self.row_count
@@ -77,7 +80,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 def _work_of_rows(row_count: int, column_count: int) -> int:
-    """Return the nanoseconds that Spark takes for rows of so many columns."""
+    """Return the nanoseconds that Spark takes for `row_count` rows of `column_count` columns."""
     return row_count * (_ROW_WORK + _VALUE_WORK * column_count)
 
 

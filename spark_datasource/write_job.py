@@ -173,7 +173,7 @@ class WriteJob:
         remove(self.target.storage, files)
 
     def log_abort(self, finished: int) -> None:
-        """Say that Spark gave the write up after so many tasks, and delete nothing.
+        """Log that Spark aborted the write after `finished` tasks, and delete nothing.
 
         Spark also aborts if the answer of a commit was lost. A task that failed and a commit that
         was refused have removed their own files; what other tasks wrote stays, and no table version

@@ -54,7 +54,7 @@ def chunk_of_views(snapshot: Snapshot) -> Granularity:
 def imagined_view(
     snapshot: Snapshot, name: str, groups: ProjectionSizes, counts: Mapping[int, int]
 ) -> ImaginedView:
-    """Return a view of so many groups by the start of their chunk, microseconds UTC."""
+    """Return a view with `counts` groups by the start of their chunk, microseconds UTC."""
     chunk = chunk_of_views(snapshot)
     by_chunk: dict[int, list[SegmentEntry]] = {}
     for entry in snapshot.segments:

@@ -82,10 +82,10 @@ def _vacuumed(
 def leave_views(
     snapshot: Snapshot, retention_hours: float, note: CommitNote
 ) -> tuple[list[Snapshot], list[tuple[str, str]]]:
-    """Refresh every view that reads a table whose rows were erased, and remove what was before.
+    """Refresh every view that reads a table whose rows were erased, and remove earlier files.
 
-    These are views of the table, and of others that join it. Return the tables with such views, and
-    the places that could not be left, each with the reason.
+    These are views of the table, and of other tables that join it. Return the tables with such
+    views, and the places where this failed, each with the reason.
     """
     left: list[Snapshot] = []
     problems: list[tuple[str, str]] = []

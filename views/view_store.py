@@ -64,7 +64,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """A key that no other version has, of this store or of others."""
+        """A key that no other version of any store has."""
         return (self.storage.location, self.version, self.file.write_id)
 
     @property

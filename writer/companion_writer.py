@@ -1,4 +1,4 @@
-"""Write the companion of a file of others: its projections, without its rows."""
+"""Write the companion of a foreign file: its projections, without its rows."""
 
 from __future__ import annotations
 

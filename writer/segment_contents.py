@@ -298,5 +298,5 @@ class SegmentContents:
 
 
 def are_worth_threads(row_count: int) -> bool:
-    """Whether work on columns of so many rows takes longer than handing it to a thread."""
+    """Whether work on columns of `row_count` rows takes longer than handing it to a thread."""
     return row_count >= _ROWS_MIN

@@ -206,7 +206,7 @@ def products_of(expression: Expression, is_factor: Callable[[Expression], bool])
 
 
 def fraction_of(expression: Expression) -> Fraction | None:
-    """Return the value of a constant that is an integer or a decimal; None of others."""
+    """Return the value of a constant that is an integer or a decimal; None for any other."""
     value = expression.value if isinstance(expression, Literal) else None
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None

@@ -79,7 +79,7 @@ def _canonical_cast(call: Call) -> Expression:
 
 
 def _date_below_cast(inner: Expression, zone: str) -> Expression | None:
-    """Return the date of a time that was cast from a date or timestamp_ntz; None of others."""
+    """Return the date of a time that was cast from a date or timestamp_ntz; None for others."""
     if not isinstance(inner, Call) or inner.function != "cast":
         return None
     source = inner.arguments[0]

@@ -202,7 +202,7 @@ def integer_literal(value: int) -> Literal:
 def decimal_literal(value: Decimal) -> Literal:
     """Return a decimal constant of the smallest type that holds it; -0 becomes 0.
 
-    Raises PROJSEG_BAD_EXPRESSION if no decimal type has so many digits.
+    Raises PROJSEG_BAD_EXPRESSION if the value has more digits than any decimal type.
     """
     if value.is_zero():
         value = value.copy_abs()

@@ -63,10 +63,10 @@ def exact_bounds(expression: Expression, zones: ZoneSets) -> Bounds | None:
 
 
 def has_exact_sum(expression: Expression, zones: ZoneSets, row_count: int) -> bool:
-    """Whether a sum over rows of a segment is the exact sum of what it is computed from.
+    """Whether a sum over rows of a segment is exact: the sum of the values, without rounding.
 
-    That is so of exact numbers, and of those cast to double if no sum of so many passes what a
-    double holds.
+    Sums of exact numbers are exact; so are sums of such numbers cast to double, if no sum of
+    `row_count` of them exceeds the integers that a double holds.
     """
     if not isinstance(expression, Call):
         return False

@@ -150,7 +150,8 @@ def time_reading(expression: Expression) -> TimeReading | None:
 def constant_between(expression: Expression, low: int, high: int) -> Literal | None:
     """Return the one value of an expression of time from `low` to `high`, both inclusive, or None.
 
-    Bounds are days of a date, microseconds of others; None says that there may be several values.
+    Bounds are days for a date and microseconds for other times; None means that there may be
+    several values.
     """
     reading = time_reading(expression)
     if reading is None:

@@ -33,7 +33,7 @@ _OVER_COLUMNS: Final = frozenset((*ALIASES, "filter", "grouping", "grouping_id")
 
 
 def warn_of_names(quoted: tuple[str, ...], *schemas: pa.Schema, callers: int = 2) -> None:
-    """Warn the caller so many calls above of texts in double quotes that are names of columns."""
+    """Warn the caller, `callers` calls above, of double-quoted texts that are column names."""
     names = {name_key(name): name for schema in schemas for name in schema.names}
     for text in quoted:
         if name := names.get(name_key(text)):

@@ -272,7 +272,7 @@ class RestStore:
         self._call("discard", definition)
 
     def staged(self, before_us: int | None = None) -> list[TableMetadata]:
-        """Leave those of others to the `gc` of whoever runs the server."""
+        """Return nothing: unfinished definitions are left to the `gc` of the server's operator."""
         return []
 
     def begin_removal(self, definition: str) -> bool:

@@ -203,7 +203,7 @@ def _digits(
     is_half_even: bool,
     powers: NDArray[np.uint64],
 ) -> Size:
-    """Return the number of so many digits, rounded by those that follow; missing ones are 0.
+    """Return the number of the first `wanted` digits, rounded; missing digits are 0.
 
     Shapes: content [bytes]; powers [20].
     Part of: `_read`.

@@ -81,7 +81,7 @@ class Interpreter:
         """Whether nothing is compiled: it is not wanted, or the system forbids it."""
 
     def takes(self, value_count: int) -> bool:
-        """Whether a call over so many values is to be interpreted; count them if so."""
+        """Whether to interpret a call over `value_count` values; if so, count the values."""
         if value_count > self._values_left:
             self._values_left = 0
             return False
@@ -338,7 +338,7 @@ class Intrinsic:
 
 
 def are_few(row_count: int) -> bool:
-    """Whether so many rows are few, so that widening them costs next to nothing."""
+    """Whether `row_count` is so small that widening the rows costs next to nothing."""
     return row_count < FEW_ROWS
 
 

@@ -1,4 +1,6 @@
-"""Texts made of others, by arguments that may differ from row to row; see `text_parts`.
+"""Texts that are made from other texts, by arguments that may differ from row to row.
+
+See `text_parts`.
 
 A kernel writes texts one after the other until there is no room for the next one, and returns its
 row. It is called again, from there, with more room.
@@ -86,7 +88,7 @@ def padded_rows(
     is_left: bool,
     most: int,
 ) -> Written:
-    """Return each text with so many characters: cut, or with a part that is repeated beside it."""
+    """Return each text with its number of characters: cut, or padded by a repeated text."""
     texts = checked_texts(*texts)
     rest = (read_only(lengths), *checked_texts(*pads), unit, is_left, read_only(valid))
 

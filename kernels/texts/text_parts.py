@@ -126,7 +126,7 @@ def step_of(entry_count: int) -> Any:
 
 @kernel(interpretable=True)
 def behind(content: NDArray[np.uint8], at: int, end: int, count: int, unit: int) -> Any:
-    """Return where the text that ends at `end` goes on behind so many characters.
+    """Return the position after `count` more characters of the text that ends at `end`.
 
     Shapes: content [bytes].
     Part of: `_substrings`.

@@ -51,7 +51,7 @@ def _every_hash(needed: Needed) -> NDArray[np.uint64]:
 
 
 def affordable_keys(needed: Needed, bands: Sequence[Band], byte_count: float) -> tuple[Needed, int]:
-    """Return as many of the keys as may be read for so many bytes, and what they take."""
+    """Return as many keys as can be read within `byte_count` bytes, and their bytes."""
     while True:
         hashes, fewer = _every_hash(needed), fewer_keys(needed)
         found = sum(band.page(page)[1] for band in bands for page in _pages(band, hashes))

@@ -127,7 +127,7 @@ def segments_left(
 def pruned_by_imagined(plan: QueryPlan, indexes: Sequence[ImaginedIndex]) -> QueryPlan:
     """Return a plan without the segments that indexes would exclude.
 
-    Of segments whose keys are not known, so many are left as are likely to be.
+    Of segments whose keys are not known, the expected number remains.
     """
     context = plan.query.context
     excluded = {name.casefold() for name in context.exclude_indexes}

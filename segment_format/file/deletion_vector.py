@@ -59,8 +59,8 @@ def decode_vector(
 ) -> NDArray[np.uint32]:
     """Return the deleted rows of a segment, uint32[deleted_row_count] ascending.
 
-    `segment_checksum` is that of its footer. Nothing is allocated for row ids before the bitmap is
-    proved to hold exactly so many.
+    `segment_checksum` is the checksum of the segment's footer. No memory is allocated for row ids
+    before the bitmap is verified to hold exactly `deleted_row_count` ids.
     """
     body = memoryview(content)[: -_CHECKSUM.size]
     reader = ByteReader(body, path=path, part_name="deletion vector")

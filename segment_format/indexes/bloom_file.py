@@ -50,7 +50,7 @@ Blocks = NDArray[np.uint32]
 
 
 def page_bytes(segment_count: int) -> int:
-    """Return about the bytes of a page of filters of so many segments: what one key reads."""
+    """Return the approximate bytes of a page of filters of `segment_count` segments."""
     return max(_PAGE_BYTES, segment_count * BLOCK_BYTES)
 
 

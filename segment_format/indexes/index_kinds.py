@@ -166,7 +166,7 @@ def bits_of(fpp: float) -> int:
 
 
 def false_share(bits: float) -> float:
-    """Return the share of absent keys that a filter of so many bits a key does not exclude.
+    """Return the share of absent keys that a filter with `bits` bits a key does not exclude.
 
     A block has a Poisson number of keys; each sets one bit of 32 in each of eight lanes.
     """

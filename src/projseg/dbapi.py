@@ -221,7 +221,7 @@ class Cursor:
         return found[0] if found else None
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        """Return the next rows, at most so many; None: `arraysize`."""
+        """Return at most `size` further rows; None means `arraysize`."""
         table = self._answer()
         end = min(self._place + (self.arraysize if size is None else size), table.num_rows)
         found: list[tuple[Any, ...]] = []

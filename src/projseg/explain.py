@@ -78,10 +78,10 @@ class Explain:
     ----------
     segments : pa.Table
         A row for each source read: segment, interval, source (a projection's name, null for base
-        rows, `foreign` for rows in files of others, `metadata`), rows, bytes, rejected (reason by
-        source). Analysed also milliseconds, in one thread, and estimated_milliseconds, by which
-        planning chose. A segment answered from two sources, whole buckets and ragged edges, has two
-        rows.
+        rows, `foreign` for rows in foreign files, `metadata`), rows, bytes, rejected (reason by
+        source). An analysed plan also has milliseconds, of one thread, and estimated_milliseconds,
+        by which the planner chose. A segment that is answered from two sources, one for whole
+        buckets and one for the edges, has two rows.
     query : Query
         The query that is explained.
     figures : PlanFigures

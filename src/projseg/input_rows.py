@@ -167,7 +167,7 @@ def _from_row_mappings(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Reco
 def _from_columns(
     columns: Iterable[tuple[Any, Any]], schema: pa.Schema | None, row_count: int = 0
 ) -> pa.RecordBatch:
-    """Return columns as a batch; without any, so many rows, whose columns are null."""
+    """Return columns as a batch; without columns, `row_count` rows of nulls."""
     types = {name_key(field.name): field.type for field in schema or ()}
     arrays: dict[str, pa.Array] = {}
     for name, values in columns:

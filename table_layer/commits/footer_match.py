@@ -49,7 +49,7 @@ def footer_mismatches(
 def listing_mismatches(
     entry: SegmentEntry, footer: Footer, row_counts: Sequence[int]
 ) -> Iterator[Mismatch]:
-    """Yield where an entry contradicts a file's footer, whose tables have so many rows each."""
+    """Yield where an entry contradicts a file's footer; `row_counts` are the rows of its tables."""
     projections = footer.tables[1:]
     fields = {field.name for field in footer.fields}
     is_part = entry.file.startswith(VIEWS)  # whose rows and columns are those of other segments

@@ -203,7 +203,7 @@ def _check_table(change: Change, base: Snapshot, current: Snapshot) -> None:
 
 
 def refuse_foreign(properties: TableProperties, location: str) -> None:
-    """Refuse to change rows or columns of a table over files of others: PROJSEG_FOREIGN_ROWS."""
+    """Refuse to change rows or columns of a foreign table: PROJSEG_FOREIGN_ROWS."""
     if properties.source is not UNSET:
         raise InvalidInputError(
             "PROJSEG_FOREIGN_ROWS",

@@ -56,7 +56,7 @@ class RowGroups(msgspec.Struct, frozen=True):
 
 
 class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
-    """Row groups in a file of others as a segment, by the names and types of a schema.
+    """Row groups in a foreign file as a segment, with the names and types of a schema.
 
     `present` has the stored names of the columns in the file, None if columns have the source's
     names there; `path` identifies the rows, and `owner` is the cache entry of decoded columns.
@@ -81,7 +81,7 @@ class ForeignSegment(msgspec.Struct, frozen=True, eq=False):
         return role == "base" and found is not None and self.rows.has_column(found)
 
     def is_sorted_by(self, table: str, role: Role, name: str) -> bool:
-        """Nobody says how the rows of others are sorted."""
+        """Return False: nothing states how the rows of a foreign file are sorted."""
         return False
 
     def value_bytes(self, table: str, role: Role, name: str) -> int:

@@ -75,7 +75,7 @@ class ParquetFooter(msgspec.Struct, frozen=True, eq=False):
     row_counts: tuple[int, ...]
 
     def runs(self, rows_max: int) -> Iterator[tuple[int, int]]:
-        """Yield neighbouring row groups of at most so many rows together, or one of more."""
+        """Yield runs of neighbouring row groups, of at most `rows_max` rows or of one group."""
         first = rows = 0
         for number, count in enumerate(self.row_counts):
             if rows and rows + count > rows_max:

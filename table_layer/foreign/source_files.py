@@ -1,4 +1,4 @@
-"""Files of others, on a disk or in a store: found by a pattern, and read without any change.
+"""Foreign files, on a disk or in a store: found by a pattern, and read without any change.
 
 A file is known by its path, its size and a tag: of a store the ETag, of a disk the time of its last
 change in nanoseconds and its inode. A read of a file that is another one by then is refused.
@@ -66,7 +66,7 @@ class Reads(Protocol):
 
 
 def bad_source(problem: str) -> InvalidInputError:
-    """Return the error of a source that no table can stand over."""
+    """Return the error of a source that no table can have."""
     return InvalidInputError("PROJSEG_BAD_SOURCE", problem)
 
 

@@ -1,7 +1,7 @@
-"""Our newest version beside what its source lists now: one state, pinned as a version is.
+"""The newest version combined with what its source lists now: one state, pinned as a version is.
 
-Entries whose file is listed stand, entries of others are left out, and listed files without an
-entry become entries without a file of their own. States are compared as sets of files alone.
+Entries whose file is listed stay, entries of other files are left out, and listed files without an
+entry become entries without a companion. States are compared as sets of files alone.
 """
 
 from __future__ import annotations

@@ -123,9 +123,9 @@ class SetProperties(msgspec.Struct, frozen=True):
 
 
 class ListBloomFiles(msgspec.Struct, frozen=True):
-    """List further Bloom files, in place of others; segments stay as they are.
+    """List further Bloom files, in place of other ones; segments stay as they are.
 
-    Conflicts if one that it takes out is no longer listed.
+    The change conflicts if a replaced file is no longer listed.
     """
 
     added: tuple[BloomReference, ...]

@@ -47,7 +47,7 @@ NO_TIME_MAX: Final = -(2**63)
 DELETION_VECTORS: Final = "deletion_vectors"
 """The feature of a manifest with an entry that has deleted rows: others would return them."""
 FOREIGN: Final = "foreign"
-"""The feature of a table over files of others, and of a manifest with entries of such files."""
+"""The feature of a foreign table, and of a manifest with entries of foreign files."""
 FOREIGN_IDS: Final = "foreign_ids"
 """The feature of both where the source knows columns by ids: names would find other columns."""
 
@@ -182,7 +182,7 @@ class Manifest:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the base rows of its entries are those of files of others."""
+        """Whether the base rows of its entries are in foreign files."""
         return FOREIGN in self._features
 
     def _identified(self) -> tuple[_Identity, ...]:

@@ -212,7 +212,7 @@ class ForeignEntry(
     kw_only=True,
     forbid_unknown_fields=True,
 ):
-    """A segment whose base rows are those of a file of others.
+    """A segment whose base rows are in a foreign file.
 
     Its own file has projections of these rows. Without a name and bytes, no projections were made
     yet, and of its columns only the names are known.

@@ -46,7 +46,7 @@ class ProjectionDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 class StoredSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The files of others that a table stands over. SPEC.md "Table", foreign tables.
+    """The source of a foreign table; SPEC.md "Table", foreign tables.
 
     `location` is a pattern of `parquet` files, the folder of a `delta` log, or an `iceberg` table's
     name in its catalog. `table_id` is the source's name for itself, if it has one, and `version`

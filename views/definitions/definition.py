@@ -205,8 +205,8 @@ def view_spec(
 ) -> ProjectionSpec | str:
     """Return what a view stores under a table's present names; a text says why it is of no use.
 
-    `known` has, by table id, dimensions with the rows that parts were built with. Columns of others
-    are not stored, as far as any query can tell.
+    `known` has, by table id, dimensions with the rows that parts were built with. Columns of other
+    dimensions count as not stored.
     """
     if stored_groups_spec(view, properties).definition_hash != view.definition_hash:
         raise CorruptTableError(

@@ -156,7 +156,7 @@ def check_result_options(options: Mapping[str, str]) -> None:
 
 
 def default_chunk(snapshot: Snapshot) -> str:
-    """Return the unit of time of a new view's parts: so long that most hold many segments."""
+    """Return the unit of time of a new view's parts, long enough for most to hold many segments."""
     properties = snapshot.properties
     own = Granularity.parse(properties.segment_granularity)
     if properties.time_column is None:

@@ -206,7 +206,7 @@ def days_between(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -
 
 
 def later_date(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
-    """Return the date so many days after a date, or before it."""
+    """Return the date that lies a number of days after or before a date."""
     date, days = arguments
     if call.function == "date_add":
         bounds = date.low + days.low, date.high + days.high

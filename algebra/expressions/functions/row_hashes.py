@@ -219,7 +219,7 @@ def _hashes_of(algorithm: _Algorithm, array: pa.Array, seeds: _Words) -> _Words:
 
 
 def _words(array: pa.Array) -> _Words:
-    """Return the bits that stand for each value: uint32[n] of narrow types, uint64[n] of others."""
+    """Return the bits of each value: uint32[n] for narrow types, uint64[n] for others."""
     if is_floating(array.type):
         values = filled_values(plain_floats(array), 0.0)
         return values.view(_U32 if values.dtype == np.float32 else _U64)

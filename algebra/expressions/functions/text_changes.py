@@ -151,7 +151,7 @@ def _of_texts(
     result: pa.DataType = _TEXT,
     null_only_from_null: Callable[[Call], bool] = always,
 ) -> ScalarFunction:
-    """Return the record of a function of so many texts, or of binaries."""
+    """Return the record of a function of `count` texts, or of binaries."""
 
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         return Call(result, name, cast_arguments(arguments, [wanted] * count, zone))

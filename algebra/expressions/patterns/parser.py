@@ -357,7 +357,7 @@ class _Parser:
         return first
 
     def hex_digits(self, count: int) -> int:
-        """Take so many digits."""
+        """Read `count` hexadecimal digits."""
         digits = "".join(self.take() for _ in range(count))
         if len(digits) != count or not _HEX.issuperset(digits):
             raise self.invalid(f"an escape without {count} hexadecimal digits")

@@ -1,4 +1,4 @@
-"""Verbs of tables over files of others: attach and sync."""
+"""Verbs of foreign tables: attach and sync."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def attach(
     ] = TARGET_SEGMENT_ROWS,
     source_option: _SourceOption = None,
 ) -> Found:
-    """Make a table over files of others, which stay where they are and are never written."""
+    """Make a table over existing files, which stay where they are and are never written."""
     table = projseg.Table.attach(
         location,
         source,

@@ -1300,8 +1300,8 @@ class Table(TableVersion):
         Raises
         ------
         InvalidInputError
-            PROJSEG_BAD_SOURCE, if the source is not there, has columns that do not fit, or the
-            table stands over none; PROJSEG_BAD_ARGUMENT; PROJSEG_PINNED_VERSION.
+            PROJSEG_BAD_SOURCE, if the source does not exist, has columns that do not fit, or the
+            table is no foreign table; PROJSEG_BAD_ARGUMENT; PROJSEG_PINNED_VERSION.
         StorageError
             PROJSEG_SOURCE_CHANGED, PROJSEG_SOURCE_GONE: files changed while they were read;
             nothing was committed.

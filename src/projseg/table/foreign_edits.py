@@ -1,4 +1,4 @@
-"""`SourceSync`: a table over files of others, which stay where they are."""
+"""`SourceSync`: a foreign table, whose source files stay where they are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class SourceSync:
-    """The files of others that a table stands over, to be followed."""
+    """Makes a foreign table follow its source files."""
 
     def __init__(self, state: TableState) -> None:
         self._state = state

@@ -126,7 +126,7 @@ class RowEdits:
         *,
         dry_run: bool,
     ) -> Corrected:
-        """Update or delete the rows with the keys of others, and insert these."""
+        """Update or delete the rows whose keys are in `data`, and insert its other rows."""
         state = self._at_newest()
         batches = batches_of(data, state.reader.schema)
         snapshot, done = merge_rows(

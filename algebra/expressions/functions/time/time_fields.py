@@ -209,7 +209,7 @@ def _text(call: Call, write: Writer) -> str:
 
 
 def _date_zone(call: Call) -> str | None:
-    """Return the zone of a date field whose text is over the timestamp, None of others."""
+    """Return the zone of a date field whose text is over the timestamp; None for others."""
     inner = call.arguments[0]
     stripped = _without_floor(call)
     is_zoned = stripped is not inner and stripped.type == TIMESTAMP

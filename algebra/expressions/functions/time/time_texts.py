@@ -107,7 +107,7 @@ def _years(number: _Number) -> dict[int, _Piece]:
 
 
 def _padded_years(number: _Number, width: int) -> _Piece:
-    """Return a piece that is a year with at least so many digits, and a sign beyond them."""
+    """Return a piece that is a year of at least `width` digits, with a sign if it has more."""
 
     def write(clock: _Clock) -> pa.Array:
         year = primitive_array(number(clock))
@@ -136,7 +136,7 @@ def _day_of_year(clock: _Clock) -> _Values:
 
 
 def _digits(number: _Number, width: int) -> _Piece:
-    """Return a piece that is a number with at least so many digits."""
+    """Return a piece that is a number of at least `width` digits."""
     return lambda clock: pc.utf8_lpad(primitive_array(number(clock)).cast(_TEXT), width, "0")
 
 
@@ -146,7 +146,7 @@ def _named(number: _Number, names: Sequence[str]) -> _Piece:
 
 
 def _fraction(width: int) -> _Piece:
-    """Return a piece that is so many digits of the second's fraction, cut."""
+    """Return a piece that is the first `width` digits of the second's fraction."""
 
     def write(clock: _Clock) -> pa.Array:
         micros = pc.utf8_lpad(primitive_array(clock.local % SECOND).cast(_TEXT), 6, "0")
