@@ -82,7 +82,7 @@ class Planning:
     ) -> ShapeCost | None:
         """Return the cost of a query as if more were there and some projections not.
 
-        None: it cannot be planned.
+        None means that it cannot be planned.
         """
         snapshot = self.snapshot
         projections = [one for one in added if isinstance(one, ProjectionSizes)]

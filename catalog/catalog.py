@@ -663,7 +663,7 @@ class Catalog:
         name : str or pair of str
             The definition.
         version : int or None
-            The table version to read; None: the newest, which may be written to.
+            The table version to read; None means the newest, which may be written to.
 
         Returns
         -------

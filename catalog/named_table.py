@@ -70,7 +70,8 @@ class CatalogTable(Table):
             As in `Table.append`; values are cast to the declared types as Spark's ANSI mode
             assigns them.
         segment_granularity, cluster_by, target_segment_rows
-            Of this statement's segments alone; None: as the definition says, else the table.
+            Layout of the segments of this statement alone; None means the definition's, else the
+            table's.
         """
         options = given_options(segment_granularity, cluster_by, target_segment_rows)
         return NamedRowEdits(self._state).append(

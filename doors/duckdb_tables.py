@@ -91,7 +91,7 @@ class DuckDBTables:
     opened : mapping of (str or None, str) to function
         By schema and name, a function that returns the version of the table to query now.
     connection : duckdb.DuckDBPyConnection or None
-        The connection in which the tables are registered; None: a new one.
+        The connection in which the tables are registered; None means a new one.
     """
 
     def __init__(
@@ -399,10 +399,10 @@ def duckdb(
         The tables by their names; `schema.name` is a view in that schema. A table alone has the
         name of its folder.
     connection : duckdb.DuckDBPyConnection or None
-        The connection in which the tables are registered; None: a new one.
+        The connection in which the tables are registered; None means a new one.
     max_age : float or None
-        Seconds after which a statement looks for newer versions first; None: as each table was
-        opened.
+        If the last look is longer ago than this number of seconds, a statement first looks for
+        newer versions. None means the `max_age` with which each table was opened.
 
     Returns
     -------

@@ -54,7 +54,7 @@ class QueryPool:
         The number of threads of each query whose context sets none; None means the number of
         processors divided by the number of workers.
     start_method : str or None
-        `fork`, or `spawn`, by which workers share no memory; None: `fork` where that is safe,
+        `fork`, or `spawn`, by which workers share no memory. None means `fork` where that is safe,
         which is on Linux and without object stores.
     max_age : float or None
         If the last look is longer ago than this number of seconds, a question first moves its table

@@ -83,7 +83,7 @@ def read(
     granularity : str or None
         The granularity by which time is grouped first, as the option `granularity` does.
     version : int or None
-        The table version; None: the newest.
+        The table version; None means the newest.
     storage_options : mapping or None
         As in `Table`; the options are passed on as options `storage.<key>` of the read.
 

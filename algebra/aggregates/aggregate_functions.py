@@ -101,7 +101,7 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     or_null : bool
         An average that does not fit its type is null.
     finish : Finish or None
-        How Spark computes the value from merged states; None: it cannot.
+        How Spark computes the value from merged states; None means that it cannot.
     catalyst : tuple of CatalystCall
         Expressions of Spark's plans that mean the same.
     """

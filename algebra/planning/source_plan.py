@@ -170,7 +170,8 @@ class SourcePlan(msgspec.Struct, frozen=True):
     cost : int
         The estimate by which the choice was made, in bytes and byte-equivalents of work.
     present : str or None
-        Text of a projection's stored count; rows that count 0 are left out. None: none is.
+        Text of a projection's stored count; rows that count 0 are left out. None means that none
+        is.
     subtracted_rows : SubtractedRows or None
         What a projection has to be freed of; None: no row of the segment was deleted, or the source
         is another.
@@ -179,7 +180,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
         deleted ones out, or to return them in the order of the base rows.
     rows : (int, int) or None
         The base rows `[start, end)` that are read, deleted ones among them, where several tasks
-        share a segment; None: all rows of the source.
+        share a segment; None means all rows of the source.
     """
 
     source: ProjectionSpec | None

@@ -125,7 +125,8 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         What the rows of a projection of rows are sorted by, each one of its columns; empty for a
         projection of groups.
     stored : StoredAs or None
-        How segments store it if its columns have other names or types there; None: as it is.
+        How segments store it if its columns have other names or types there; None means the same
+        names and types.
     zone_rules : tuple of (zone, hash)
         The rules of the time zones that its values depend on, as they were where it was declared;
         empty if it depends on none, or was declared by a release that kept none.

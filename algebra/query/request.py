@@ -61,7 +61,7 @@ class Query:
     limit : int or None
         The most rows to return.
     columns : str or sequence of str, or None
-        Expressions that a row scan returns; None: all columns.
+        Expressions that a row scan returns; None means all columns.
     context : mapping or None
         As in `Table.query`.
     args : mapping of str to value, sequence of values, or None

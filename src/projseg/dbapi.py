@@ -362,7 +362,7 @@ def connect(
     place : str, path or Catalog
         A table has the name of its folder, and a folder has each table in it.
     tables : sequence of str or None
-        The tables of a folder, and their names; None: all that are there now.
+        The tables of a folder, and their names; None means all tables that are there now.
     engine : str
         `projseg`, for Spark's SQL, or `duckdb`, for DuckDB's with answers from projections: one
         SELECT at a time, in UTC, without access to files.

@@ -87,22 +87,23 @@ class Explain:
     figures : PlanFigures
         Totals of what the query reads, and the most rows that it returns.
     total_milliseconds : float or None
-        Of the whole query, if it was analysed.
+        The milliseconds of the whole query, if it was analysed.
     views : tuple of dict
-        One for each view that was considered: name, parts (that are read), segments and rows (that
-        its parts stand for), reason (why it does not answer; None: it does).
+        One dict for each view that was considered: name, parts (that are read), segments and rows
+        (that its parts cover), reason (why it does not answer, or None if it answers).
     indexes : pa.Table
         A row for each condition on an indexed column: index, column, condition, used, reason (a
-        code, why not or not for all segments), segments (before), left, files, bytes (of filters to
-        read); analysed also false_segments, those of the whole query that were opened and held no
-        row, and postings_segments, those whose postings named the values of the column.
+        code that says why it is not used, or not for all segments), segments (before it), left
+        (segments after it), files, bytes (of filters to read). An analysed plan also has
+        false_segments (opened segments that held no row of the query) and postings_segments
+        (segments whose postings gave the matching values of the column).
     version : int or None
-        The earlier version of the table that `maxStaleness` chose; None: the present one.
+        The earlier version of the table that `maxStaleness` chose; None means the present one.
     hypothetical : frozenset of str
-        Names of projections and indexes that the plan has and the table has not, as `what_if` gave
-        them.
+        Names of projections and indexes from `what_if`, which the plan assumes and the table does
+        not have.
     without : tuple of str
-        Names of projections that the table has and the plan has not.
+        Names of projections that the table has, and that the plan assumes to be missing.
     """
 
     segments: pa.Table
@@ -117,7 +118,7 @@ class Explain:
 
     @property
     def is_hypothetical(self) -> bool:
-        """Whether it was planned over projections that are not as they are stored."""
+        """Whether the plan assumes projections other than the stored ones."""
         return bool(self.hypothetical or self.without)
 
     @property
@@ -140,12 +141,12 @@ class Explain:
         return {name: dict(codes) for name, codes in counts.items()}
 
     def named_segments(self) -> list[dict[str, Any]]:
-        """Return `segments` as mappings whose source is a name: `base` for base rows.
+        """Return `segments` as mappings in which the source of base rows is called `base`.
 
         Returns
         -------
         list of dict
-            One for each source read; `rejected` is a mapping, too.
+            One dict for each source that is read; its `rejected` is a mapping, too.
         """
         return [
             {**row, "source": _source_name(row["source"]), "rejected": dict(row["rejected"])}
@@ -159,8 +160,8 @@ class Explain:
         -------
         str
             An object: query (as `Query.to_json` writes it), sources, rejections, pruned_segments,
-            rows and bytes to read, rows_returned_max, segments, opened_segments, views,
-            indexes if any was asked, and milliseconds if the query was analysed.
+            rows and bytes to read, rows_returned_max, segments, opened_segments, views, indexes if
+            any was consulted, and milliseconds if the query was analysed.
         """
         content: dict[str, Any] = {
             "query": json.loads(self.query.to_json()),

@@ -106,7 +106,7 @@ Inverse: TypeAlias = Callable[[Call, Cut], tuple[Cut, ...] | None]
 
 The call's value lies after the cut where the argument lies after the first of these and before the
 second, after the third and before the fourth, and so on. From `BOTTOM` it is where there is a value
-at all; for other arguments the call raises. None: not known.
+at all; for other arguments the call raises. None means that this is not known.
 """
 
 Orders: TypeAlias = Callable[[Call], tuple[Order, ...]]

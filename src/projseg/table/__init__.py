@@ -102,8 +102,8 @@ class Table(TableVersion):
     location : str or path
         A directory, a `file:` URI, or a prefix of an object store (`s3://`, `gs://`, `az://`).
     version : int or None
-        The version to read, and not to write: a commit always follows the newest. None: the
-        newest.
+        The version to read, and not to write, because a commit always follows the newest one. None
+        means the newest.
     timestamp : str, date, datetime or None
         Instead of `version`: the newest version committed at or before this instant. Without a
         zone it is UTC.
@@ -178,7 +178,7 @@ class Table(TableVersion):
         schema : pa.Schema, mapping of column names to types, or None
             Types are Arrow's, or texts as Spark SQL writes them; all are brought to Spark's. A
             limit of length, a collation and NOT NULL are refused: only a catalog of Spark has them.
-            None: the columns of `data`.
+            None means the columns of `data`.
         time_column : str or None
             The column that intervals, `first`/`last` and segment granularity use, in any case.
         segment_granularity : str
@@ -266,7 +266,8 @@ class Table(TableVersion):
             rows has a companion for each run of row groups.
         columns : mapping of str to str, or None
             The columns to take, with their types in Spark SQL, among them those that only the
-            files' paths name (`day=2026-11-28`). None: the union of the files' columns by name.
+            files' paths name (`day=2026-11-28`). None means the union of the files' columns by
+            name.
         source_options : mapping or None
             Options of the object store that the files are in, in the form of `storage_options`; or
             the properties of an Iceberg catalog, with its `name`. They are never stored.
@@ -517,9 +518,9 @@ class Table(TableVersion):
         Parameters
         ----------
         filter : str or None
-            Spark SQL; rows for which it is null stay. None: true.
+            Spark SQL; rows for which it is null stay. None means all rows.
         interval : str, pair of datetimes or None
-            Half-open range of the time column; rows without a time stay. None: all rows.
+            Half-open range of the time column; rows without a time stay. None means all rows.
         args : mapping of str to value, sequence of values, or None
             The values of parameters, as in `query`. The table's history stores the names of
             parameters without their values.

@@ -108,10 +108,11 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
         Parameters
         ----------
         columns : sequence of str, mapping of str to Expression, or None
-            None: all; an empty list: rows without columns. Expressions are computed by Arrow.
+            None means all, and an empty list rows without columns. Expressions are computed by
+            Arrow.
         filter : Expression or None
-            What of it cannot be read as a condition is evaluated by Arrow, over the columns that it
-            names, with Arrow's own meaning.
+            A condition. Arrow evaluates the parts that projseg cannot read as a condition, over
+            their columns and with Arrow's own meaning.
         **_tuning
             Sizes and threads, which pyarrow's own datasets take and this one chooses by itself.
 
