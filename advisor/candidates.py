@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.aggregates.call import AggregateCall, call_text
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall, call_text
 from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import quoted_name

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from projseg.advisor.workload import Shape
-from projseg.algebra.aggregates.call import is_aggregate_tree
+from projseg.algebra.aggregates.parse_aggregate import is_aggregate_tree
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.dialect import parse_sql, sql_of
 from projseg.algebra.query.binding import bind_query

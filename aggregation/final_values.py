@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.state import State, rows_at
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
-from projseg.algebra.aggregates.call import AggregateCall
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall
 from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
 from projseg.evaluation.arrow_vectors import numbers_of_array

@@ -19,9 +19,9 @@ from projseg.doors.exported_files import FileFormat, write_stream
 from projseg.doors.plain_values import plain_value
 from projseg.page.answers import plain_rows
 from projseg.page.charts import charts
-from projseg.page.drawing import drawing, zoom_links
 from projseg.page.query_view import cell_text, is_number
 from projseg.page.security import shown_text, steerless_text
+from projseg.page.timeline_drawing import drawing, zoom_links
 
 HERE: Final = Path(__file__).parent
 MEDIA: Final[Mapping[str, str]] = {

@@ -19,8 +19,8 @@ from projseg.aggregation.final_values import finish_call, finish_numbers
 from projseg.aggregation.fold import fold, groups_of_sets
 from projseg.aggregation.partial import Partial, key_arrow
 from projseg.aggregation.state import State
-from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.group_by import GROUPING_ID
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import AddRows

@@ -15,8 +15,8 @@ from typing import Any, Final, Unpack
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql_functions
 
-from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregates.group_by import has_grouping_sets
+from projseg.algebra.aggregates.parse_aggregate import bind_aggregate
 from projseg.algebra.aggregates.state_columns import MergeableAggregate, mergeable
 from projseg.algebra.expressions.sql_parameters import bound_to
 from projseg.algebra.expressions.sql_words import backquoted

@@ -13,7 +13,7 @@ import pyarrow as pa
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.call import AggregateCall
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall
 from projseg.algebra.aggregates.state_columns import decompose, state_column_name, stored_column
 from projseg.algebra.expressions.stated_joins import kept_by_tables
 from projseg.algebra.expressions.tree import Column

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregates.call import AggregateCall
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.functions.comparison import membership

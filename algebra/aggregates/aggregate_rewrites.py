@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.call import AggregateCall
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.canonical import canonical, conjunction, not_null
 from projseg.algebra.expressions.coercion import scale_of

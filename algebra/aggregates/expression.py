@@ -9,8 +9,12 @@ import pyarrow as pa
 from msgspec.structs import replace
 from sqlglot import exp
 
-from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, is_aggregate_tree
 from projseg.algebra.aggregates.group_by import GroupScope, is_grouping_tree
+from projseg.algebra.aggregates.parse_aggregate import (
+    AggregateCall,
+    bind_aggregate,
+    is_aggregate_tree,
+)
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.binder_names import kept_by_text
 from projseg.algebra.expressions.dialect import parse_sql

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.aggregates.call import (
+from projseg.algebra.aggregates.parse_aggregate import (
     AggregateCall,
     bind_aggregate_tree,
     call_text,

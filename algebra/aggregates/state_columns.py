@@ -18,7 +18,7 @@ import pyarrow as pa
 import xxhash
 
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
-from projseg.algebra.aggregates.call import AggregateCall, result_type
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall, result_type
 from projseg.algebra.aggregates.primitive import Primitive, kll_item
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted

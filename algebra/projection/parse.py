@@ -10,8 +10,8 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from projseg.algebra.aggregates.call import call_text
 from projseg.algebra.aggregates.expression import bind_output, stored_calls
+from projseg.algebra.aggregates.parse_aggregate import call_text
 from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.dialect import split_list

@@ -8,7 +8,7 @@ from dataclasses import replace as replace_fields
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.call import AggregateCall
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition

@@ -11,7 +11,7 @@ import xxhash
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.aggregate_rewrites import with_filter
-from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, call_text
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall, bind_aggregate, call_text
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import (
     decompose,

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from sqlglot import exp
 
-from projseg.algebra.aggregates.call import calls_aggregate
+from projseg.algebra.aggregates.parse_aggregate import calls_aggregate
 from projseg.algebra.expressions.dialect import parse_sql, parse_tokens, sql_of, sql_tokens
 from projseg.algebra.expressions.expression_limits import room_to_recurse
 from projseg.algebra.projection.druid_projection import ProjectionTexts

@@ -11,9 +11,9 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.aggregate_rewrites import with_filter
-from projseg.algebra.aggregates.call import refusing_aggregates
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.aggregates.group_by import has_grouping_sets, parse_grouping
+from projseg.algebra.aggregates.parse_aggregate import refusing_aggregates
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.binder_names import fixed_instant
 from projseg.algebra.expressions.canonical import conjunction

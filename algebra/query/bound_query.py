@@ -14,8 +14,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 from sqlglot import exp
 
-from projseg.algebra.aggregates.call import AggregateCall, is_aggregate_tree
 from projseg.algebra.aggregates.group_by import GroupScope
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall, is_aggregate_tree
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.state_columns import MergeableAggregate, decompose, mergeable
 from projseg.algebra.expressions.bind import NamedExpression

@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.aggregate_rewrites import with_filter
-from projseg.algebra.aggregates.call import AggregateCall
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall
 from projseg.algebra.expressions.bind import NamedExpression, bind
 from projseg.algebra.expressions.canonical import canonical, conjunction, conjuncts
 from projseg.algebra.expressions.expression_limits import check_depth

@@ -11,7 +11,6 @@ import msgspec
 import pyarrow as pa
 from msgspec import structs
 
-from projseg.algebra.aggregates.call import calls_aggregate
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.aggregates.group_by import (
     Grouping,
@@ -19,6 +18,7 @@ from projseg.algebra.aggregates.group_by import (
     is_grouping_tree,
     parse_grouping,
 )
+from projseg.algebra.aggregates.parse_aggregate import calls_aggregate
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.binder_names import ColumnScope
 from projseg.algebra.expressions.dialect import parse_sql

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.call import AggregateCall, call_text
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall, call_text
 from projseg.algebra.expressions.canonical import conjunction
 from projseg.algebra.expressions.joined_values import JoinPath
 from projseg.algebra.expressions.render import to_sql

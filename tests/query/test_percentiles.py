@@ -8,7 +8,7 @@ import pytest
 from oracle import quantiles as oracle
 
 import projseg
-from projseg.algebra.aggregates.call import bind_aggregate
+from projseg.algebra.aggregates.parse_aggregate import bind_aggregate
 from projseg.algebra.aggregates.state_columns import mergeable
 from projseg.errors import ProjsegError, UnsupportedFeatureError
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import projseg
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, DISTINCT_OF
-from projseg.algebra.aggregates.call import bind_aggregate
+from projseg.algebra.aggregates.parse_aggregate import bind_aggregate
 from projseg.algebra.aggregates.state_columns import mergeable
 from projseg.errors import UnsupportedFeatureError
 

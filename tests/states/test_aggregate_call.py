@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, result_type
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall, bind_aggregate, result_type
 from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.bind import bind, bind_named
 from projseg.algebra.expressions.tree import Column

@@ -15,7 +15,7 @@ from support.state_cases import vector_of
 from projseg.aggregation.final_values import average_to_arrow, finish_call
 from projseg.aggregation.state import Groups
 from projseg.aggregation.state_table import new_state
-from projseg.algebra.aggregates.call import bind_aggregate, result_type
+from projseg.algebra.aggregates.parse_aggregate import bind_aggregate, result_type
 from projseg.algebra.aggregates.state_columns import decompose
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from projseg.algebra.aggregates.call import bind_aggregate
+from projseg.algebra.aggregates.parse_aggregate import bind_aggregate
 from projseg.algebra.aggregates.state_columns import mergeable
 from projseg.errors import UnsupportedFeatureError
 

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.call import AggregateCall, call_text
+from projseg.algebra.aggregates.parse_aggregate import AggregateCall, call_text
 from projseg.algebra.aggregates.state_columns import stored_column
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.canonical import conjunction

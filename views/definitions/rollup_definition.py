@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from projseg.algebra.aggregates.call import call_text
+from projseg.algebra.aggregates.parse_aggregate import call_text
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.sql_words import quoted_name
 from projseg.algebra.projection.parse import parse_projection
