@@ -148,7 +148,7 @@ def union_needs(needs: Sequence[Need]) -> list[Need]:
 
 
 def candidate_of(need: Need, snapshot: Snapshot, taken: Collection[str]) -> GroupsCandidate | None:
-    """Return the projection that a need describes; None: there is no such projection."""
+    """Return the projection that a need describes; None if there is no such projection."""
     properties = snapshot.properties
     time = properties.time_column
     group_by: list[str] = []
@@ -176,7 +176,7 @@ def candidate_of(need: Need, snapshot: Snapshot, taken: Collection[str]) -> Grou
 def parsed(
     projection: Projection, schema: pa.Schema, time_column: str | None
 ) -> ProjectionSpec | None:
-    """Return the checked form of a projection; None: it cannot be declared."""
+    """Return the checked form of a projection; None if it cannot be declared."""
     try:
         return parse_projection(projection, schema, time_column=time_column)
     except ProjsegError:

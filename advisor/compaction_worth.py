@@ -20,7 +20,7 @@ _SHARE_MIN: Final = 0.5  # of the time of a shape's queries, and of the segments
 def compaction_of(
     table: Table, shapes: Sequence[KnownShape], then: Mapping[str, ShapeCost]
 ) -> AdviceItem | None:
-    """Return the advice to merge small segments; None: no queries spend their time on them.
+    """Return the advice to merge small segments; None if no queries spend their time on them.
 
     `then` has the cost of each shape with all else that is advised, by its id.
     """

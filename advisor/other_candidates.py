@@ -121,7 +121,7 @@ def columns_of(query: QuerySpec) -> frozenset[str]:
 
 
 def rows_need_of(query: QuerySpec) -> RowsNeed | None:
-    """Return which rows in another order would serve a query; None: no order helps it."""
+    """Return which rows in another order would serve a query; None if no order helps it."""
     if query.joins:
         return None
     equal = dict.fromkeys(_compared(query, _EQUAL))
@@ -157,7 +157,7 @@ def index_needs_of(query: QuerySpec, snapshot: Snapshot) -> list[IndexNeed]:
 def rows_candidate(
     need: RowsNeed, snapshot: Snapshot, taken: Collection[str]
 ) -> RowsCandidate | None:
-    """Return the projection that a need describes; None: there is no such projection."""
+    """Return the projection that a need describes; None if there is no such projection."""
     properties = snapshot.properties
     names = [one.name for one in properties.columns if one.name in need.columns]
     name = "_".join(("rows_by", *map(slug, need.order)))[:_NAME_CHARACTERS_MAX].rstrip("_")
@@ -175,7 +175,7 @@ def rows_candidate(
 def index_candidate(
     need: IndexNeed, snapshot: Snapshot, taken: Collection[str]
 ) -> IndexCandidate | None:
-    """Return the index that a need describes; None: there is no such index."""
+    """Return the index that a need describes; None if there is no such index."""
     name = f"{need.kind}_{slug(need.column)}"[:_NAME_CHARACTERS_MAX]
     index = Index(free_name(name, taken), backquoted(need.column), kind=need.kind)
     try:

@@ -70,7 +70,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
         return replace(self, groups=groups, has_rest=True)
 
     def occupied(self) -> NDArray[np.intp] | None:
-        """Return the ids of groups that have a row, intp[m] ascending; None: all have."""
+        """Return the ids of groups that have a row, intp[m] ascending; None if all have."""
         if self.packed is not None or self.groups.ids is None or self.vectors is not None:
             return None
         if _numbers_all(self.keys) and not self.has_rest:
@@ -168,7 +168,7 @@ def _grouped_by_words(keys: Sequence[Key | WideKey], row_count: int) -> GroupedR
 
 
 def _presence(key: WideKey) -> Key | None:
-    """Return the key of where a wide key has a value; None: everywhere."""
+    """Return the key of where a wide key has a value; None means everywhere."""
     if key.validity is None:
         return None
     return Key(key.validity.view(np.uint8), 2, lambda ids: Numbers(ids, pa.bool_()))

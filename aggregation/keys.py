@@ -133,7 +133,7 @@ def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = Fal
 
 
 def _text_key(texts: pa.Array) -> Key | None:
-    """Return the key of many texts in the order of their first rows; None: they need sorting."""
+    """Return the key of many texts in the order of their first rows; None if they need sorting."""
     if len(texts) < _HASHED_TEXTS_MIN or not is_text(texts.type):
         return None
     with late_import:

@@ -52,7 +52,7 @@ class Partial(Protocol):
 class FoldedPartial(msgspec.Struct, frozen=True):
     """Groups that were folded: a key for each grouping column and a state for each primitive.
 
-    `group_ids` has where each group stands in the states; None: in order, from 0.
+    `group_ids` has where each group stands in the states; None means in order, from 0.
     """
 
     keys: Sequence[Vector]

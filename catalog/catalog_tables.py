@@ -61,7 +61,7 @@ class CatalogTables:
         return CatalogTable(self.opened(name, version))
 
     def opened(self, name: NameLike, version: int | None = None) -> NamedState:
-        """Return a version of the table of a name; None: the newest."""
+        """Return a version of the table of a name; None means the newest."""
         return self._state_of(self._definitions.recent(name), version)
 
     def _state_of(self, definition: TableMetadata, version: int | None = None) -> NamedState:

@@ -113,7 +113,7 @@ class InformationSchema:
     ) -> tuple[pa.Table, tuple[str, str] | None]:
         """Return the rows of the definitions after a key, and the key that they end with.
 
-        None: they are the last.
+        None if they are the last.
         """
         if view == "schemata":
             return pa.Table.from_batches(self._batches(view, among), VIEWS[view]), None
@@ -189,7 +189,7 @@ def _named_tables(
 ) -> tuple[_Names, _Names]:
     """Return the only `table_schema` and `table_name` of rows that a SELECT over a view can give.
 
-    A row outside them fails WHERE. None: rows of any.
+    A row outside them fails WHERE. None means rows of any.
     """
     statement, arguments = innermost_select(text, args)
     query = select_query(statement, schema, None, context, arguments).query
@@ -199,7 +199,7 @@ def _named_tables(
 
 
 def _values_of(tree: KeyTree | None, column: str) -> _Names:
-    """Return the only texts of a column that a tree of conditions lets through; None: any."""
+    """Return the only texts of a column that a tree of conditions lets through; None means any."""
     if tree is None:
         return None
     if isinstance(tree, Keys):

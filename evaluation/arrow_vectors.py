@@ -44,7 +44,7 @@ _SPARSE_SHARE: Final = 4
 _TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
 
 Search = Callable[[Expression], NDArray[np.bool_] | None]
-"""Finds which values make a condition true, bool[ids], without all of them; None: it cannot."""
+"""Finds which values make a condition true, bool[ids], without all of them; None if it cannot."""
 _IdMap = NDArray[np.unsignedinteger[Any]]
 _Merged = tuple[Sequence[Dictionary], Dictionary, list[_IdMap | None]]
 
@@ -197,7 +197,7 @@ def _concat_ids(vectors: Sequence[Ids], owner: Owner | None) -> Ids:
 def _merge_dictionaries(
     dictionaries: Sequence[Dictionary], owner: Owner | None
 ) -> tuple[Dictionary, list[_IdMap | None]]:
-    """Return the sorted union of dictionaries, and each one's map of ids; None: they stay.
+    """Return the sorted union of dictionaries, and each one's map of ids; None if they stay.
 
     Without an owner, the cache keeps the union while it keeps the dictionaries.
     """

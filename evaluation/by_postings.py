@@ -88,7 +88,7 @@ class _Search:
         self._name, self._postings = name, postings
 
     def of(self, condition: Expression) -> Found | None:
-        """Return the values that a condition may be true for; None: any."""
+        """Return the values that a condition may be true for; None means any."""
         if isinstance(condition, Call) and condition.function in ("and", "or"):
             combine = _all_of if condition.function == "and" else _any_of
             return combine([self.of(part) for part in condition.arguments])
@@ -138,7 +138,7 @@ def _of_word(words: StoredPostings, word: str) -> Found | None:
 
 
 def _of_keys(postings: StoredPostings, needed: Needed) -> Mask | None:
-    """Return the values that hold the keys that are needed; None: any may."""
+    """Return the values that hold the keys that are needed; None if any may."""
     if isinstance(needed, OneOf):
         keys = [one.value for one in needed.values if isinstance(one.value, str | int)]
         ids = [postings.id_of(key) for key in keys]

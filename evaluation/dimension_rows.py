@@ -183,7 +183,7 @@ class RowsByKey:
 
 
 Known: TypeAlias = NDArray[np.bool_] | None
-"""Where a value has a code; None: everywhere."""
+"""Where a value has a code; None means everywhere."""
 
 
 class _Numbers(msgspec.Struct, frozen=True):

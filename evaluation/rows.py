@@ -177,7 +177,7 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class MaskedRows(msgspec.Struct, frozen=True):
-    """Rows, and a mask that is true for those that count; None: all of them count.
+    """Rows, and a mask that is true for those that count; None if all of them count.
 
     While most rows count, folding all of them and dropping one group costs less than fetching the
     rows that count from every column.

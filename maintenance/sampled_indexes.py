@@ -58,7 +58,7 @@ class IndexSizes(SampledSizes, frozen=True, kw_only=True):
     share: float
 
     def keys_in(self, entry: SegmentEntry) -> NDArray[np.uint64] | None:
-        """Return the keys of a segment, uint64[k] ascending; None: they are not known."""
+        """Return the keys of a segment, uint64[k] ascending; None if they are not known."""
         return self.keys.get(entry.file)
 
     def filter_bytes(self, entry: SegmentEntry) -> int:

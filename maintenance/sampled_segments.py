@@ -108,7 +108,7 @@ class ProjectionSizes(SampledSizes, frozen=True, kw_only=True):
         return self.declaration.name
 
     def of(self, entry: SegmentEntry) -> StoredProjection | None:
-        """Return how a segment would list the projection; None: it would not hold it."""
+        """Return how a segment would list the projection; None if it would not hold it."""
         if self.problem is not None or not self.measured:
             return None
         size = self.size_in(entry)

@@ -94,7 +94,7 @@ class counted_question:
     """Count a question that another process answers within the block."""
 
     returned: int | None = None
-    """Rows of the answer; None: there is none."""
+    """Rows of the answer; None if there is none."""
 
     def __init__(self, door: Door, location: str) -> None:
         self._door, self._location = door, location

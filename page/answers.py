@@ -218,7 +218,7 @@ class Answers:
         return pool
 
     def get(self, id_: str, table: str) -> Answer | None:
-        """Return an answer that is kept; None: there is none of a table."""
+        """Return an answer that is kept; None if there is none of a table."""
         with self._lock:
             found = self._answers.get(id_)
             return found if found is not None and found.asked.table == table else None

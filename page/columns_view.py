@@ -92,7 +92,7 @@ def _sampled(
 
 
 def _bounds(schema: TableSchema, entries: Iterable[SegmentEntry], name: str) -> dict[str, Any]:
-    """Return the least and the greatest value; None: there is none, or one is not known."""
+    """Return the least and the greatest value; None if there is none, or one is not known."""
     lows, highs, is_exact = [], [], True
     for entry in entries:
         stored = schema.stored_name(name, entry.columns)

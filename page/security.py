@@ -74,7 +74,7 @@ class Guard:
             await refused(scope, receive, guarded)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return the answer to a request that does not come through; None: it does."""
+        """Return the answer to a request that does not come through; None if it does."""
         named = [one.casefold() for one in headers.getlist("host")]
         if len(named) != 1 or named[0] not in self._hosts:
             return PlainTextResponse("The Host header names another server.", 421)

@@ -171,7 +171,7 @@ def table_timeline(version: TableVersion, start: str | None, end: str | None) ->
 def _entries_within(
     snapshot: Snapshot, window: tuple[int, int] | None
 ) -> list[SegmentEntry] | None:
-    """Return the segments of a window; None: there are too many to be decoded.
+    """Return the segments of a window; None if there are too many to be decoded.
 
     Only where a window was asked for are manifests read to see whether that is so.
     """
@@ -202,7 +202,7 @@ def decoded(segments: Iterable[SegmentEntry]) -> list[SegmentEntry]:
 
 
 def all_times(snapshot: Snapshot) -> tuple[int, int] | None:
-    """Return the first and the last time of a version, the end excluded; None: there is none."""
+    """Return the first and the last time of a version, the end excluded; None if there is none."""
     timed = [one for one in snapshot.file.manifests if one.min_time_us <= one.max_time_us]
     if not timed:
         return None

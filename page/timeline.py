@@ -181,7 +181,7 @@ def _length_text(micros: int) -> str:
 
 
 def open_window(start: str | None, end: str | None) -> Interval | None:
-    """Return the window between two texts, one of which may be left out; None: all times.
+    """Return the window between two texts, one of which may be left out; None means all times.
 
     Raises InvalidInputError (PROJSEG_BAD_INTERVAL).
     """

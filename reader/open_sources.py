@@ -178,7 +178,7 @@ def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:
 
 
 def listed_projection(entry: SegmentEntry, plan: SourcePlan) -> StoredProjection | None:
-    """Return what is listed of the projection that a plan reads; None: it reads none."""
+    """Return what is listed of the projection that a plan reads; None if it reads none."""
     if plan.source is None:
         return None
     return next(p for p in entry.projections if p.name == plan.source.stored_name)
@@ -231,7 +231,7 @@ def read_side_by_side(
     sources: Sequence[Source],
     columns: Sequence[_ColumnName],
 ) -> Iterator[tuple[Sequence[Source], list[Vector] | None]]:
-    """Yield neighbouring sources with the rows of all of them; None: they are read one by one.
+    """Yield neighbouring sources with the rows of all of them; None if they are read one by one.
 
     Sources are (SegmentEntry, SourcePlan), not of metadata; all plans read the same columns.
     """

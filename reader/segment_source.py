@@ -178,7 +178,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         return _part(self.vector(name, is_state=is_state), rows, key)
 
     def _pages_of(self, role: Role, name: str, rows: RowRange | None) -> range:
-        """Return which pages of a column hold rows; None: all."""
+        """Return which pages of a column hold rows; None means all."""
         starts = self.segment.directory(self.table_name, role, name).row_starts
         if rows is None:
             return range(len(starts) - 1)

@@ -133,7 +133,7 @@ class PageBatch(msgspec.Struct, frozen=True):
         return (values >= self.each_row(low)) & (values <= self.each_row(high))
 
     def _validity(self) -> tuple[Int64s, Flags | None]:
-        """Return where the values of each page begin, and which rows are valid; None: all."""
+        """Return where the values of each page begin, and which rows are valid; None means all."""
         starts, rows = self.starts[:-1].copy(), self.row_starts.tolist()
         kinds, nulls = self.records["validity"].tolist(), self.records["null_count"].tolist()
         if not any(kinds) and not any(nulls):

@@ -55,7 +55,7 @@ LOGGER.setLevel(logging.INFO)  # Spark's workers attach a handler, if asked to, 
 BATCH_ROWS_MAX: Final = 100_000
 
 EntryPart = tuple[SegmentEntry, tuple[int, int] | None]
-"""A segment, and which of its base rows `[start, end)`; None: all."""
+"""A segment, and which of its base rows `[start, end)`; None means all."""
 
 _READER: Final = "projseg.catalog.external.source_reader"
 

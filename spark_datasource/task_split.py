@@ -73,7 +73,7 @@ class SegmentWork(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A segment, by its position, and which of its base rows `[start, end)`; None: all."""
+    """A segment, by its position, and which of its base rows `[start, end)`; None means all."""
 
     index: int
     rows: tuple[int, int] | None = None

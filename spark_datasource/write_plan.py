@@ -20,7 +20,7 @@ REPLACE_TABLE: Final = "replace table"
 
 
 class StatementLayout(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The layout that a statement chooses for its own segments; None: the table's."""
+    """The layout that a statement chooses for its own segments; None means the table's."""
 
     segment_granularity: str | None = None
     cluster_by: tuple[str, ...] | None = None

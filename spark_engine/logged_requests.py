@@ -66,7 +66,7 @@ def advised(request: Mapping[str, Any]) -> Reply:
 
 
 def _record(entry: Mapping[str, Any], *, shows_all: bool) -> dict[str, Any] | None:
-    """Return the record of one request; None: its table is gone."""
+    """Return the record of one request; None if its table is gone."""
     asked, content = entry.get("request") or {}, entry.get("content") or {}
     place = {**asked, "location": entry["location"], "version": entry.get("version")}
     try:

@@ -220,7 +220,7 @@ def expired_before(
 ) -> int | None:
     """Return the first version that was current at the cutoff, microseconds UTC, or later.
 
-    None: only the newest was.
+    None if only the newest was.
     """
     listed = {file.name: file.modified_us for file in storage.list_names(SNAPSHOT_PREFIX)}
     for version in list_versions(storage):

@@ -84,7 +84,7 @@ def _scaled(listed: list[StoredProjection], count: int, share: float) -> StoredP
 def plans_of_parts(
     snapshot: Snapshot, view: ImaginedView, query: QuerySpec
 ) -> list[SegmentPlan] | None:
-    """Return how a query reads the parts of a view; None: it cannot be answered from them."""
+    """Return how a query reads the parts of a view; None if it cannot be answered from them."""
     facts = VersionFacts(HypotheticalSnapshot(snapshot, [view.groups]))
     planner = Planner(query)
     found = []

@@ -56,7 +56,7 @@ class ListedViews(msgspec.Struct, frozen=True):
     is_result: _Bits
 
     def reasons(self, snapshot: Snapshot, query: QuerySpec) -> list[Reason | None]:
-        """Return for each view why it is not even matched; None: it may answer."""
+        """Return for each view why it is not even matched; None if it may answer."""
         found: list[Reason | None] = [None] * len(self.views)
         left = np.ones(len(self.views), np.bool_)
 

@@ -227,7 +227,7 @@ class Refresher:
         return commit_refresh(self._store, self._view.view_id, self.build, note)
 
     def build(self, write: StoreWrite) -> tuple[ViewEntry | None, Refresh]:
-        """Write the parts, and return the view as it is to be listed; None: nothing changed."""
+        """Write the parts, and return the view as it is to be listed; None if nothing changed."""
         chunks, expired = self._chunks(), self._expired()
         relabelled = self._fates.relabelled
         kept = {p.segment.file: p for p in self._fates.kept if p.segment.file not in expired}

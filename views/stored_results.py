@@ -179,7 +179,7 @@ class AskedSelect(msgspec.Struct, frozen=True):
     context: QueryContext
 
     def reason_against(self, view: ViewEntry) -> Reason | None:
-        """Return why a result that is nominated must not answer; None: it may."""
+        """Return why a result that is nominated must not answer; None if it may."""
         return self._steered(view) or self._outdated(view)
 
     def _steered(self, view: ViewEntry) -> Reason | None:

@@ -50,7 +50,7 @@ class WrittenRows:
                 self._sources[entry.file] = source
 
     def fold(self, planned: SegmentPlan, query: QuerySpec) -> Partial | None:
-        """Return a segment's groups; None: its file is to be read."""
+        """Return a segment's groups; None if its file is to be read."""
         source, entry = self._sources.get(planned.entry.file), planned.entry
         if source is None or entry.deletion_vector is not None or len(planned.choice.plans) != 1:
             return None
@@ -98,7 +98,7 @@ def hold_groups(location: str, part: ViewPart, schema: TableSchema, groups: Part
 
 
 def held_groups(location: str, part: ViewPart, schema: TableSchema) -> Partial | None:
-    """Return the groups of a part that are held; None: they are to be read."""
+    """Return the groups of a part that are held; None if they are to be read."""
     held: _HeldGroups | None = KEPT.get(_key(location, part))
     return held.groups if held is not None and held.schema == schema else None
 

@@ -142,7 +142,7 @@ class _Writing:
 
 
 def segment_granularity(properties: TableProperties) -> Granularity | None:
-    """Return the time chunks of a table; None: one chunk for all time."""
+    """Return the time chunks of a table; None means one chunk for all time."""
     granularity = Granularity.parse(properties.segment_granularity)
     return None if granularity.is_all or properties.time_column is None else granularity
 
@@ -231,7 +231,7 @@ def time_micros(times: pa.Array) -> NDArray[np.int64]:
 def chunk_around(
     interval: tuple[int, int] | None, granularity: Granularity | None
 ) -> tuple[int, int] | None:
-    """Return the chunk of a granularity that an interval begins in; None: all time."""
+    """Return the chunk of a granularity that an interval begins in; None means all time."""
     if granularity is None or interval is None:
         return None
     start = granularity.floor_one(interval[0])

@@ -64,7 +64,7 @@ def bad_value(name: str, problem: str) -> InvalidInputError:
 
 
 def _items(name: str, given: Any) -> Iterable[object] | None:
-    """Return the items of a list; None of what is no list."""
+    """Return the items of a list; None for what is no list."""
     if isinstance(given, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar):
         given = given.values if given.is_valid else None
         if given is None:

@@ -230,7 +230,7 @@ def aliased(text: str, name: str) -> ParsedText:
 
 
 def conjoined(texts: Iterable[str]) -> ParsedText | None:
-    """Return conditions with AND between them; None of none."""
+    """Return conditions with AND between them; None for none."""
     conditions = list(texts)
     if not conditions:
         return None

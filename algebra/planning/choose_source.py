@@ -225,7 +225,7 @@ class SegmentOffers:
         return replace(plan, filter=condition, row_count=row_count, cost=cost)
 
     def _share_of_time(self, condition: Expression | None) -> float | None:
-        """Return the share of the segment's time that fulfils a condition; None of other ones."""
+        """Return the share of the segment's time that fulfils a condition; None for other ones."""
         truth = None if condition is None else truth_of(condition)
         column = None if truth is None else truth.term
         if truth is None or self._data is None or not isinstance(column, Column):

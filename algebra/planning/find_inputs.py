@@ -301,7 +301,7 @@ class FeedFinder(DirectFeeds):
 
 
 def _tested_for_null(condition: Expression) -> Expression | None:
-    """Return the value that IS NULL or IS NOT NULL tests; None of another condition."""
+    """Return the value that IS NULL or IS NOT NULL tests; None for another condition."""
     inner = condition
     if isinstance(inner, Call) and inner.function == "not":
         inner = inner.arguments[0]

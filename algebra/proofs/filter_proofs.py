@@ -149,7 +149,7 @@ class Premises:
 
 
 def _tested_for_null(condition: Expression) -> Expression | None:
-    """Return the expression that a condition says not to be null; None of other conditions."""
+    """Return the expression that a condition says not to be null; None for other conditions."""
     inner = condition.children[0] if condition.children else None
     is_negation = isinstance(condition, Call) and condition.function == "not"
     if not is_negation or not isinstance(inner, Call) or inner.function != "is_null":

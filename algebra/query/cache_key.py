@@ -241,7 +241,7 @@ def _values_of(
 
 
 def _value(place: _Place, own: list[str]) -> ArgumentValue | None:
-    """Return the value of a place; None of a number that is not of the type it is cast to."""
+    """Return the value of a place; None for a number that is not of the type it is cast to."""
     if (kind := _WHOLE_NUMBERS.get(place.kind)) is not None:
         number = -int(own[0]) if place.pieces[0].endswith("-") else int(own[0])
         most = 1 << (kind.bit_width - 1)

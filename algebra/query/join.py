@@ -153,7 +153,7 @@ def key_values(keys: Sequence[str], value: Sequence[object]) -> str:
 
 
 def refused_join(error: ProjsegError) -> str | None:
-    """Return the join that an error of this module names, and why; None of another error."""
+    """Return the join that an error of this module names, and why; None for another error."""
     if error.code == "PROJSEG_NOT_A_STAR":
         return error.message.partition(";")[0]
     found = _SEVERAL_ROWS.match(error.message)

@@ -37,7 +37,7 @@ def is_described(text: str) -> bool:
 
 
 def explained_select(text: str) -> ExplainedSelect | None:
-    """Return what EXPLAIN is to explain; None of another statement."""
+    """Return what EXPLAIN is to explain; None for another statement."""
     word, rest = first_word(text)
     if word != "EXPLAIN":
         return None

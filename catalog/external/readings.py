@@ -20,21 +20,22 @@ class TextForm:
     Parameters
     ----------
     delimiter : str or None
-        Of CSV; None: a comma, and a file that has another is refused.
+        The delimiter of CSV; None means a comma, and a file with another delimiter is refused.
     quote : str
-        Of CSV; none: no sign has this meaning.
+        The quote of CSV; if empty, no character is a quote.
     has_header : bool
         Whether the first line of CSV has the names of columns.
     nulls : tuple of str or None
-        Texts that mean null; None: empty ones, NULL, N/A and the like.
+        Texts that mean null; None means empty ones, NULL, N/A and the like.
     columns : tuple of str or None
-        The names of columns of CSV without header; None: they are numbered.
+        The names of columns of CSV without header; None if they are numbered.
     skipped_lines : int
         Lines before the header or the first row.
     declared : pa.Schema or None
-        The columns that are read, and their types; None: all, as the first block has them.
+        The columns that are read, and their types; None means all columns, with the types that the
+        first block has.
     encoding : str or None
-        Python's name of it; None: UTF-8, or what a byte order mark says.
+        Python's name of the encoding; None means UTF-8, or the encoding of a byte order mark.
     renames : mapping of str to str
         Names in the file, and the table's for them.
     excluded : set of str

@@ -49,7 +49,7 @@ class RequestKey:
     digest: str
 
     def reply(self, connection: sa.Connection) -> KeptContent | None:
-        """Return what was answered to the request less than a day ago; None: it is new."""
+        """Return what was answered to the request less than a day ago; None if it is new."""
         since = time.time_ns() // 1000 - KEPT_US
         asked = sa.select(_REPLIES).where(*self._own(), _REPLIES.c.at_us > since)
         found = connection.execute(asked).first()

@@ -136,7 +136,7 @@ class RestOperation(msgspec.Struct, frozen=True):
         What the caller needs: a `TOKEN`; a grant to `READ` or `WRITE` the definitions that are
         named; `SHOWN`: a token, and the list has what may be read; or to be an `ADMIN`.
     body, reply : type or None
-        As JSON; None: there is none.
+        As JSON; None if there is none.
     query : tuple of str
         Parameters.
     statuses : tuple of int

@@ -42,11 +42,11 @@ class Store(Protocol):
 
     @property
     def warehouse(self) -> str | None:
-        """Where the store puts managed tables; None: it leaves that to whoever opens it."""
+        """Where the store puts managed tables; None if it leaves that to whoever opens it."""
 
     @property
     def roots(self) -> Sequence[str] | None:
-        """Below which registered tables lie that may be opened; None: anywhere."""
+        """Below which registered tables lie that may be opened; None means anywhere."""
 
     def access(self) -> CatalogAdmin:
         """Return the principals, tokens and grants."""

@@ -177,7 +177,7 @@ class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
     owner, updated_by : str or None
         As given to the catalog, never guessed.
     location : str or None
-        Where the table is, or will be; None of what is no table.
+        Where the table is, or will be; None for what is no table.
     managed : bool
         Whether the catalog chose the location.
     table_id : str or None

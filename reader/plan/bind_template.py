@@ -44,7 +44,7 @@ def bind_asked(
 def bound_by_template(
     snapshot: Snapshot, query: Query, meaning: Meaning
 ) -> tuple[QuerySpec, PlanTemplate | None]:
-    """Return a query bound, and the template of its plan; None: its values decide more."""
+    """Return a query bound, and the template of its plan; None if its values decide more."""
     asked = _slotted(snapshot, query, meaning)
     key = plan_key("template", snapshot, asked.key)
     found: PlanTemplate | None = None if asked.key is None else KEPT.get(key)

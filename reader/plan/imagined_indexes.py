@@ -54,7 +54,7 @@ class ImaginedIndex(Protocol):
         """How often a value of one segment is in another whose bounds enclose it, 0 to 1."""
 
     def keys_in(self, entry: SegmentEntry) -> NDArray[np.uint64] | None:
-        """Return the keys of a segment, uint64[k] ascending; None: they are not known."""
+        """Return the keys of a segment, uint64[k] ascending; None if they are not known."""
 
     def filter_bytes(self, entry: SegmentEntry) -> int:
         """Return the bytes of a segment's filter."""

@@ -41,7 +41,7 @@ class _Choice(NamedTuple):
     """A choice, and for each plan the positions of the query's conditions in its filter.
 
     None stands for a part of the filter that has no slot. The shape is of base rows of which an
-    interval leaves out some; None: the interval leaves out none.
+    interval leaves out some; None if the interval leaves out none.
     """
 
     choice: SourceChoice
@@ -65,7 +65,7 @@ class _Segment(NamedTuple):
     ranges: dict[int, _Range | None]
 
     def outcome(self, index: int, condition: Expression) -> bool | None:
-        """Return whether a slot's condition is true of all rows, or of none; None: of some."""
+        """Return whether a slot's condition is true of all rows, or of none; None means of some."""
         assert isinstance(condition, Call)
         if index not in self.ranges:
             self.ranges[index] = _range(self.facts, condition.children[0])
@@ -85,7 +85,7 @@ class _Range(NamedTuple):
     has_null: bool
 
     def outcome(self, function: str, value: Any) -> bool | None:
-        """Return whether a comparison is true of all rows, or of none; None: of some."""
+        """Return whether a comparison is true of all rows, or of none; None means of some."""
         least, greatest = self.least, self.greatest
         if function in ("=", "in"):
             some = least <= value <= greatest
@@ -338,7 +338,7 @@ def _filled(plan: SourcePlan, origins: tuple[int | None, ...], query: QuerySpec)
 
 
 def _all_of(conditions: list[Expression]) -> Expression | None:
-    """Return the AND of canonical conditions over different columns; None of none."""
+    """Return the AND of canonical conditions over different columns; None for none."""
     if len(conditions) < 2:
         return conditions[0] if conditions else None
     return Call(pa.bool_(), "and", tuple(conditions))

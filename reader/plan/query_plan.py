@@ -109,7 +109,7 @@ class QueryPlan(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def reduced_fold(self) -> ReducedFold | None:
-        """The fold in place of all of the query's keys and primitives; None: these are folded."""
+        """The fold in place of all of the query's keys and primitives; None if these are folded."""
         return ReducedFold.of(self.query, [p for s in self.segments for p in s.choice.plans])
 
     @cached_property

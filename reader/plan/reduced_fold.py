@@ -47,7 +47,7 @@ _ROWS_A_GROUP: Final = 1 << 6
 _LEFT_SHARE_MAX: Final = 0.25
 
 _Term = tuple[int | None, Primitive]
-"""What a primitive is multiplied by; None: it is the primitive itself."""
+"""What a primitive is multiplied by; None if it is the primitive itself."""
 
 
 class ReducedFold(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ class CandidateSizes(Protocol):
         """The projection, over stored names."""
 
     def of(self, entry: SegmentEntry) -> StoredProjection | None:
-        """Return how a segment would list it; None: it would not hold it."""
+        """Return how a segment would list it; None if it would not hold it."""
 
 
 class HypotheticalSnapshot(Snapshot):
@@ -60,7 +60,7 @@ class HypotheticalSnapshot(Snapshot):
         return self._version.load(reference)
 
     def load_all(self, references: Iterable[ManifestReference] | None = None) -> Iterator[Manifest]:
-        """Yield manifests that the version lists, in order; None: all of them."""
+        """Yield manifests that the version lists, in order; None means all of them."""
         return self._version.load_all(references)
 
     def as_planned(self, entry: SegmentEntry) -> SegmentEntry:

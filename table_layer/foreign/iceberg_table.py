@@ -142,7 +142,7 @@ def _take(found: IcebergFields, name: str, number: int, iceberg_type: Any) -> No
 
 
 def mapping_of(table: IcebergTable) -> dict[str, int] | None:
-    """Return the ids of columns by their names in files without ids; None: there are no such."""
+    """Return the ids of columns by their names in files without ids; None if there are no such."""
     mapping = table.metadata.name_mapping()
     if mapping is None:
         return None

@@ -402,7 +402,7 @@ class ParquetRows:
                 )
 
     def zones(self, name: str, wanted: pa.DataType) -> PageZones | None:
-        """Return bounds of each 65,536 rows, by which rows may be left out; None: none are known.
+        """Return bounds of each 65,536 rows, by which rows may be left out; None if none are known.
 
         Nothing else is said: any row may be null.
         """

@@ -101,7 +101,7 @@ class SourceState(Snapshot):
         return self._held.get(reference.name) or super().load(reference)
 
     def load_all(self, references: Iterable[ManifestReference] | None = None) -> Iterator[Manifest]:
-        """Yield manifests that `file.manifests` lists, in order; None: all of them."""
+        """Yield manifests that `file.manifests` lists, in order; None means all of them."""
         return map(self.load, self.file.manifests if references is None else references)
 
 

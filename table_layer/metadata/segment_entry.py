@@ -167,7 +167,7 @@ class SegmentEntry(
 
     @property
     def foreign(self) -> ForeignFile | None:
-        """The file of a source that has the base rows; None: the segment has them."""
+        """The file of a source that has the base rows; None if the segment has them."""
         return None
 
     @property

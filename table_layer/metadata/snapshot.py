@@ -253,7 +253,7 @@ class Snapshot:
         return MANIFESTS.load(self.storage, reference)
 
     def load_all(self, references: Iterable[ManifestReference] | None = None) -> Iterator[Manifest]:
-        """Yield manifests that `file.manifests` lists, in order; None: all of them."""
+        """Yield manifests that `file.manifests` lists, in order; None means all of them."""
         wanted = self.file.manifests if references is None else references
         return MANIFESTS.load_all(self.storage, wanted)
 

@@ -77,7 +77,7 @@ def comparison(function: str, left: Expression, right: Expression, zone: str) ->
 
 
 def _as_decimals(left: Expression, right: Expression) -> tuple[Expression, ...] | None:
-    """Return both as decimals of their own precision, which compare exactly; None of other types.
+    """Return both as decimals of their own precision, which compare exactly; None for other types.
 
     If no decimal type of 38 digits holds both, Spark rounds both to one that keeps whole digits.
     """

@@ -45,7 +45,7 @@ def advise(
     report: Annotated[bool, "Compare what was applied with its estimate instead."] = False,
     output: Output = None,
 ) -> None:
-    """Say what the table should store for what is asked of it, and what of it nobody uses."""
+    """Say what the table should store for its logged queries, and what it stores unused."""
     table = open_table(location)
     place = _place(log, queries)
     if report:

@@ -28,7 +28,7 @@ app: Final = typer.Typer(help="Definitions of tables by name, in a database.", n
 
 
 def init(*, opened: GivenCatalog) -> Found:
-    """Make a catalog in a new file or an empty database; one that is there stays."""
+    """Create a catalog in a new file or an empty database; an existing one stays."""
     opened.init()
     return {"catalog": str(opened.store.database), "made": True}
 
@@ -71,7 +71,7 @@ def backup(file: _File, *, opened: GivenCatalog) -> Found:
 
 
 def restore(file: _File, *, is_preview: IsPreview, opened: GivenCatalog) -> Found:
-    """Put a backup in place of everything; edits since then are lost, rows never. Needs --yes."""
+    """Replace the whole catalog by a backup; later edits are lost, rows are not. Needs --yes."""
     if is_preview:
         return previewed({"would_restore": file}, str(opened.store.database))
     opened.restore(file)

@@ -55,7 +55,7 @@ def drop_projection(
     *,
     is_preview: IsPreview,
 ) -> Found:
-    """Stop using a projection; segments that embed it keep its bytes until they are rewritten."""
+    """Drop a projection; segments that embed it keep its bytes until they are rewritten."""
     table = open_table(location)
     known = table.projections()["name"].to_pylist()
     if name not in known:
@@ -140,7 +140,7 @@ def add_column(
     name: _Column,
     type: Annotated[str, "As in Spark SQL: bigint, decimal(10,2)."],
 ) -> Found:
-    """Add a column, which is null in the rows that are there."""
+    """Add a column, which is null in existing rows."""
     table = open_table(location)
     table.add_column(name, type)
     return _columns(location, table)
@@ -158,7 +158,7 @@ def rename_column(
 
 
 def drop_column(location: Location, name: _Column, *, is_preview: IsPreview) -> Found:
-    """Take a column out of a table; compaction removes its values from the files."""
+    """Drop a column of a table; compaction removes its values from the files."""
     from projseg.table.declaration_commits import dropping
     from projseg.table_layer.column_changes import with_changes
 
@@ -175,7 +175,7 @@ def widen_column(
     name: _Column,
     type: Annotated[str, "A type that holds every value: int to bigint."],
 ) -> Found:
-    """Give a column a wider type; segments that are there are read in it."""
+    """Give a column a wider type, in which existing segments are read."""
     table = open_table(location)
     table.widen_column(name, type)
     return _columns(location, table)

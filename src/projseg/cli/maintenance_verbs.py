@@ -95,7 +95,7 @@ def restore(
     tag: Annotated[str | None, "The version of this tag."] = None,
     is_preview: IsPreview,
 ) -> Found:
-    """Make a table what it was at an earlier version; the versions since then are kept."""
+    """Restore a table to an earlier version; the versions since then are kept."""
     table = open_table(location)
     if is_preview and (version, timestamp, tag) != (None, None, None):
         old = open_table(location, version, timestamp, tag)
@@ -118,7 +118,7 @@ def tag(
 
 
 def drop_tag(location: Location, name: _Tag, *, is_preview: IsPreview) -> Found:
-    """Take a version's name away, so that vacuum may remove the version."""
+    """Drop a tag, so that vacuum may remove its version."""
     if is_preview:
         old = open_table(location, tag=name)
         return previewed({"would_drop": name, "version": old.version}, location)

@@ -117,7 +117,7 @@ def register(
     *,
     opened: GivenCatalog,
 ) -> Found:
-    """Define a table at a location of one's own; no drop removes its files."""
+    """Define a table at a given location; dropping the definition keeps its files."""
     made = opened.register(name, location, content_of(spec, "the spec"))
     return {"name": name, "version": made}
 
@@ -181,7 +181,7 @@ def move_column(
 
 
 def drop_columns(name: Name, columns: _Columns, *, opened: GivenCatalog) -> Found:
-    """Declare columns no longer; what is stored stays."""
+    """Drop columns from the declaration; stored values stay."""
     return {"name": name, "version": opened.drop_columns(name, columns)}
 
 
@@ -201,7 +201,7 @@ def status(
     refresh: Annotated[bool, "Open the tables and count anew."] = False,
     opened: GivenCatalog,
 ) -> Found:
-    """List what became of the projections of tables, as it was last counted."""
+    """List in how many segments projections are built, as last counted."""
     return opened.status(name, refresh)
 
 
@@ -220,12 +220,12 @@ def history(
 
 
 def apply(name: Name, *, is_preview: IsPreview, opened: GivenCatalog) -> Found:
-    """Make a definition's columns and layout its table's, without rows. Needs --yes."""
+    """Give a table the columns and the layout of its definition. Needs --yes."""
     return opened.apply(name, dry_run=is_preview)
 
 
 def rebind(name: Name, *, opened: GivenCatalog) -> Found:
-    """Take the table that lies at a definition's location for the definition's own."""
+    """Bind a definition to the table that lies at its location now."""
     return {"name": name, "table_version": opened.rebind(name)}
 
 

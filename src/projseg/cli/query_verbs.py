@@ -63,7 +63,7 @@ def sql(
     at: At,
     output: Output = None,
 ) -> None:
-    """Answer a SELECT over the table, which every name after FROM means but those of --table."""
+    """Answer a SELECT over the table; names after FROM mean it, except those of --table."""
     fact = open_table(location, **at)
     tables = tables_named(table)
     text = content_of(statement, "the statement")

@@ -49,7 +49,7 @@ def shell(
     ] = None,
     output: Output = None,
 ) -> None:
-    """Answer statements at a prompt, of --command, or from standard input."""
+    """Answer statements from a prompt, from --command, or from standard input."""
     session = _Session(Places(places, given_options()), output)
     if command is not None:
         for statement in _statements(command.splitlines(keepends=True), may_be_open=True):

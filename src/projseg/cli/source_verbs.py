@@ -66,7 +66,7 @@ def sync(
     verify: Annotated[bool, "Also read the footers of files that seem to be the same."] = False,
     source_option: _SourceOption = None,
 ) -> Found:
-    """Make companions for new files of a table's source, and drop those of files that are gone."""
+    """Make companions for new files of a table's source, and drop those of removed files."""
     options = parsed_options(source_option or [], "--source-option") or None
     table = projseg.Table(location, storage_options=given_options(), source_options=options)
     return {"location": location, **asdict(table.sync(dry_run, verify))}

@@ -73,7 +73,7 @@ def refresh_view(
     dry_run: Annotated[bool, "Only say what is to do."] = False,
     interval: SegmentInterval = None,
 ) -> Found:
-    """Bring views up to the newest version of the table; one that fails stops no other."""
+    """Refresh views to the newest version of the table; a failed view does not stop others."""
     if every == (name is not None):
         raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "name one view, or say --all")
     table = open_table(location)
@@ -127,7 +127,7 @@ def drop_view(location: Location, name: _Name, *, is_preview: IsPreview) -> Foun
 
 
 def explain_view(location: Location, name: _Name) -> Found:
-    """Print what a view stores, and how far."""
+    """Print what a view stores, and which segments it covers."""
     return open_table(location).view(name).detail()
 
 

@@ -1088,7 +1088,7 @@ class Table(TableVersion):
             table is the fact. The view follows the newest versions of these tables.
         dimensions, metrics, granularity
             Instead of `sql`: grouping columns, aggregates as SQL or as Druid's objects, and a
-            truncation of the time column (Druid's name or an ISO period; None: no time).
+            truncation of the time column (Druid's name or an ISO period; None means no time).
         derived : str, mapping, sequence of str, or None
             Instead of `sql`: Druid's JSON of a `derivativeDataSource`; or its list of dimensions,
             with which the sums of all other numbers and the count of rows are kept, by the

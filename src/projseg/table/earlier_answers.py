@@ -50,7 +50,7 @@ def earlier_answer(
     present: Callable[[], QueryPlan],
     at: Callable[[str, Versions], tuple[_Asked, QueryPlan]],
 ) -> _Asked | None:
-    """Return a statement bound to an earlier state, by `at`; None: the present plan is whole."""
+    """Return a statement bound to an earlier state, by `at`; None if the present plan is whole."""
     if not fact.has_views or not all(table.may_be_older for table in tables):
         return None
     try:

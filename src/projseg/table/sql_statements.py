@@ -176,7 +176,7 @@ def _show_match(rest: str) -> re.Match[str] | None:
 
 
 def described_table(text: str) -> tuple[str, ...] | None:
-    """Return the name after DESCRIBE or SHOW, empty if it has none; None of another statement."""
+    """Return the name after DESCRIBE or SHOW, empty if it has none; None for another statement."""
     found = _STATEMENT.fullmatch(without_comments(text))
     rest = found["rest"] if found else ""
     named = _DESCRIBE.fullmatch(rest) if found and found["verb"].upper() != "SHOW" else None

@@ -118,7 +118,7 @@ class VersionReader:
 
     @cached_property
     def declared(self) -> DeclaredColumns | None:
-        """The columns that a definition declares; None: the table's own."""
+        """The columns that a definition declares; None means the table's own."""
         return None if self.columns_of is None else self.columns_of(self.properties)
 
     @property
@@ -144,7 +144,7 @@ class VersionReader:
         return {"projseg.version": str(self.snapshot.version)}
 
     def view_store(self) -> StoreVersion | None:
-        """Return the store of views at the version that is open; None: there is none."""
+        """Return the store of views at the version that is open; None if there is none."""
         if not self.has_views:
             return None
         if self._store is UNSET or self._store is None:

@@ -62,7 +62,7 @@ def what_if_version(
 def _projection(
     properties: TableProperties, one: ProjectionLike, without: Sequence[str]
 ) -> ProjectionDeclaration | None:
-    """Return a projection over stored names; None: the table declares it already."""
+    """Return a projection over stored names; None if the table declares it already."""
     spec = parse_projection(
         declaration_of(one), properties.schema, time_column=properties.time_column
     )
@@ -80,7 +80,7 @@ def _projection(
 
 
 def _index(properties: TableProperties, one: Index) -> DeclaredIndex | None:
-    """Return an index over stored names; None: the table declares it already."""
+    """Return an index over stored names; None if the table declares it already."""
     wanted = declared_index(one, properties)
     by_name = {known.name.casefold(): known for known in properties.declared_indexes}
     there = by_name.get(wanted.name.casefold())
