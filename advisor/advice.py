@@ -228,7 +228,7 @@ class Advice:
 
 
 def _printable(line: str) -> str:
-    """Return a line that steers no terminal, whatever a log has for a door or a location."""
+    """Return a line without control characters, whatever texts the log contains."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
@@ -294,7 +294,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def size_text(byte_count: float) -> str:
-    """Return bytes as a person reads them."""
+    """Return a number of bytes as text for people."""
     if byte_count >= 1000 * _MEGABYTE:
         return f"{byte_count / 1e9:.1f} GB"
     if byte_count >= _MEGABYTE / 10:

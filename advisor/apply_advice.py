@@ -129,7 +129,7 @@ def _definitions_of_views(table: Table) -> dict[str, str]:
 def _built(
     table: Table, items: Sequence[AdviceItem], building: Building, *, is_compacted: bool
 ) -> list[Commit]:
-    """Merge small segments if that was advised, and build what segments lack."""
+    """Merge small segments if that was advised, and build what is missing in segments."""
     kinds = {item.kind for item in items}
     spark, on_progress = building.spark, building.on_progress
     done = []

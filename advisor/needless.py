@@ -1,4 +1,7 @@
-"""Projections, indexes and views that nobody needs: unused, served by others, or found slower."""
+"""Projections, indexes and views that nobody needs.
+
+They are unused, replaceable by others, or slower.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class DropRules(msgspec.Struct, frozen=True):
 
 
 class Needless(msgspec.Struct, frozen=True):
-    """One `projection`, `index` or `view` that may go.
+    """A projection, index or view that may be dropped.
 
     The evidence is why, when it answered last, and by which doors the log came.
     """

@@ -67,7 +67,7 @@ WordValues: TypeAlias = Callable[[NDArray[np.uint64], NDArray[np.bool_] | None],
 class WideKey(msgspec.Struct, frozen=True):
     """Values of one grouping column that nearly all differ: they are not numbered by themselves.
 
-    Words are equal for equal values, of other vectors of the type too, and 0 for null.
+    Words are equal for equal values, also across vectors of the same type, and 0 for null.
     """
 
     words: NDArray[np.uint64]

@@ -89,7 +89,7 @@ class MomentsState:
         return primitive_array(*self._variances(selection, 0))
 
     def sample_variances(self, selection: NDArray[Any] | None) -> pa.Array:
-        """Return the variances of samples; null of less than two values."""
+        """Return the variances of samples; null for less than two values."""
         return primitive_array(*self._variances(selection, 1))
 
     def deviations(self, selection: NDArray[Any] | None) -> pa.Array:
@@ -98,7 +98,7 @@ class MomentsState:
         return primitive_array(np.sqrt(values), is_valid)
 
     def sample_deviations(self, selection: NDArray[Any] | None) -> pa.Array:
-        """Return the standard deviations of samples; null of less than two values."""
+        """Return the standard deviations of samples; null for less than two values."""
         values, is_valid = self._variances(selection, 1)
         return primitive_array(np.sqrt(values), is_valid)
 

@@ -96,7 +96,7 @@ class Definitions:
     def register(
         self, name: NameLike, place: str, spec: SpecLike | None, action: Action = "new"
     ) -> int:
-        """Define a table at a location of one's own, and return the definition's version."""
+        """Define a table at a given location, and return the definition's version."""
         parsed, whole = parse_name(name), checked(TableSpec.of({} if spec is None else spec))
         return self._edited(
             lambda: self.store.put(
@@ -169,7 +169,7 @@ class Definitions:
         return self._edited(lambda: self.store.publish(definition, trash_end_us(), replace=replace))
 
     def abandon(self, staged: TableMetadata) -> None:
-        """Remove what was written for a staged definition, then its row."""
+        """Remove the files of a staged definition, then its row."""
         self.places.remove_own(staged)
         self.store.discard(staged.id)
 

@@ -331,7 +331,7 @@ def information_schema(request: RestRequest) -> RestReply:
 
 
 def flush(request: RestRequest) -> RestReply:
-    """Forget what was read."""
+    """Forget all definitions that were read."""
     return request.edited(lambda own: own.flush())
 
 

@@ -131,13 +131,13 @@ class LimitedConnection(H11Protocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Give the client time to take what was sent."""
+        """Stop sending until the client has received what was sent."""
         super().pause_writing()
         if self._unread is None:
             self._unread = self.loop.call_later(REPLY_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Send more: the client has taken what was sent."""
+        """Continue sending: the client has received what was sent."""
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None

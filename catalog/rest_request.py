@@ -46,9 +46,10 @@ R = TypeVar("R")
 class RestRequest:
     """One request of a known caller to the definitions of their tenant, and where its tables lie.
 
-    `path` and `query` have the parts of the path and the parameters; `known_tags` those of the
-    replies that the client has, of `If-None-Match`; `key` is that of `Idempotency-Key`. `granted`
-    is the definition that the path names, on which the caller has what the operation needs.
+    `path` and `query` have the parts of the path and the parameters. `known_tags` has the tags in
+    `If-None-Match`, of replies that the client has; `key` is the value of `Idempotency-Key`.
+    `granted` is the definition that the path names, on which the caller has what the operation
+    needs.
     """
 
     operation: RestOperation

@@ -1,7 +1,7 @@
 """What indexes would take in a table's segments, and what they would exclude, measured in some.
 
-How often a value is in another segment is counted: values are drawn by rows, and looked for in the
-keys of every other sampled segment whose bounds enclose them. Nothing is written.
+It is counted how often a value is in another segment: values are drawn by rows, and looked up in
+the keys of every other sampled segment whose bounds enclose them. Nothing is written.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Cache:
             return value
 
     def replace(self, key: CacheKey, value: Any, byte_count: int) -> None:
-        """Keep a value, which no other entry belongs to, and drop the key's old one."""
+        """Keep a value, which no other entry belongs to, and drop the key's old value."""
         with self._lock:
             self._drop(key)
             self.put(key, value, byte_count)
@@ -185,7 +185,7 @@ class Cache:
             self._byte_count = 0  # inherited entries that grew were counted by their growth
 
     def keep_inherited(self, process_count: int) -> None:
-        """Keep what a fork brought for good, and share what the parent had left with others.
+        """Keep inherited entries for good, and share the parent's unused budget with others.
 
         Memory that processes share is not freed by forgetting it, so it is neither counted here
         nor evicted. The budget becomes this process's part of the parent's rest, of which there

@@ -18,7 +18,7 @@ ACTIONS: Final = ("advise", "report")
 
 
 class AdviceRecord(msgspec.Struct):
-    """Advice from a log, as far as there is one.
+    """Advice from a log, if there is a log.
 
     `answer` identifies it, None if nobody asked since the page was started; `state` is as in
     `Answer`; `budget` is as it was typed; `progress` has the number of candidates with a size and

@@ -223,7 +223,10 @@ def _fork(life: Life) -> tuple[int, Connection]:
 
 
 def _live(connection: Connection, life: Life) -> NoReturn:
-    """Do all that a forked process is for, and end it; nothing of its parent's runs after."""
+    """Do all that a forked process is for, and end it.
+
+    Nothing of the parent's code runs afterwards.
+    """
     code = 1
     try:
         _let_go(kept=connection.fileno())

@@ -135,7 +135,7 @@ class RequestQueue:
             slot.clear()
 
     def close(self) -> list[Slot]:
-        """Give no more slots, and return those that nobody uses."""
+        """Hand out no more slots, and return the unused ones."""
         with self._lock:
             self._is_closed = True
             for request in self._waiting:

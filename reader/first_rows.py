@@ -143,7 +143,7 @@ class FirstRows:
         return self._found[0] if self._found else None
 
     def _add(self, found: Sequence[FoundRows]) -> None:
-        """Remember rows; once they are many, those that are not among the first are forgotten."""
+        """Remember rows; once the rows are many, those that are not among the first are dropped."""
         self._found += found
         self._pending += sum(map(len, found))
         if self._pending >= self._limit:

@@ -230,7 +230,10 @@ def _are_copied(source: SegmentSource, rows: Rows, outputs: Sequence[Expression]
 
 
 def _tasks(selected: Iterable[list[Part]]) -> Iterator[list[Part]]:
-    """Yield parts that are one task: all of a source that are only copied, others by themselves."""
+    """Yield the parts of each task.
+
+    All parts of a source that are only copied, or one other part.
+    """
     for parts in selected:
         if all(part.is_copied for part in parts):
             yield parts
@@ -239,7 +242,10 @@ def _tasks(selected: Iterable[list[Part]]) -> Iterator[list[Part]]:
 
 
 def _base_order(rows: Rows) -> NDArray[np.intp] | None:
-    """Return rows of a projection in the order of the base rows; None if they stand in it."""
+    """Return rows of a projection in the order of the base rows.
+
+    None if they are in order already.
+    """
     numbers = row_numbers(rows)
     if np.all(numbers[1:] > numbers[:-1]):
         return None

@@ -56,7 +56,7 @@ class PageRun:
         self._content, self._seed = memoryview(content), seed
 
     def part(self, first_page: int, page_end: int) -> PageRun:
-        """Return some of the pages."""
+        """Return a decoder of some of the pages."""
         records = self.records[first_page:page_end]
         start = int(records["file_offset"][0] - self.records["file_offset"][0])
         end = int(records["file_offset"][-1] - records["file_offset"][0])

@@ -1,6 +1,6 @@
 """Specs as Spark's statements write and alter them, and definitions as Spark shows them.
 
-An ALTER TABLE changes a definition and, where values are concerned, its table.
+ALTER TABLE changes a definition and, if values are affected, its table.
 """
 
 from __future__ import annotations

@@ -77,7 +77,10 @@ class RowStream:
         return Position(snapshot.properties.table_id, snapshot.version, whole=True)
 
     def at_version(self, version: int) -> Position:
-        """Return the position before what a version added; it may be the one that comes next."""
+        """Return the position before the rows that a version added.
+
+        The version may be the next one.
+        """
         newest = self.newest()
         if version > newest.version:
             raise InvalidInputError(
@@ -258,7 +261,7 @@ def _difference(before: Snapshot, snapshot: Snapshot) -> VersionEffect:
 
 
 def _is_same_again(restored: Snapshot) -> bool:
-    """Whether no version since the one that was restored changed the rows."""
+    """Whether no version since the restored one changed the rows."""
     info = restored.commit_info
     text = "" if info is None else info.parameters.get("version", "")
     if not text.isdecimal():

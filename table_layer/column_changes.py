@@ -1,4 +1,4 @@
-"""Change a table's columns: what it declares afterwards, or why it may not."""
+"""Change a table's columns: compute the new declaration, or refuse the change with the reason."""
 
 from __future__ import annotations
 

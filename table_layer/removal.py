@@ -9,7 +9,7 @@ from projseg.table_layer.storage.storage_contract import Storage
 
 
 def remove_table(storage: Storage) -> None:
-    """Remove every file of a table, and its folders as far as they are empty then."""
+    """Remove every file of a table, and those of its folders that are empty then."""
     # The log first: what is half removed must not look like a table.
     for prefix in (METADATA_PREFIX, DATA_PREFIX):
         _remove_names(storage, prefix)

@@ -106,7 +106,7 @@ class _StoreCommit(PendingCommit[StoreVersion]):
         PendingCommit.catch_up(self)
 
     def find_landed(self) -> StoreVersion | None:
-        """Return the version that this very commit has made already, if it has."""
+        """Return the version that this commit has already made, if any."""
         write_id = self.write.write_id
         return next((one for one in self.since if one.file.write_id == write_id), None)
 

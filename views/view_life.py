@@ -156,7 +156,7 @@ def _name_tables(snapshot: Snapshot, view: ViewEntry) -> None:
 
 
 def _check_free(store: StoreVersion, view: ViewEntry, new: NewView) -> None:
-    """Refuse a name or a definition that is taken before anything is built."""
+    """Refuse a name or a definition that already exists, before anything is built."""
     for other in store.views.values():
         is_named = other.name.casefold() == view.name.casefold()
         if is_named and new.replaces:

@@ -281,7 +281,7 @@ def digest_of(segments: Sequence[str]) -> str:
 
 
 def reference_problem(references: Sequence[FileReference]) -> str | None:
-    """Return why references cannot be a file's, or None if they can."""
+    """Return why a list of references is invalid, or None if it is valid."""
     names = [reference.name for reference in references]
     if len(names) > 1 and len(set(names)) != len(names):
         return "it lists a file twice"
@@ -290,7 +290,7 @@ def reference_problem(references: Sequence[FileReference]) -> str | None:
 
 
 def view_problem(view: ViewEntry) -> str | None:
-    """Return why an entry cannot be a view's, or None if it can."""
+    """Return why the entry of a view is invalid, or None if it is valid."""
     if (problem := name_problem(view.name)) is not None:
         return f"its view {view.name[:80]!r} {problem}"
     if _ID.fullmatch(view.view_id) is None or _ID.fullmatch(view.definition_hash) is None:
@@ -309,7 +309,7 @@ def view_problem(view: ViewEntry) -> str | None:
 
 
 def part_problem(part: ViewPart, definition_hash: str) -> str | None:
-    """Return why an entry cannot be a part of a view, or None if it can."""
+    """Return why the entry of a part is invalid, or None if it is valid."""
     name = parse_segment_name(part.segment.file)
     if name is None or name.write_id != part.segment.write_id:
         return f"{part.segment.file[:200]!r} is not a part's name"

@@ -81,7 +81,7 @@ class Branch(msgspec.Struct, frozen=True):
 def branches_of(expression: Expression) -> tuple[Branch, ...]:
     """Return the branches of the first CASE or COALESCE in arithmetic; () if there is none.
 
-    Of each row, one of the conditions is true, and the others are not.
+    For each row, exactly one of the conditions is true.
     """
     found = _choice_in(expression)
     if found is None:

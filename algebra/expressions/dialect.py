@@ -105,7 +105,7 @@ class SparkExpression(Spark):
     """Spark's dialect: its operators in its order, each name a name, each function as spelled."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Reads a doubled quote as one quote."""
+        """Tokenizer that reads a doubled quote as one quote."""
 
         STRING_ESCAPES: ClassVar = ["\\", "'", '"']
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
@@ -242,12 +242,12 @@ class SparkExpression(Spark):
             return found
 
         def reset(self) -> None:
-            """Forget what was parsed, and how deep."""
+            """Reset the parser's state and its depth."""
             super().reset()
             self._type_depth = 0
 
         def _parse_interval(self, *args: Any, **named: Any) -> Any:
-            """Keep the parts of `INTERVAL 1 MONTH 2 DAYS` together, as their text has to be."""
+            """Parse `INTERVAL 1 MONTH 2 DAYS` as one literal, so that its text stays the same."""
             found = super()._parse_interval(*args, **named)
             return exp.Paren(this=found) if isinstance(found, exp.Add) else found
 
@@ -300,7 +300,7 @@ class SparkExpression(Spark):
             return str(super().interval_sql(expression))
 
         def _position_sql(self, expression: exp.StrPosition) -> str:
-            """Return the call as it is written, not as `LOCATE`."""
+            """Return the call in its original form, not as `LOCATE`."""
             parts = (expression.args.get(name) for name in ("substr", "this", "position"))
             return f"position({', '.join(self.sql(part) for part in parts if part is not None)})"
 
@@ -446,7 +446,7 @@ def _check(tree: exp.Expression, text: str) -> None:
 
 
 def sql_of(tree: exp.Expression) -> str:
-    """Return the text of a tree, which is read as the same tree."""
+    """Return SQL text for a tree; parsing the text gives the same tree."""
     with room_to_recurse():
         return str(_GENERATOR.generate(tree))
 

@@ -199,7 +199,7 @@ class SegmentConstant(Expression):
 
 
 def constants_of(expression: Expression, zones: ZoneSets) -> Iterator[Expression]:
-    """Yield the largest parts of an expression that have one value in a segment; no nulls."""
+    """Yield the largest parts of an expression that have one value, not null, in a segment."""
     if isinstance(expression, Literal):
         return
     found = zones.constant(expression)

@@ -188,7 +188,10 @@ class ZoneSets:
         return self._by_term[term]
 
     def constant(self, expression: Expression) -> Literal | None:
-        """Return the one value that an expression of a time has; None if it may have several."""
+        """Return the only value that an expression of a time can have.
+
+        None if it may have several.
+        """
         reading = time_reading(expression)
         if reading is None:
             return None

@@ -130,7 +130,7 @@ def only(value: object, arrow_type: pa.DataType) -> ValueSet | None:
 
 
 def any_of(values: Iterable[object], arrow_type: pa.DataType) -> ValueSet | None:
-    """Return the set of some values; None if one is not of the type."""
+    """Return the set of some values; None if a value does not have the type."""
     pairs = []
     for value in values:
         start, end = (cut_at(value, arrow_type, after=after) for after in (False, True))

@@ -30,12 +30,12 @@ class Join:
     Parameters
     ----------
     table : Table, str or path
-        The dimension. A `Table` is read at its version, a location at its newest.
+        The dimension. A `Table` is read at its version, and a location at the newest version.
     on : str
         Equalities between columns of the dimension and expressions over the query's table or
         earlier joins, and conditions on the dimension alone, with AND between them.
     name : str or None
-        What its columns are written with; the end of the location if left out.
+        The name with which its columns are written; if left out, the last part of the location.
     how : str
         `inner`: rows without a match are left out. `left`: the dimension's columns are null for
         them. `semi` and `anti`: only rows with a match, or without one, are kept, the dimension's

@@ -299,7 +299,7 @@ def _check_type(name: str, value: object) -> None:
 
 
 def require_text(name: str, text: object) -> None:
-    """Refuse a part of a query that is neither a text nor left out."""
+    """Refuse a part of a query that is given and is not a text."""
     if text is not None and not isinstance(text, str):
         raise _bad(f"{name} takes a text, found {text!r}")
 

@@ -234,7 +234,7 @@ class _Star:
     def _on(
         self, table: JoinedTable, own: Mapping[str, Expression]
     ) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
-        """Return what is compared, and the conditions on the dimension alone."""
+        """Return the compared expressions, and the conditions on the dimension alone."""
         try:
             scope = pa.schema([*self._known, *table.fields])
             with bound_to(self._arguments):

@@ -162,7 +162,7 @@ class Granularity:
 
     @property
     def longest_micros(self) -> int:
-        """An upper bound on the length of a bucket while the clock is not changed."""
+        """An upper bound on the length of a bucket in a time without changes of the clock."""
         return self.micros or self.months * 31 * DAY
 
     @property

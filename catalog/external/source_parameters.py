@@ -70,7 +70,7 @@ def whole_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpe
 
 
 def _spark_spec(name: str, spec: TableSpec, given: Mapping[str, Any]) -> TableSpec:
-    """Return the definition of one of Spark's sources with more options than it fixes."""
+    """Return the definition of a Spark source with further options that it leaves open."""
     content = spec.to_dict()
     properties, more = content["properties"], dict(given)
     if _SCHEMA in more and not spec.columns:

@@ -38,11 +38,14 @@ class Store(Protocol):
 
     @property
     def user(self) -> str | None:
-        """Who edits, for the history."""
+        """The name of the user who edits, for the history."""
 
     @property
     def warehouse(self) -> str | None:
-        """Where the store puts managed tables; None if it leaves that to whoever opens it."""
+        """The folder or prefix where the store puts managed tables.
+
+        None if it leaves that to whoever opens it.
+        """
 
     @property
     def roots(self) -> Sequence[str] | None:
@@ -118,7 +121,10 @@ class Store(Protocol):
         """Return the staged definitions, or those that were staged before a time."""
 
     def begin_removal(self, definition: str) -> bool:
-        """Mark a definition in the trash that is due; False if it is not, or was brought back."""
+        """Mark a definition in the trash that is due.
+
+        False if it is not due, or not in the trash.
+        """
 
     def forget(self, definition: str) -> None:
         """Remove the row of a definition whose files are gone, or stay."""
@@ -189,7 +195,7 @@ class CatalogAdmin(ABC):
     def create_tenant(
         self, name: str, warehouse: str | None = None, roots: Sequence[str] = ()
     ) -> None:
-        """Make a tenant, or change where its tables lie: managed ones, and registered ones."""
+        """Create a tenant, or change where its managed and its registered tables may lie."""
 
     @abstractmethod
     def tenants(self) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ class Name(NamedTuple):
 
     @property
     def folded(self) -> tuple[str, str]:
-        """What tells two names apart."""
+        """The form of a name that is compared; equal names have the same form."""
         return self.namespace.casefold(), self.name.casefold()
 
     @property

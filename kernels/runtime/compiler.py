@@ -37,7 +37,7 @@ _WORD_BITS: Final = 64
 
 
 def stored_kernel(compiled: Any, source: int, processor: int | None) -> StoredKernel | None:
-    """Return a Numba `CompileResult` in the form that files hold; None if it needs Numba to run.
+    """Return a Numba `CompileResult` in the form that files hold; None if only Numba can run it.
 
     `source` is the stamp of its sources, `processor` where it runs.
     """
@@ -84,7 +84,7 @@ def numba_type_of(text: str) -> Any:
 
 
 def _results(numba_type: Any) -> list[str] | None:
-    """Return the types of what is returned: nothing, a scalar, or a tuple of whole words."""
+    """Return the types of the results: none, one scalar, or a tuple of whole words."""
     if isinstance(numba_type, types.NoneType):
         return []
     if not isinstance(numba_type, types.BaseTuple):
@@ -121,7 +121,7 @@ def compiled(function: Callable[..., Any], *, is_inlined: bool, name: str, sourc
 
 @cache
 def _numbers_of_kernels() -> tuple[Iterator[int], int]:
-    """Return what counts kernels on from those that are kept, and about how many there are."""
+    """Return a counter of kernels that starts at the stored ones, and their approximate total."""
     folder = cache_folder()
     kept = 0 if folder is None else len(list(folder.glob("**/*.nbi")))
     return count(kept + 1), len(listed_kernels())

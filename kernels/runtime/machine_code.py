@@ -6,7 +6,7 @@ be written, `si8` is an int64 that is no array.
 
 The object also holds wrappers through which Python calls the kernel, and these need Numba. The code
 itself needs nothing: it addresses what it uses by 64-bit words, which are known once the code has a
-place in memory. What does not fit this picture is not cut out, and Numba runs it.
+place in memory. A kernel that does not fit this picture is not copied, and Numba runs it.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _spread_values(array: NDArray[Any]) -> tuple[Any, ...]:
 
 
 def result_layout(types: Sequence[str]) -> Struct:
-    """Return how results of these types lie in memory."""
+    """Return the memory layout of results of these types."""
     return Struct("=" + "".join(_SCALARS[text][1] for text in types))
 
 

@@ -72,7 +72,7 @@ def sketch_bytes(
 def parse_sketches(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], lg_k: int
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """Check every sketch, of `lg_k` at least, and return (modes int8[n], coupon counts int64[n]).
+    """Check sketches of at least `lg_k`; return (modes int8[n], coupon counts int64[n]).
 
     A mode is 0 for a list, 1 for a set, 2 for registers, whose count is 0; an empty sketch stands
     for null. Raises CorruptSegmentError, naming the first bad sketch.

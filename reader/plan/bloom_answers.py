@@ -1,4 +1,4 @@
-"""Ask Bloom files about keys: which segments of a band may hold those that a condition needs."""
+"""Ask Bloom files about keys: which segments of a band may hold the keys of a condition."""
 
 from __future__ import annotations
 

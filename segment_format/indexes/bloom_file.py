@@ -118,7 +118,7 @@ class BloomSummary(NamedTuple):
 class SegmentFilter(msgspec.Struct, frozen=True, eq=False):
     """A segment's filter in memory; `blocks`, uint32[b, 8], is None where there is none.
 
-    `postings` are the bytes of the segment's postings, or why it has none; None if they are not known.
+    `postings` are the bytes of the segment's postings, or why it has none, or None if unknown.
     """
 
     file: str

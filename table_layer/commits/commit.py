@@ -260,7 +260,7 @@ class _TableCommit(PendingCommit[Snapshot]):
     manifests: NewManifests
 
     def run(self) -> Snapshot:
-        """Check what is added, and try until the change is in some version."""
+        """Check the added files, and retry until a version contains the change."""
         self.catch_up()
         landed = self.find_landed()
         if landed is not None:

@@ -53,7 +53,7 @@ def require_written(storage: Storage, change: Change, versions: Sequence[Snapsho
 
 
 def restoring(version: Snapshot) -> Restore:
-    """Return the change that undoes what followed a version."""
+    """Return the change that restores a version, undoing the later ones."""
     return Restore(
         version.version,
         version.properties,

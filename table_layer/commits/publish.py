@@ -4,8 +4,8 @@ A draft becomes the next version's snapshot file; small manifests are merged. Th
 once, and it is known afterwards whether it is there.
 
 Deleting after a failure is how tables lose rows: a commit may have landed though its answer was
-lost. So files of a failed write go only if the failure says that nothing was committed, and the log
-agrees.
+lost. So the files of a failed write are removed only if the failure says that nothing was
+committed, and the log agrees.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class FetchedRanges:
             self._held |= dict(zip(wanted, contents, strict=True))
 
     def forget(self) -> None:
-        """Drop what was fetched and never asked for."""
+        """Drop fetched bytes that nobody asked for."""
         self._held = {}
         self._ending = b""
 

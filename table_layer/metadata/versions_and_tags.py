@@ -79,7 +79,7 @@ def holds_table(
 
 
 def _newest_probed(storage: Storage, hint: int | None) -> int:
-    """Look where a look costs little: at the hint and after it."""
+    """Probe cheaply for the newest version: at the hint and after it."""
     if hint is not None and _exists(storage, hint):
         version, is_newest = _probe_forward(storage, hint)
         if is_newest:

@@ -159,7 +159,7 @@ def listed(found: pa.Table, none: str) -> pa.Table:
 
 
 def in_zone(found: pa.Table, zone: str | None) -> pa.Table:
-    """Return rows whose instants are shown in a zone; None means in UTC."""
+    """Return rows whose instants are shown in a zone; None means UTC."""
     for number, field in enumerate(found.schema if zone else ()):
         if pa.types.is_timestamp(field.type) and field.type.tz is not None:
             column = found.column(number).cast(pa.timestamp(field.type.unit, zone))

@@ -80,7 +80,7 @@ class TableState:
         self.storage, self.is_pinned = newest.storage, False
 
     def current(self, max_age: float | None = None) -> VersionReader:
-        """Return the version of which a question is asked now, by another age where one is said."""
+        """Return the version for a question that is asked now; `max_age` overrides the table's."""
         seconds = self.max_age if max_age is None else max_age
         if (
             seconds is not None

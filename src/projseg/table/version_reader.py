@@ -108,7 +108,7 @@ class VersionReader:
 
     @property
     def location(self) -> str:
-        """Where the table is: an absolute path."""
+        """The table's location, an absolute path."""
         return self.snapshot.storage.location
 
     @property
@@ -129,7 +129,7 @@ class VersionReader:
 
     @property
     def time_column(self) -> str | None:
-        """The name that queries have for the time column, if it is visible."""
+        """The name of the time column in queries, if the column is visible."""
         declared, own = self.declared, self.properties.time_column
         return own if declared is None else declared.name_of(own)
 

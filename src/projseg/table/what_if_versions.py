@@ -35,7 +35,7 @@ def what_if_version(
 ) -> WhatIf:
     """Return a version as if projections and indexes were built, and projections were not.
 
-    What they would take is measured by building them in some segments, in memory.
+    Their size is measured by building them for some segments in memory.
     """
     properties = snapshot.properties
     declared = {one.name: one for one in properties.projections}
