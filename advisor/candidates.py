@@ -122,7 +122,7 @@ def need_of(query: QuerySpec) -> Need | None:
 
 
 def why_no_need(query: QuerySpec) -> str:
-    """Return the code of why no groups serve a query of which `need_of` is None."""
+    """Return the reason code why no groups serve a query for which `need_of` returned None."""
     if query.joins:
         return "JOINED"
     for call in query.aggregates:

@@ -52,7 +52,7 @@ class HiddenValues:
     def bound(self, shape: Shape) -> Iterator[QuerySpec]:
         """Yield a shape's query with values, bound, the likeliest first.
 
-        Nothing is yielded if the table has not what it names.
+        Nothing is yielded if the table lacks a column that the query names.
         """
         try:
             numbered, hidden = _numbered(shape.query)

@@ -1,4 +1,4 @@
-"""Shapes bound to a table again, with what they cost now and what would serve them."""
+"""Shapes bound to a table again, with their present cost and the candidates that serve them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def fixed_milliseconds(query: QuerySpec, returned: float) -> float:
 
 
 def expected_milliseconds(milliseconds: float, share: float, fixed: float) -> float:
-    """Return the milliseconds of a query of which planning expects a share of its cost."""
+    """Return the expected milliseconds of a query whose planned cost shrinks to a share."""
     fixed = min(fixed, _FIXED_SHARE_MAX * milliseconds)
     return fixed + (milliseconds - fixed) * share
 
@@ -116,7 +116,7 @@ def _bound_shape(shape: Shape, query: QuerySpec, now: ShapeCost) -> KnownShape:
 def _planned(
     planning: Planning, queries: Iterable[QuerySpec]
 ) -> tuple[QuerySpec, ShapeCost] | None:
-    """Return the first query whose values let segments be read, and what it costs.
+    """Return the first query whose values do not exclude all segments, and its cost.
 
     With others it would look as if it cost nothing. The first, if none does.
     """

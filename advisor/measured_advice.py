@@ -42,8 +42,8 @@ _TOLERANCE: Final = 1e-9
 def measured_advice(advice: Advice, table: Table, shapes: Sequence[KnownShape]) -> Advice:
     """Return advice whose shapes have milliseconds that were measured on some segments.
 
-    Each shape is asked of a copy of the segments as the table is, then with all that is advised,
-    and once of the rows alone: the three answers are to be equal.
+    Each shape is run over a copy of the segments: without the advice, with all of it, and from the
+    rows alone. The three answers must be equal.
     """
     snapshot = table.snapshot
     with tempfile.TemporaryDirectory(prefix="projseg-advice-") as folder:

@@ -18,7 +18,7 @@ _EXCHANGES_MAX: Final = 200
 
 
 class SavedTimes:
-    """Milliseconds that each candidate saves for each shape, of which a set saves the greatest.
+    """Milliseconds that each candidate saves for each shape; a set saves the greatest of them.
 
     These are float64[candidates, shapes], not negative.
     """

@@ -1,4 +1,4 @@
-"""Candidates with what they take, from which a search chooses."""
+"""Candidates with their sizes, from which a search chooses."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def sized_candidate(
     *,
     is_exact: bool = True,
 ) -> SizedCandidate:
-    """Return a candidate with what it takes in all segments."""
+    """Return a candidate with its size in all segments."""
     if isinstance(sizes, ImaginedView):
         return SizedCandidate(candidate, sizes, sizes.row_count, sizes.byte_count)
     if isinstance(sizes, ProjectionSizes):
@@ -105,7 +105,7 @@ def sized_candidate(
 
 
 class Sizing:
-    """Makes candidates of shapes, and measures what they take in sampled segments, at least one."""
+    """Makes candidates for shapes, and measures their size in sampled segments, at least one."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ _DENSE_GROUPS_MAX: Final = 1 << 24
 
 
 class GroupedRows(msgspec.Struct, frozen=True):
-    """Rows with their groups, of which a dense numbering may leave some without a row.
+    """Rows with their groups; with a dense numbering some groups may have no row.
 
     The ids of `keys` are the digits of a group id, most significant first; where that number is not
     the id itself, `packed`, uint64, has it for each group. If the product of cardinalities exceeds

@@ -297,7 +297,7 @@ def _coalesce(translation: Translation, node: exp.Coalesce) -> Written:
 
 
 def _chosen(translation: Translation, nodes: Sequence[exp.Expression]) -> tuple[list[str], Written]:
-    """Return values of which one is chosen, and one that has the type of all."""
+    """Return the values to choose from, and one that has their common type."""
     values = [translation.value(node) for node in nodes]
     if all(value.family in ("integer", "null") and value.is_constant for value in values):
         if all(abs(int(value.text)) < 2**31 for value in values if value.family == "integer"):

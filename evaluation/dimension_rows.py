@@ -37,7 +37,7 @@ _DENSE_FREE: Final = 1 << 16
 
 
 class DimensionRows:
-    """All rows of a table at one version, of which columns are read once.
+    """All rows of a table at one version; each column is read once.
 
     `grown` is called with the bytes held when more is kept.
     """

@@ -196,7 +196,7 @@ def _merged(
 
 
 def _sound(snapshot: Snapshot, reference: BloomReference) -> BloomFile | None:
-    """Return a file of which every page was proved, or None: a damaged one is left out whole."""
+    """Return a file if every page is sound, else None: a damaged file is left out whole."""
     file = _opened(snapshot, reference)
     if file is None:
         return None

@@ -70,7 +70,10 @@ class Task(Protocol):
         """The listed segments that it replaces."""
 
     def write(self, file: NewFile, pool: Executor) -> tuple[SegmentEntry, ...]:
-        """Write the segments; none if they would be as what they replace. A failure leaves none."""
+        """Write the segments; none if they would equal the segments that they replace.
+
+        A failure leaves none.
+        """
 
 
 class Rewrite(Protocol):

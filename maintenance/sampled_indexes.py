@@ -1,4 +1,4 @@
-"""What indexes would take in a table's segments, and what they would exclude, measured in some.
+"""The size of planned indexes and the segments that they exclude, measured in some segments.
 
 It is counted how often a value is in another segment: values are drawn by rows, and looked up in
 the keys of every other sampled segment whose bounds enclose them. Nothing is written.
@@ -45,7 +45,7 @@ _FILTER, _POSTINGS = "filter", "postings"
 
 
 class IndexSizes(SampledSizes, frozen=True, kw_only=True):
-    """What an index of one column takes in each segment, and what it says of them.
+    """The size of an index of one column in each segment, and which segments it would exclude.
 
     `keys` has uint64[k] by segment file, ascending. `share`, in [0, 1], is how often a drawn value
     is in another segment whose bounds enclose it; 1 if there is no other.

@@ -89,7 +89,7 @@ class _Work:
     """The work to bring one version to one list.
 
     With `verify`, footers of files that seem the same are read, or all files are taken anew
-    (`rows`). Other companions are made for entries of which `is_lacking` is true.
+    (`rows`). Companions are also made for entries whose `is_lacking` is true.
     """
 
     def __init__(

@@ -223,7 +223,7 @@ def kept_version_numbers(newest: Snapshot) -> list[int]:
 
 
 class _Verification:
-    """Versions of one table, of which manifests and segments that they share are read once."""
+    """Versions of one table; manifests and segments that they share are read once."""
 
     def __init__(
         self, storage: Storage, deep: bool, on_segment: OnSegment | None, kept_from: int = 0

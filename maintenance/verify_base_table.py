@@ -205,7 +205,7 @@ def first_descent(columns: list[NDArray[Any]]) -> int | None:
 def bloom_mismatches(
     snapshot: Snapshot, listed: BloomReference, entries: Mapping[str, SegmentEntry] | None
 ) -> Iterator[Mismatch]:
-    """Yield where a Bloom file is not what the snapshot lists, or its filters what they should be.
+    """Yield where a Bloom file differs from the snapshot's list, or its filters are wrong.
 
     Filters are made anew from `entries`, segments by file, and not compared without. Raises
     ProjsegError or OSError if the file cannot be read.

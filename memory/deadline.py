@@ -1,4 +1,4 @@
-"""The time by which a thread must be done, which what it runs checks between pieces of work.
+"""The time by which a thread must be done; its work checks the time between steps.
 
 Nothing is interrupted: a check raises the error once the time has passed, so what is half done is
 left by the ways that every error takes. The threads that work for a question have its deadline.

@@ -161,7 +161,7 @@ class _Page:
         return self._safely(request, view_shown)
 
     def view(self, request: Request) -> Response:
-        """Show a table, or a part of what it is."""
+        """Show a table, or one view of it."""
         path = request.path_params
         view = path.get("view", "segment" if "file" in path else "table").removesuffix(".json")
 
@@ -257,7 +257,7 @@ class _Page:
         return await self._with_form(request, self._begin_statement)
 
     async def make_change(self, request: Request) -> Response:
-        """Begin a change, and lead to where it says what it did."""
+        """Begin a change, and redirect to the page that reports its result."""
         return await self._with_form(request, self._begin_change)
 
     async def advise(self, request: Request) -> Response:

@@ -1,6 +1,6 @@
 """What the page may change where it was started so: what is stored beside the rows, never a row.
 
-Each change says first what it would do.
+Each change first describes what it would do.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def change_record(name: str, table: Table, form: ChangeForm) -> ChangeRecord:
 
 
 def changed_text(table: Table, form: ChangeForm, progress: Progress) -> str:
-    """Make a change through an object that nobody else reads, and return what it did."""
+    """Make a change through a separate table object, and return a text about its result."""
     done = _page_change(form.change).run(table, form, progress)
     text = f"{form.change} {'' if form.advice else form.what}".rstrip()
     return f"{text}: done, in version {table.newest().version}.\n{done}"

@@ -1,4 +1,4 @@
-"""The view of columns: what they hold, how that is stored, and what reads it."""
+"""The view of columns: their values, how these are stored, and what reads them."""
 
 from __future__ import annotations
 

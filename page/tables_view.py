@@ -44,7 +44,7 @@ class TableLine(msgspec.Struct, omit_defaults=True):
 
 
 class TablesRecord(msgspec.Struct):
-    """One page, of which the first is 1, of the tables that a search leaves, ordered by name.
+    """One page of the tables that a search finds, ordered by name; pages are counted from 1.
 
     The search is a part of names, in any case; `count` is of all these tables.
     """

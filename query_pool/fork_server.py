@@ -168,7 +168,7 @@ def main() -> None:
 
 
 def _serve(control: Channel, life: Life) -> None:
-    """Fork and end workers as asked, until the other end is closed; then end them all."""
+    """Fork and end workers on request, until the other end is closed; then end them all."""
     gc.freeze()  # a collection would write to, and so copy, memory that workers share
     pids: set[int] = set()
     try:

@@ -91,7 +91,7 @@ class Channel:
 
     @contextmanager
     def _until(self, deadline: float | None) -> Iterator[None]:
-        """Let the system end calls that take longer, and tell what they fail with."""
+        """Let the system end calls that take longer, and return the error that they fail with."""
         seconds = 0.0
         if deadline is not None and (seconds := deadline - time.monotonic()) <= 0:
             raise TimeoutError

@@ -407,7 +407,7 @@ class QueryPool:
 
 
 def _is_forked(tables: Mapping[str, Table], method: str | None) -> bool:
-    """Whether workers share this process's memory: as asked for, or where that is safe."""
+    """Whether workers share this process's memory: as `start_method` says, or if that is safe."""
     remote = ", ".join(name for name, one in tables.items() if one.snapshot.storage.is_remote)
     if method is None:
         return sys.platform == "linux" and not remote

@@ -247,7 +247,7 @@ class _FinishedColumns:
 
 
 class _GroupColumns:
-    """The keys and aggregates of groups by name, each finished when it is asked for."""
+    """The keys and aggregates of groups by name, each finished at its first use."""
 
     def __init__(self, query: QuerySpec, partial: Partial) -> None:
         self._partial = partial

@@ -317,7 +317,7 @@ class FirstRows:
 
 
 def _terms(plan: QueryPlan) -> tuple[OrderTerm, ...]:
-    """Return the order of a row scan with a limit: as asked, then by time."""
+    """Return the order of a row scan with a limit: ORDER BY, then time."""
     query = plan.query
     if query.time_column is None or query.time_type is None:
         return query.order_by

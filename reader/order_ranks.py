@@ -244,7 +244,7 @@ def number_ranks(
 
 
 def key_ranks(vector: Vector, term: OrderTerm, wanted: int | None = None) -> Ranks:
-    """Return `term_ranks` of a column, of which ids ascend with values."""
+    """Return `term_ranks` of a column whose ids ascend with values."""
     if isinstance(vector, Ids):
         return _id_ranks(vector, term)
     if isinstance(vector, Numbers):

@@ -101,7 +101,7 @@ def _kind(source: str | None) -> SourceKind:
 
 
 class PlanFigures(msgspec.Struct, frozen=True):
-    """Figures of a plan, known before it runs: what it reads and returns.
+    """Figures of a plan, known before it runs: the rows and bytes that it reads and returns.
 
     Metadata proves that pruned segments hold no matching row; indexes left out some of these.
     Metadata alone answers for segments that are not opened. Bytes are stored bytes of the columns

@@ -281,7 +281,7 @@ def _ranges(
 
 
 def _begun(plan: QueryPlan, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
-    """Return the batches of rows, of which the first is made here.
+    """Return the batches of rows; the first batch is made by this call.
 
     Further ones, of wide rows, are made when they are used. So are all that are only copied:
     memory that one thread fills and frees stays in its cache, which is worth more than a second

@@ -1,8 +1,8 @@
 """The threads that queries run on, and the fetch of sources ahead of them.
 
-There is one pool for the process, of which a query uses its share. Of a table in a folder nothing
-is fetched ahead. In an object store each source takes two round trips: the segment's end, which
-says where its parts lie, and then its parts.
+The process has one pool of threads, and each query uses a share of it. Of a table in a folder
+nothing is fetched ahead. In an object store each source takes two round trips: the segment's end,
+which says where its parts lie, and then its parts.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def fetched_ahead(
     items: Iterable[Item],
     sources_of: Callable[[Item], Sequence[Source]],
 ) -> Iterator[Iterable[Item]]:
-    """Yield items in order, each of which comes once its sources are fetched.
+    """Yield items in order, each once its sources are fetched.
 
     What was fetched is held until it is read, or until the context is left, or until far later
     items come.

@@ -118,7 +118,7 @@ def valid_values(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-    """Return Python values, of which some may be None, as an Arrow array.
+    """Return Python values, some of which may be None, as an Arrow array.
 
     Lists, structs, maps and timestamps are left to pyarrow, and so to pandas. A value of another
     type raises OverflowError, TypeError, ValueError, pa.ArrowInvalid or pa.ArrowTypeError.

@@ -25,7 +25,7 @@ _LIST_ITEMS_MAX = (1 << 31) - 1
 
 
 def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return values in a stored type, of which fields of structs are matched by name.
+    """Return values in a stored type; fields of structs are matched by name.
 
     A field that the array lacks is null. What null rows hide is not looked at.
     """

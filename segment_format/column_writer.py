@@ -79,7 +79,7 @@ class PackedPage(NamedTuple):
 
 
 class WrittenPages(NamedTuple):
-    """The directory of pages just written, and what they take on disk."""
+    """The directory of pages just written, and their bytes on disk."""
 
     directory: bytes
     stored_bytes: int

@@ -69,7 +69,7 @@ TextValue = str | bytes
 
 
 class UndecodedValues(Protocol):
-    """The values of a large dictionary of texts, of which some may be decoded alone."""
+    """The values of a large dictionary of texts, which can be decoded in part."""
 
     @property
     def type(self) -> pa.DataType:

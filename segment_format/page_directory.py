@@ -94,7 +94,7 @@ class PageDirectory(msgspec.Struct, frozen=True, eq=False):
     def parse(
         cls, content: bytes, *, row_count: int, is_uniform: bool, pages_end: int, where: str
     ) -> PageDirectory:
-        """Read and prove a directory, of which no page passes `pages_end` in the file.
+        """Read and check a directory; no page may lie beyond `pages_end` in the file.
 
         If `is_uniform`, every page but the last must hold PAGE_ROWS_MAX rows. `where` begins the
         error: "path: name of the part".

@@ -166,7 +166,7 @@ def _parse_bracketed(name: str, text: str) -> tuple[str, ...]:
 
 
 def bad_value(name: str, text: str, expected: str) -> InvalidInputError:
-    """Return the error for an option whose text is not what it takes."""
+    """Return the error for an option whose text has the wrong form."""
     documented = _BY_FOLDED_NAME[name.lower()].name
     return InvalidInputError(
         "PROJSEG_BAD_OPTION", f"option '{documented}' is '{text}'; it must be {expected}"

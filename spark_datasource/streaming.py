@@ -169,7 +169,10 @@ class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._begun
 
     def _beginning_if_any(self) -> Position | None:
-        """Return where a new query starts; what it asks for may be gone when it is restarted."""
+        """Return where a new query starts.
+
+        The requested version may be gone when the stream is restarted.
+        """
         with suppress(InvalidInputError):
             self._beginning()
         return self._begun

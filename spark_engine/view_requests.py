@@ -69,7 +69,7 @@ _UNITS: Final = re.compile(
 
 
 def _create_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
-    """Make a view, or tell what it would store; reply with its parts and what is ignored."""
+    """Create a view, or return what it would store; reply with its parts and what is ignored."""
     name = request["name"]
     given = {key.casefold(): text for key, text in request["properties"].items()}
     ignored = [key for key in _IGNORED if given.pop(key, None) is not None]

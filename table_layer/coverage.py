@@ -125,7 +125,7 @@ def coverage(
 def postings_lacking(
     snapshot: Snapshot, digests: Collection[str], entries: Iterable[SegmentEntry], now_us: int
 ) -> list[SegmentEntry]:
-    """Return the segments of which nothing says that they have the postings they might have.
+    """Return the segments that may lack postings which they should have.
 
     Retentions are counted from `now_us`.
     """

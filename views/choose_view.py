@@ -128,7 +128,7 @@ def reasons_of_views(tables: Iterable[Snapshot], error: ProjsegError) -> dict[st
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """How a view answers: by its parts, of which some are read, and by segments.
+    """How a view answers: from some of its parts, and from segments.
 
     `used` includes parts without a matching row; parts in `left_out` are valid and cannot answer.
     Segments answer for the times of `edges` and those that no valid part stands for (`uncovered`).

@@ -1,4 +1,4 @@
-"""Go on from a damaged store of views: what it holds can be made anew from the table at any time.
+"""Recover from a damaged store of views, whose content can be rebuilt from the table at any time.
 
 A list that cannot be read takes the views that it lists with it, a damaged log all of them. Only
 verbs that remove or replace views do so; others refuse, so that a copy can be restored.

@@ -144,7 +144,7 @@ def _version(store: StoreVersion, version: int) -> StoreVersion:
 
 
 def _removed(store: StoreVersion, kept_from: int, cutoff: int) -> list[StoredFile]:
-    """Return the files to remove: the log's oldest first, then lists, then what they list."""
+    """Return the files to remove: the oldest of the log first, then lists, then listed files."""
     storage = store.storage
     earlier = (v for v in list_versions(storage) if kept_from <= v < store.version)
     versions = [store, *(_version(store, version) for version in earlier)]

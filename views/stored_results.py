@@ -211,7 +211,7 @@ class AskedSelect(msgspec.Struct, frozen=True):
 
 
 def nominations(store: StoreVersion) -> Iterator[str]:
-    """Yield the hashes of the SELECTs of which a store keeps the rows."""
+    """Yield the hashes of the SELECTs whose rows a store keeps."""
     for view in listed_views(store).views:
         if view.is_enabled and view.result is not UNSET:
             yield view.result.nomination

@@ -115,7 +115,7 @@ def newest_dimension(fact: Snapshot, view_name: str, one: ViewDimension) -> Tabl
 
 
 def check_keys(view_name: str, spec: ProjectionSpec, dimensions: Iterable[ViewDimension]) -> None:
-    """Refuse a dimension of which several rows may match, where its values are read."""
+    """Refuse a dimension whose values are read if several of its rows may match."""
     names = {one.table_id: one.alias for one in dimensions}
     trees = [named.expression for named in spec.grouping]
     trees += [tree for call in spec.aggregators for tree in (*call.arguments, call.filter) if tree]

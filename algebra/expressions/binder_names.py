@@ -87,7 +87,7 @@ class ColumnScope:
 
     @staticmethod
     def of(schema: pa.Schema) -> ColumnScope:
-        """Return the scope of a schema, by which others keep what they bind over it.
+        """Return the scope of a schema; others use it as the key of cached bindings.
 
         A schema has no hash of its own: it is that of all its columns, which may be thousands, and
         each of as many texts would compute it.

@@ -72,7 +72,7 @@ class BaseRows(msgspec.Struct, frozen=True):
 
 
 class SegmentOffers:
-    """The ways to answer a query on one segment, of which some row may match.
+    """The ways to answer a query on one segment that may have a matching row.
 
     `data` is its `data_interval`, `zones` the values that terms can have in it.
     """

@@ -91,7 +91,7 @@ class Meaning(NamedTuple):
 def meaning_of(query: Query) -> Meaning:
     """Return what tells a query from others.
 
-    A query that may depend on the instant means something else each time it is asked.
+    A query that may depend on the present time means something else each time it runs.
     """
     interval: Any = query.interval
     if interval is not None and not isinstance(interval, str | Interval):

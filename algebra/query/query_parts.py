@@ -46,7 +46,7 @@ def with_query_parts(method: _Method) -> _Method:
 
 
 def query_of(query: Expressions | Query, **parts: Any) -> Query:
-    """Return a query that is given as a `Query`, or as its fields, of which `group_by` is first.
+    """Return a query that is given as a `Query`, or as its fields, `group_by` first.
 
     A `Query` without values for its parameters takes them from `args`.
     """

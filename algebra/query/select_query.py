@@ -101,7 +101,7 @@ def select_query(
 
 
 def _overridden(options: Mapping[str, object], hints: Mapping[str, object]) -> dict[str, object]:
-    """Return a context in which hints stand in place of what they contradict."""
+    """Return a context in which hints replace the keys that they contradict."""
     steered = {one.about for one in HINTS.values() if one.key in hints}
     if "useView" in hints:
         steered.add("projections")  # a view that is named answers, whatever is said of these

@@ -51,7 +51,7 @@ class SelectedTable(msgspec.Struct, frozen=True):
 
     @property
     def is_versioned(self) -> bool:
-        """Whether a version is asked for."""
+        """Whether the statement names a version."""
         return (self.version, self.tag, self.timestamp) != (None, None, None)
 
     def is_named(self, parts: tuple[str, ...]) -> bool:

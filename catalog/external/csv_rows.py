@@ -308,7 +308,7 @@ class CsvRows:
 
 
 def _without_empty(texts: pa.Array) -> pa.Array:
-    """Return texts, of which empty ones are null."""
+    """Return texts, with null in place of empty ones."""
     if pc.min(pc.binary_length(texts)).as_py() != 0:
         return texts
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)

@@ -213,7 +213,7 @@ class JsonRows:
         return pa.schema([(name, found.get(key, pa.null())) for key, name in self._keys.items()])
 
     def _large(self, data: bytes, keys: Sequence[str]) -> dict[str, pa.DataType]:
-        """Return other types for numbers of which a double holds not all digits."""
+        """Return other types for numbers that have more digits than a double holds."""
         types = {}
         rows = _objects(data)
         for key in keys:
@@ -441,7 +441,7 @@ def _python_types(data: bytes) -> dict[str, pa.DataType]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of which Arrow can tell the type."""
+    """Return a value whose type Arrow can determine."""
     if isinstance(value, Number) or (type(value) is int and abs(value) >= 2**63):
         return float(value)
     if isinstance(value, list):

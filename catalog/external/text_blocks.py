@@ -170,7 +170,7 @@ def array_blocks(path: str, pieces: Iterator[bytes], first: int) -> Iterator[Blo
 
 
 class _Array:
-    """The items of an array of JSON, of which a piece or two are in memory."""
+    """The items of a JSON array, one or two pieces of which are in memory."""
 
     def __init__(self, path: str, pieces: Iterator[bytes], first: int) -> None:
         self._path, self._pieces = path, pieces

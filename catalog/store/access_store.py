@@ -256,7 +256,7 @@ class Access(TenantEdits, CatalogAdmin):
         return found
 
     def _list_anew(self, edit: Edit, principal: str) -> None:
-        """Make a principal's clients list everything anew: what it may read has changed."""
+        """Make a principal's clients list everything anew, because its read grants have changed."""
         version = edit.note("grant", principal, None, None)
         edit.connection.execute(
             _PRINCIPALS.update()

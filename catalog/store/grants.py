@@ -70,7 +70,7 @@ def pattern_problem(pattern: str) -> str | None:
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever sent a request, and what they may do: everything of the tenant, for an admin.
+    """The sender of a request, and their rights: an admin may do everything in the tenant.
 
     Grants are as admins wrote them, and last changed at the tenant's version `since`; one whose
     pattern is refused gives nothing. Managed tables of the tenant are in the warehouse, registered

@@ -182,7 +182,7 @@ def _read(
 
 
 def _conditional_read(*paths: str, reply: Any) -> RestOperation:
-    """Return a read that is answered by 304 if the client has what it asks for."""
+    """Return a read that is answered by 304 if the client already has the newest reply."""
     return RestOperation("GET", paths, "READ", None, reply, statuses=(200, 304))
 
 

@@ -33,8 +33,8 @@ def cache_folder() -> Path | None:
     """Return the folder, made if it was absent, or None if compiled kernels cannot be kept.
 
     It is looked for once in each process: in NUMBA_CACHE_DIR, in the user's cache and in the
-    system's temporary directory. Places that cannot be used are logged. It is not in the package,
-    of which nothing may stay to be imported when it is uninstalled.
+    system's temporary directory. Places that cannot be used are logged. It is not inside the
+    package, because no part of the package may remain importable after it is uninstalled.
     """
     named = os.environ.get(SETTING)
     if named:

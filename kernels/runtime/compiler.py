@@ -72,7 +72,7 @@ def text_of(numba_type: Any) -> str | None:
 
 
 def numba_type_of(text: str) -> Any:
-    """Return the type of which `text_of` is the text."""
+    """Return the type from its text, which `text_of` made."""
     if text == NONE:
         return types.none
     if text.startswith("s"):

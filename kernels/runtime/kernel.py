@@ -285,7 +285,7 @@ class Kernel:
             self.compiled().compile(tuple(map(numba_type_of, types)))
 
     def _linked(self) -> FunctionType:
-        """Return the function over what Numba knows: the compiled forms of what it calls."""
+        """Return the function, calling the compiled forms of other kernels, which Numba knows."""
         function = self.function
         called = {name: value.compiled() for name, value in self._called()}
         names = function.__globals__ | called

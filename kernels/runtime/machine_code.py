@@ -209,7 +209,7 @@ class _Object:
         self._image = bytearray()
 
     def cut(self, function: str) -> MachineCode | None:
-        """Return the code and what it uses, or None."""
+        """Return the code and the addresses that it uses, or None."""
         self._place_sections()
         places, imports = list[int](), list[tuple[int, str]]()
         for place, record in self._relocations():

@@ -73,7 +73,7 @@ def _fold_rows(
     coupons: NDArray[np.uint32],
     registers: NDArray[np.uint8],
 ) -> None:
-    """Fold all rows, without a branch on what they hold.
+    """Fold all rows, without a branch on their values.
 
     Half of all coupons can raise a register of a group with few rows, so a test whether one does
     would be mispredicted more often than the store costs.

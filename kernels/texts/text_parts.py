@@ -32,7 +32,7 @@ LEFT, RIGHT = 1, 2
 
 
 def _row_count(*arguments: Texts | NDArray[np.int64]) -> int:
-    """Return how many rows arguments have of which some are one value for all."""
+    """Return the number of rows of arguments, some of which are one value for all rows."""
     counts = [len(one[0]) - 1 if isinstance(one, tuple) else len(one) for one in arguments]
     return 0 if 0 in counts else max(counts)
 

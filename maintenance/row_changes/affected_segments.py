@@ -1,7 +1,7 @@
 """The segments that hold rows which a change affects, and what becomes of each.
 
-A segment of which all rows go leaves the table. Of another, few deleted rows are hidden by a
-deletion vector; if they are many, the rows that are left are written anew.
+A segment all of whose rows are deleted leaves the table. Of another, few deleted rows are hidden by
+a deletion vector; if they are many, the rows that are left are written anew.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Search:
             self._search_metadata(storage, file, advice)
 
     def _search_bytes(self, storage: Storage, file: StoredFile) -> None:
-        """Tell of an unfinished file, of which nothing can be decoded."""
+        """Report an unfinished file, which cannot be decoded."""
         self._count_file(file)
         advice = "a write that ended left it, or one runs: erase again when none does"
         self._add(self._file_name(storage, file.name), (), "unreadable", 1, advice)

@@ -35,7 +35,7 @@ _CONDITION_CHARACTERS_MAX: Final = 200
 
 
 class ImaginedIndex(Protocol):
-    """An index of one column that no segment has to have, and what it would say of each."""
+    """An imagined index of one column, and which segments it would exclude."""
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ _NUMBERS: Final = count(1)
 
 
 class CandidateSizes(Protocol):
-    """A projection that no segment has to have, and what it would take in each."""
+    """An imagined projection, and its size in each segment."""
 
     @property
     def declaration(self) -> ProjectionDeclaration:

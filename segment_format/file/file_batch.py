@@ -207,7 +207,7 @@ class StackedIds(NamedTuple):
 
 
 class FileBatch:
-    """Files read together, of which at least the tail is read."""
+    """Files that are read together; at least the tail of each is read."""
 
     def __init__(self, endings: Sequence[Ending]) -> None:
         self.files: list[SmallFile | None] = [None] * len(endings)

@@ -66,7 +66,7 @@ def TimestampFromTicks(ticks: float) -> datetime.datetime:
 
 
 class Warning(Exception):  # the interface names it
-    """Never raised."""
+    """Never raised by projseg."""
 
 
 class Error(Exception):
@@ -114,7 +114,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """A statement asks for something that there is not."""
+    """A statement needs a feature that is not supported."""
 
 
 class _TypeObject:
@@ -163,7 +163,7 @@ def _own_errors() -> Iterator[None]:
 
 
 class Cursor:
-    """A statement at a time, and its rows; made by `Connection.cursor`.
+    """Runs one statement at a time, and returns its rows; made by `Connection.cursor`.
 
     Parameters
     ----------
@@ -200,9 +200,9 @@ class Cursor:
         Parameters
         ----------
         operation : str
-            A SELECT, or what else `projseg.sql` takes.
+            A SELECT, or another statement that `projseg.sql` takes.
         parameters : mapping of str to value, sequence of values, or None
-            What stands for `:name`, or for `?`.
+            The values for `:name`, or for `?`.
         """
         self._check()
         with _own_errors(), through("dbapi"):
@@ -212,11 +212,11 @@ class Cursor:
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Any) -> None:
-        """Refuse: a statement that is asked many times changes rows elsewhere."""
+        """Refuse: it would repeat a statement that changes rows, and nothing is written."""
         raise NotSupportedError("executemany: tables are read-only here; ask by execute")
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """Return the next row; None behind the last."""
+        """Return the next row, or None after the last one."""
         found = self.fetchmany(1)
         return found[0] if found else None
 
@@ -238,22 +238,22 @@ class Cursor:
         return found
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return the rows that are left."""
+        """Return the remaining rows."""
         return self.fetchmany(self._answer().num_rows)
 
     def fetch_arrow_table(self) -> pa.Table:
-        """Return all rows of the answer as Arrow has them."""
+        """Return all rows of the answer as an Arrow table."""
         return self._answer()
 
     def close(self) -> None:
-        """Let go of the answer."""
+        """Close the cursor and release the answer."""
         self._is_closed, self._table, self._rows = True, None, []
 
     def setinputsizes(self, sizes: Any) -> None:
-        """Do nothing: values have their types."""
+        """Do nothing: values already have types."""
 
     def setoutputsize(self, size: Any, column: Any = None) -> None:
-        """Do nothing: values are whole."""
+        """Do nothing: values are never cut."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         while (row := self.fetchone()) is not None:
@@ -278,7 +278,7 @@ class Cursor:
 
 
 class Connection:
-    """Tables that are asked; made by `connect`. Each statement sees their newest versions.
+    """Tables to query; made by `connect`. Each statement sees the tables' newest versions.
 
     Parameters
     ----------
@@ -355,24 +355,25 @@ def connect(
     engine: str = "projseg",
     max_age: float = 0,
 ) -> Connection:
-    """Open a table, a folder of tables or a catalog, to be read.
+    """Open a table, a folder of tables or a catalog for reading.
 
     Parameters
     ----------
     place : str, path or Catalog
-        A table has the name of its folder, and a folder has each table in it.
+        The table, folder or catalog. A table gets the name of its folder; of a folder, all its
+        tables are opened.
     tables : sequence of str or None
         The tables of a folder, and their names; None means all tables that are there now.
     engine : str
         `projseg`, for Spark's SQL, or `duckdb`, for DuckDB's with answers from projections: one
         SELECT at a time, in UTC, without access to files.
     max_age : float
-        Seconds for which a table's version may be asked before a newer one is looked for.
+        Seconds for which a table's version may be used before a statement looks for a newer one.
 
     Returns
     -------
     Connection
-        Threads may share it.
+        The connection, which threads may share.
 
     Raises
     ------

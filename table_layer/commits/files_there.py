@@ -22,7 +22,7 @@ _MANIFESTS_ASKED_MAX: Final = 8
 
 
 def require_manifests(storage: Storage, file: SnapshotFile) -> None:
-    """Refuse to publish a version of which a manifest is gone."""
+    """Refuse to publish a version if one of its manifests is gone."""
     newest = [reference.name for reference in file.manifests[-_MANIFESTS_ASKED_MAX:]]
     for name in _missing(storage, newest):
         raise CorruptTableError(

@@ -1,4 +1,4 @@
-"""Apply a change to the newest snapshot, or say with what it conflicts. SPEC.md "Table", commits.
+"""Apply a change to the newest snapshot, or report its conflict. SPEC.md "Table", commits.
 
 Manifests are read here; nothing is written, which is left to `commit`.
 """

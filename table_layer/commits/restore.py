@@ -73,7 +73,7 @@ def _listed(current: Snapshot, shared: set[ManifestReference]) -> set[str]:
 
 
 def _require_sound(old: Snapshot, entries: Sequence[SegmentEntry]) -> None:
-    """Refuse a version whose files are gone, or whose footers are not what it lists."""
+    """Refuse a version whose files are gone, or whose footers differ from its entries."""
     storage, schema = old.storage, stored_schema(old.properties)
 
     def problem(entry: SegmentEntry) -> CorruptionError | None:

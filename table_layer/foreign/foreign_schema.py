@@ -141,7 +141,7 @@ def _only(merged: MergedSchema, names: dict[str, str], wanted: Forms) -> MergedS
 def too_fine(
     files: Sequence[tuple[ListedFile, ParquetFooter]], options: StorageOptions
 ) -> dict[str, str]:
-    """Return columns of nanoseconds of which some value is no whole microsecond, and why."""
+    """Return columns of nanoseconds with a value that is no whole microsecond, and why."""
     found: dict[str, str] = {}
     for file, footer in files:
         for field in footer.fields.values():

@@ -244,7 +244,7 @@ def foreign_file(file: ListedFile, footer: ParquetFooter, groups: tuple[int, int
 def present_columns(
     properties: TableProperties, file: ListedFile, footer: ParquetFooter
 ) -> dict[str, str]:
-    """Return those of a table's columns that a file has, by stored name, as it is asked for."""
+    """Return the columns of a table that a file has, by stored name."""
     present = {name for name, _ in file.partition}
     stored = stored_by_name(properties)
     if file.names is not None:

@@ -143,7 +143,7 @@ class ChangeColumns(msgspec.Struct, frozen=True):
 
 
 class Restore(msgspec.Struct, frozen=True):
-    """Make the table what it was at an earlier version, whatever is listed now. Always applies."""
+    """Restore the table to an earlier version, whatever is listed now. Always applies."""
 
     version: int
     properties: TableProperties

@@ -1,4 +1,4 @@
-"""One version of a table, pinned: what it declares and which segments it lists.
+"""One version of a table, pinned: its declarations and the segments that it lists.
 
 SPEC.md "Table", snapshots. Snapshots are numbered from 0 without gaps; a reader needs one
 snapshot and the manifests it lists, and never lists `data/`.

@@ -163,7 +163,7 @@ def columns_of(schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
 
 
 def check_field_names(column: str, type_: pa.DataType) -> None:
-    """Refuse a struct, at any depth, of which two fields differ in no more than case."""
+    """Refuse a struct, at any depth, with two fields whose names differ only in case."""
     fields = [type_.field(place) for place in range(type_.num_fields)]
     if pa.types.is_struct(type_):
         _check_distinct(f"in column '{column}', the field", [one.name for one in fields])

@@ -147,7 +147,7 @@ def kept_name(version: int) -> str:
 
 
 def parse_kept_name(name: str) -> int | None:
-    """Return the version of which a file is the copy, or None if it has no such name."""
+    """Return the version that a file is a copy of, or None if it has no such name."""
     match = _KEPT.fullmatch(name)
     return None if match is None else int(match[1])
 

@@ -236,7 +236,7 @@ def _evaluate_pad(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
 
 
 def _repeat(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    """Return a text as often as asked for: the empty text, padded with it."""
+    """Return a repeated text: the empty text, padded with the text."""
     text, count = arguments
     lengths = numbers_of(pc.utf8_length(as_array(text, 1))) * numbers_of(count)
     return _padded(call, (scalar_of("", _TEXT), count, text), row_count, lengths)

@@ -69,7 +69,7 @@ def patience(pattern: str, byte_count: int) -> Iterator[None]:
 
 
 def _in_slices(pattern: str, search: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
-    """Return what a search finds in texts, of which it is given some at a time.
+    """Return what a search finds in texts; it gets a slice of them at a time.
 
     Raises the errors of `patience`.
     """

@@ -1,4 +1,4 @@
-"""Verbs of the advisor: what a table should store for what is asked of it."""
+"""Verbs of the advisor: what a table should store for its logged queries."""
 
 from __future__ import annotations
 

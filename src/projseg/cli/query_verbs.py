@@ -1,4 +1,4 @@
-"""Verbs that read a table, or what it says of itself; and the page, where a browser shows that."""
+"""Verbs that read a table or its metadata; and the page, where a browser shows that."""
 
 from __future__ import annotations
 

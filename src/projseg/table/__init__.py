@@ -258,9 +258,9 @@ class Table(TableVersion):
         source : str, DeltaTable or pyiceberg Table
             `parquet:` and a pattern of files, such as `parquet:/data/edits/**/*.parquet`; a folder
             means all Parquet files below it. `delta:` and the folder of a Delta table, or one that
-            was loaded by `deltalake`, of which the newest version is followed. `iceberg:` and the
-            name of an Iceberg table in its catalog, such as `iceberg:sales.edits`, or one that was
-            loaded by `pyiceberg`, of which the main branch is followed.
+            was loaded by `deltalake`; the table follows its newest version. `iceberg:` and the name
+            of an Iceberg table in its catalog, such as `iceberg:sales.edits`, or one that was
+            loaded by `pyiceberg`; the table follows its main branch.
         time_column, projections, indexes, target_segment_rows
             As in `create`; an index has no postings here. A file of more than `target_segment_rows`
             rows has a companion for each run of row groups.

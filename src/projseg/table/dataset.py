@@ -1,4 +1,4 @@
-"""A version of a table as a dataset of pyarrow, of which DuckDB, Polars and others read parts.
+"""A version of a table as a dataset of pyarrow, which DuckDB, Polars and others read.
 
 They ask any dataset for `scanner(columns=, filter=)` in the same words, so one class hands columns
 and conditions to the engine for all of them.

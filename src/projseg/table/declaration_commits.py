@@ -198,8 +198,8 @@ def advice_key(name: str) -> str:
 class Declarations(NamedTuple):
     """What is declared and dropped together, and the estimates of advice.
 
-    `estimates` are to be kept by the name of an item, of which a view has no other declaration;
-    those of names in `forgotten` go.
+    `estimates` are stored by the name of an item, because a view has no other declaration; those of
+    names in `forgotten` go.
     """
 
     projections: tuple[ProjectionDeclaration, ...] = ()

@@ -169,7 +169,7 @@ def described(version: VersionReader | None, text: str, explained: _Explained) -
 
 
 def _show_match(rest: str) -> re.Match[str] | None:
-    """Return what SHOW names: the columns or a metadata table, and perhaps of which table."""
+    """Return what SHOW lists, columns or a metadata table, and the table if it is named."""
     whats = "|".join(["COLUMNS", *map(str.upper, offered_by("SHOW"))])
     of_table = rf"(?:\s+(?:FROM|IN|ON)\s+(?P<table>{NAME}))?"
     return re.fullmatch(rf"(?P<what>{whats}){of_table}\s*;?\s*", rest, re.IGNORECASE)

@@ -75,7 +75,7 @@ def bound_statement(
 
 
 class _Asked(NamedTuple):
-    """A SELECT over several tables, and what it is asked of."""
+    """A SELECT over several tables, and the versions that it reads."""
 
     statement: SelectStatement
     versions: tuple[VersionReader, ...]

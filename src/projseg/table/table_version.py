@@ -560,7 +560,7 @@ def table_at(reader: VersionReader) -> TableVersion:
 
 
 def current_version(table: TableVersion, max_age: float | None = None) -> TableVersion:
-    """Return the version of which a question is asked now, as `TableState.current` says."""
+    """Return the version for a question that is asked now, as `TableState.current` says."""
     return table_at(state_of(table).current(max_age))
 
 

@@ -23,7 +23,7 @@ class VersionKeeping:
     def restore(
         self, version: int | None, timestamp: InstantLike | None, tag: str | None
     ) -> Commit:
-        """Make the table what it was at an earlier version."""
+        """Restore the table to an earlier version."""
         state = self._state
         state.check_newest()
         if version is None and timestamp is None and tag is None:

@@ -88,7 +88,10 @@ class VersionReader:
     def imagined(
         self, snapshot: Snapshot, finish: Callable[[QueryPlan], QueryPlan]
     ) -> VersionReader:
-        """Return a reader of the version as if it had what it has not; it only plans."""
+        """Return a reader of the version as if it had other projections and indexes.
+
+        It only plans.
+        """
         return VersionReader(snapshot, self.columns_of, store=self._store, finish=finish)
 
     def with_store(self, store: StoreVersion | UnsetType | None) -> VersionReader:
