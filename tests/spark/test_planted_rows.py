@@ -109,7 +109,8 @@ def test_equal_answers_are_exchanged_once(spark, views):
     grouped = "(SELECT k, count(*) AS c FROM planted GROUP BY k)"
     text = f"SELECT /*+ MERGE(b) */ count(*) FROM {grouped} a JOIN {grouped} b ON a.k = b.k"
     wanted = spark.sql(text.replace("planted", "planted_parquet")).collect()
-    with using(spark, enabled="true"):
+    with using(spark, enabled="true", **{LEAST: "1kb"}):
         frame = spark.sql(text)
         assert frame.collect() == wanted
         assert "ProjsegAnswer" in plan_of(frame)
+        assert "ReusedExchange" in frame._jdf.queryExecution().executedPlan().toString()

@@ -27,6 +27,8 @@ case class PlanSummary(line: String, most: Option[(Long, Long)], figures: Map[St
 }
 
 object PlanSummary {
+  val Empty: PlanSummary = PlanSummary("", None)
+
   val OfProjections = "projectionSegments"
   val OfViews = "viewParts"
   val OfRows = "baseSegments"

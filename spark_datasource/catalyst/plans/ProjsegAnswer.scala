@@ -77,6 +77,10 @@ case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: PackedRows
   override protected def doExecute(): RDD[InternalRow] =
     if (answered.size == 0) sparkContext.emptyRDD
     else sparkContext.parallelize(rows.parts(partCount), partCount).mapPartitionsInternal(_.flatMap(_.passing))
+  /** Equal rows are exchanged once, however long each took the engine. */
+  override protected def doCanonicalize(): SparkPlan =
+    if (summary == PlanSummary.Empty) super.doCanonicalize() else copy(summary = PlanSummary.Empty).canonicalized
+
   override def executeCollect(): Array[InternalRow] = answered.rows.toArray
   override def executeTake(limit: Int): Array[InternalRow] = answered.rows.take(limit).toArray
   override def executeTail(limit: Int): Array[InternalRow] = answered.rows.drop(rows.size - limit).toArray
