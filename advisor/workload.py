@@ -52,7 +52,7 @@ class LoggedWorkload(msgspec.Struct, kw_only=True):
 
     `query_count` were answered, `hinted_count` chose their sources themselves; torn lines are no
     records. Other tables are by location. `uses` is by source: views begin with `view:`, indexes
-    with `index:`. If it is weighted, counts are weights that somebody gave, and there is no log.
+    with `index:`. If it is weighted, there is no log, and the user gave the counts as weights.
     """
 
     shapes: list[Shape]

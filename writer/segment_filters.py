@@ -45,7 +45,7 @@ _HELD_BYTES_MAX: Final = 64 << 20
 
 
 class SegmentKeys(NamedTuple):
-    """What one index makes of a segment's column, or why the segment has none of it.
+    """The keys and postings of one index for a segment's column, or why there are none.
 
     `keys` has the value hash of each key, each once; `postings` is None if none are declared.
     """

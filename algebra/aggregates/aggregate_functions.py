@@ -420,8 +420,10 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         "`kll_sketch_get_quantile_bigint` and `kll_merge_agg_bigint` read; k is 200 unless given.",
         INTEGRAL,
     ),
-    "kll_sketch_agg_float": _kll("The same of floats.", FLOAT),
-    "kll_sketch_agg_double": _kll("The same of doubles.", FLOATING, pa.float64()),
+    "kll_sketch_agg_float": _kll("As `kll_sketch_agg_bigint`, for floats.", FLOAT),
+    "kll_sketch_agg_double": _kll(
+        "As `kll_sketch_agg_bigint`, for doubles.", FLOATING, pa.float64()
+    ),
     "approx_percentile": AggregateFunction(
         meaning="`approx_percentile(x, p[, accuracy])`: the least value that a share p, from 0 to "
         "1, of all values is at most as great as; for `array(p, …)` an array. It is wrong by at "
@@ -487,7 +489,7 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         "comoments",
         2,
     ),
-    "covar_samp": _of_doubles("The same of a sample.", "comoments", 2, "sample_covariance"),
+    "covar_samp": _of_doubles("Covariance of a sample.", "comoments", 2, "sample_covariance"),
     "corr": _of_doubles(
         "`corr(x, y)`: Pearson's correlation; null where one is everywhere the same. From base "
         "rows.",

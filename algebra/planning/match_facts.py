@@ -91,7 +91,7 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def premises(self) -> Premises:
-        """The known conditions, to prove others from."""
+        """The known conditions, from which other conditions are proved."""
         return Premises(self.known_conditions)
 
     def refines(self, stored: Granularity, wanted: Granularity, column: str) -> bool:

@@ -2,7 +2,7 @@
 
 The result depends on the query, the projection and the `SegmentView` only. The interval and the
 cost depend on each segment: see `partial_match` and `choose_source`. An index of projections by
-column rules most of them out without looking at each.
+column excludes most projections without examining each.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _expression(column: DeclaredColumn, schema: pa.Schema, timezone: str) -> Exp
 
 
 def keeps_rows(query: QuerySpec) -> bool:
-    """Whether a query only filters rows and computes columns of each, so that it composes."""
+    """Whether a query only filters rows and computes columns, so an outer one can include it."""
     return query.is_row_scan and query.limit is None and not query.order_by
 
 

@@ -65,7 +65,7 @@ class SourceState(Snapshot):
 
     @property
     def stored(self) -> Snapshot:
-        """The version as the table's log has it, which commits follow."""
+        """The version in the table's log, which the next commit follows."""
         return self._stored
 
     @property

@@ -169,7 +169,8 @@ class Sync(msgspec.Struct, frozen=True):
 class SetTags(msgspec.Struct, frozen=True):
     """Give versions names, or take names away.
 
-    Conflicts if others gave one of the names another meaning, or if a version is no longer kept.
+    The change conflicts if others gave one of the tags to another version, or if a version is no
+    longer kept.
     """
 
     add: Mapping[str, int] = msgspec.field(default_factory=dict)

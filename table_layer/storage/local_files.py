@@ -150,7 +150,7 @@ def cut_short(root: str, name: str, wanted: int, found: int) -> CorruptTableErro
 def foreign_files(storage: Storage) -> Iterator[str]:
     """Yield files in a table's folder whose names projseg did not give; none of a store.
 
-    Links are named and not followed.
+    Links are listed, but not followed.
     """
     if storage.is_remote or not os.path.isdir(storage.location):
         return

@@ -88,7 +88,7 @@ _SIGNS: Final = frozenset(r"\^$.|?*+()[]{}")
 
 
 class JavaRegex:
-    """A pattern of `java.util.regex.Pattern`, without flags beside it, that can be searched for.
+    """A compiled pattern of `java.util.regex.Pattern`, without separate flags.
 
     Raises InvalidInputError (PROJSEG_BAD_EXPRESSION) if Java refuses it, UnsupportedFeatureError
     (PROJSEG_UNSUPPORTED_FUNCTION) unless it surely means the same in RE2, and LimitExceededError

@@ -73,7 +73,7 @@ def logged_batches(
     batches: Iterable[pa.RecordBatch],
     door: Door | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a scan; count and log it when it ends, however it does."""
+    """Yield the batches of a scan; count and log the scan when it ends or fails."""
     log, door = query_log(), door or door_of_question()
     taken, row_count, failure = 0.0, 0, None
     try:
