@@ -57,7 +57,7 @@ class Need(msgspec.Struct, frozen=True):
         return frozenset(one.text for call in self.calls for one in decompose(call))
 
     def serves(self, other: Need) -> bool:
-        """Whether a projection of this would hold what another needs."""
+        """Whether a projection for this need would also serve another need."""
         return (
             other.keys <= self.keys
             and _is_finer(self.bucket, other.bucket)

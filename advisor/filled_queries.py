@@ -89,7 +89,10 @@ class HiddenValues:
         )
 
     def _tries(self, hidden: Sequence[tuple[str, exp.Expression]]) -> Iterator[dict[str, Any]]:
-        """Yield values to be tried: the likeliest, then with others for one after another."""
+        """Yield combinations of values to try.
+
+        The likeliest combination comes first, then those with one value replaced.
+        """
         choices = {name: self._choices(node) for name, node in hidden}
         first = {name: several[0] for name, several in choices.items()}
         yield first

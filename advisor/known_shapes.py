@@ -31,7 +31,7 @@ _SHAPES_SHARE: Final = 0.4  # of the time that may be taken
 class KnownShape(msgspec.Struct):
     """A shape of the log, bound to the table: its query with values, cost, and useful groups.
 
-    `why_not` is the code of why no groups would.
+    `why_not` is the reason code if no groups would serve the shape.
     """
 
     shape: Shape

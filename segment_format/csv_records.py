@@ -1,8 +1,8 @@
 """Where the records of CSV end: lines, but those within quotes, as Arrow's reader has them.
 
-A quote is one where a value begins with it. A record over several lines has as many values as
-others, and nothing behind a closing quote; else its first line is bad, and the next begins anew. So
-a quote that is left open costs a line, and not all that follow.
+A quote character counts as a quote only at the beginning of a value. A record over several lines
+has as many values as others, and nothing behind a closing quote; else its first line is bad, and
+the next begins anew. So a quote that is left open costs a line, and not all that follow.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _plain_spec(name: str, definition: str, schema: pa.Schema) -> ProjectionSpec
 
 
 class _Meaning(NamedTuple):
-    """The column that a stored name means, and the stored and the present type of its values."""
+    """The column behind a stored name, with the stored and the present type of its values."""
 
     name: str
     narrow: pa.DataType

@@ -286,7 +286,7 @@ _OF_FINER: Final[dict[str, Callable[[Call, Call, Expression], Expression | None]
 
 
 def _replaced(expression: Expression, part: Expression, instead: Expression) -> Expression:
-    """Return an expression with another one for a part."""
+    """Return an expression in which one part is replaced by another expression."""
     if expression == part:
         return instead
     if not isinstance(expression, Call):

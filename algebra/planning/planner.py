@@ -273,7 +273,10 @@ class _LateReasons(Mapping[str, Reason]):
 def _costlier_than_metadata(
     group: MatchedGroup, facts: SegmentFacts, query: QuerySpec
 ) -> Mapping[str, Reason]:
-    """Return the reasons where metadata answers; what could not answer either has its own."""
+    """Return the reasons against other sources where metadata answers.
+
+    Sources that cannot answer have their own reasons.
+    """
     verdicts = group.candidates.verdicts(facts, ZoneSets(facts), (), query.bounds)
     able = [fitting.match.spec.name for fitting in verdicts.fitting]
     found = dict.fromkeys(able, _COSTLIER_THAN_METADATA)

@@ -40,7 +40,7 @@ class ValueSet(msgspec.Struct, frozen=True):
         return ValueSet(cuts, not self.has_null)
 
     def union(self, other: ValueSet) -> ValueSet:
-        """Return the set of members of either."""
+        """Return the union of two sets."""
         return ValueSet(_sweep(self.cuts, other.cuts, 1), self.has_null or other.has_null)
 
     def intersection(self, other: ValueSet) -> ValueSet:

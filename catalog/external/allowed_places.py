@@ -73,7 +73,7 @@ class AllowedPlaces:
         )
 
     def files(self, base: str, names: Sequence[str] | None, pattern: str | None) -> list[str]:
-        """Return the files that a definition names, each as its resolved path.
+        """Return the resolved paths of the files in a definition.
 
         Without names, a pattern chooses files below its base; `**` stands for any folders.
         """

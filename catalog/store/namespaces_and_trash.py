@@ -1,7 +1,8 @@
 """The namespaces of a tenant, and its definitions without a name: staged ones and the trash.
 
 Namespaces are one level of names; `default` is always there. A definition is staged while it is
-made with its first rows. A dropped one waits until it is due, may be brought back, and then goes.
+made with its first rows. A dropped definition can be brought back until it is due, and is then
+removed.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ class CatalogAdmin(ABC):
         return self.listed("principals")
 
     def tokens(self, principal: str | None = None) -> list[dict[str, Any]]:
-        """Return the tokens, by id and never themselves."""
+        """Return the ids of the tokens, never the tokens themselves."""
         return self.listed("tokens", principal)
 
     def grants(self, principal: str | None = None) -> list[dict[str, Any]]:

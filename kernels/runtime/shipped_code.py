@@ -87,7 +87,7 @@ def _compiled(kernel: Kernel, listed: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def add_to_list(folder: Path) -> None:
-    """Add the kernels that are kept in a folder to the list."""
+    """Add the stored kernels of a folder to the list."""
     found = {name: set(listed) for name, listed in listed_kernels().items()}
     for path in folder.rglob("*.code"):
         if match := _KEPT.fullmatch(path.name):

@@ -7,7 +7,8 @@ of them imports Numba after all.
 The files lie in the same folder as Numba's, which nobody else can write. A file holds the code for
 one combination of argument types, made on this kind of processor from the sources that are there;
 any other is no file to the reader. A wheel brings code of many kernels in one file beside this
-module (`shipped_code`), for any processor of x86-64 at level 3; it is used where none is kept.
+module (`shipped_code`), for any processor of x86-64 at level 3; this code is used for kernels
+without stored code.
 """
 
 from __future__ import annotations

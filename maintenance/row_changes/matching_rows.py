@@ -171,7 +171,7 @@ def matched_rows(plan: QueryPlan, storage: Storage, segment: SegmentPlan) -> NDA
 def matching_rows_of(
     plan: QueryPlan, storage: Storage, segment: SegmentPlan
 ) -> Iterator[tuple[SegmentSource, NDArray[np.uint32]]]:
-    """Yield which base rows of a segment match, with their source; none that is deleted."""
+    """Yield the matching base rows of a segment, with their source, without deleted rows."""
     for source_plan in segment.choice.plans:
         for row_range in _ranges(plan, storage, segment, source_plan):
             source = open_source(storage, segment.entry, source_plan, plan.schema)

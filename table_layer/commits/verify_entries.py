@@ -1,6 +1,6 @@
 """Check new segments before a snapshot lists them, and read the files of listed segments.
 
-What executors report is not trusted: a name must be one that this commit's attempts could have
+Reports of executors are not trusted: a name must be one that this commit's attempts could have
 made, one attempt for each partition, and the file must exist whole, with the bytes stated. Parts of
 a listed segment can be fetched before they are needed, by few requests.
 """

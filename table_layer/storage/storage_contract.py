@@ -113,7 +113,7 @@ class Storage(Protocol):
     def turn(self) -> AbstractContextManager[None]:
         """Return a context that may wait for other committers, to save them and us retries.
 
-        A hint: it may do nothing, and commits are right without it. Never raises OSError.
+        This is a hint: it may do nothing, and commits are correct without it. Never raises OSError.
         """
 
     def check_writable(self) -> None:

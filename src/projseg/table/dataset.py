@@ -143,7 +143,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no annotati
         return self.scanner(*arguments, **named).to_table()
 
     def to_reader(self, *arguments: Any, **named: Any) -> pa.RecordBatchReader:
-        """Return what `scanner` reads as a stream."""
+        """Return the rows of `scanner` as a stream."""
         return self.scanner(*arguments, **named).to_reader()
 
     def head(self, num_rows: int, *arguments: Any, **named: Any) -> pa.Table:
