@@ -96,8 +96,9 @@ class GroupingRewriter:
         None if the call is neither, or does not need a stored floor.
         """
         for floor in self._floors:
-            if (floor.granularity, call) in self._view.steady:
-                return _replaced(call, floor.moment, floor.start)
+            of = floor.moment
+            if isinstance(of, Column) and (floor.granularity, call, of.name) in self._view.steady:
+                return _replaced(call, of, floor.start)
         if call.function != "time_floor":
             return self._comparison_from_floor(call)
         (moment,), (wanted,) = call.arguments, call.parameters

@@ -46,8 +46,8 @@ from projseg.memory.forks import cached_property
 
 Refinement = tuple[Granularity, Granularity, str]
 """(stored granularity, granularity asked for, the column of both)."""
-Steady = tuple[Granularity, Expression]
-"""(stored granularity of a time, an expression of that time)."""
+Steady = tuple[Granularity, Expression, str]
+"""(stored granularity, an expression of a time, the column of both)."""
 
 _Feed = TypeVar("_Feed", bound=Feed)
 
@@ -58,8 +58,8 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
     `bounds` are the interval's conditions on the time column, `proved` conditions that are true of
     every row. `constants` are columns with one value in the segment, null for a column that it
     lacks; `single` are expressions of a time with one value, whichever that is. In a pair of
-    `refinements`, each stored bucket is in one bucket of the query at all times in the segment; in
-    a pair of `steady`, the expression has one value in each stored bucket, that at its start.
+    `refinements`, each stored bucket is in one bucket of the query at all times in the segment; by
+    `steady`, an expression has one value in each stored bucket, that at its start.
     `exact` are arguments of sums, and branches of them, whose sums `has_exact_sum` proves; `sure`
     are those of counts and extremes that raise for no row.
     """

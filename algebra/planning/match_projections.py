@@ -20,6 +20,7 @@ from projseg.algebra.planning.match_facts import (
     Refinement,
     SegmentView,
     SeparatedQuery,
+    Steady,
     constants_of,
     expressions_of,
     inputs,
@@ -181,7 +182,7 @@ class CandidateGroup:
             ),
             refinements=self._always.union(found) if found else self._always,
             steady=frozenset(
-                (buckets, part)
+                (buckets, part, moment)
                 for buckets, part, moment in self._ordered
                 if _holds_around(is_steady, facts, moment, self._query.time_column, part, buckets)
             ),
@@ -315,10 +316,8 @@ def _refinements(
     return always, tuple(sorted(pairs - always, key=str))
 
 
-def _ordered_of_time(
-    query: QuerySpec, specs: Sequence[ProjectionSpec]
-) -> tuple[tuple[Granularity, Expression, str], ...]:
-    """Return (buckets, expression, column): what rises or falls with a truncated time."""
+def _ordered_of_time(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Steady, ...]:
+    """Return what rises or falls with a truncated time, and may be steady in some segments."""
     floors = {
         (floor.granularity, floor.moment)
         for spec in specs

@@ -5,9 +5,11 @@ Spark. Rows lie in thirty days about the days on which clocks in Los Angeles and
 """
 
 import datetime
+import random
 
 import pyarrow as pa
 import pytest
+from scale import tries
 
 import projseg
 from projseg.algebra.expressions.bind import bind
@@ -217,3 +219,47 @@ def test_an_error_of_some_row_is_not_lost(tmp_path):
     for condition in ("floor(x) = 7", "cast(x AS int) = 7", "cast(b AS int) = 7"):
         with pytest.raises(projseg.errors.EvaluationError):
             table.query(aggregators=["count(*)"], filter=condition)
+
+
+UNITS = ["HOUR", "DAY", "MONTH"]
+OF_TIMES = ["to_date", "month", "dayofweek", "hour", "year"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_floors_of_one_time_say_nothing_of_another(tmp_path, seed):
+    """Projections keep floors of two times, and of functions of one, in the same units."""
+    draw = random.Random(seed)
+    moments = ["ts", "other", "cast(ts AS timestamp_ntz)", "ts + INTERVAL '9' HOUR"]
+    projections = []
+    for number in range(5):
+        keys = [
+            f"date_trunc('{draw.choice(UNITS)}', {moment}) AS k{place}"
+            for place, moment in enumerate(draw.sample(moments, draw.randrange(1, 4)))
+        ]
+        projections.append(
+            projseg.Projection(f"p{number}", [*keys, "page"], ["sum(n) AS n", "count(*) AS c"])
+        )
+    table = projseg.Table.create(tmp_path / "t", SCHEMA, time_column="ts", projections=projections)
+    table.append(ROWS)
+    answered = 0
+    for _ in range(tries(200, by_day=40)):
+        key = f"{draw.choice(OF_TIMES)}({draw.choice(['ts', 'other'])})"
+        function = draw.choice(OF_TIMES)
+        limit = f"{function}(TIMESTAMP '2024-03-10 07:00:00')"
+        condition = f"{function}({draw.choice(['ts', 'other'])}) >= {limit}"
+        asked = draw.choice(
+            [
+                {"group_by": [key], "aggregators": ["sum(n) AS n"]},
+                {"aggregators": [f"sum(n) FILTER (WHERE {condition}) AS n", "count(*) AS c"]},
+                {"group_by": ["page"], "aggregators": ["sum(n) AS n"], "filter": condition},
+                {"group_by": [key], "aggregators": [f"count_if({condition}) AS n"]},
+            ]
+        )
+        base = table.query(**asked, context={"noProjections": True})
+        try:
+            found = table.query(**asked, context={"forceProjections": True})
+        except projseg.errors.ProjectionNotUsableError:
+            continue
+        assert sorted(found.to_pylist(), key=str) == sorted(base.to_pylist(), key=str), asked
+        answered += 1
+    assert answered
