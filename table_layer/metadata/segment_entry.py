@@ -371,6 +371,8 @@ def _projection_problem(entry: SegmentEntry) -> str | None:
     names = [projection.name for projection in entry.projections]
     if len(set(names)) != len(names):
         return "embeds two projections of one name"
+    if "" in names:
+        return "embeds a projection without a name"
     for projection in entry.projections:
         if projection.row_count > entry.row_count:
             return "embeds a projection of more rows than it has itself"

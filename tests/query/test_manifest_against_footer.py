@@ -174,6 +174,7 @@ def test_a_projection_without_a_column_of_its_definition_is_not_read(original, f
         ((PROJECTIONS, 0, 3), 2**63 - 1, "more than a segment has"),
         ((PROJECTIONS, 0, 4, "code"), 2**63 - 1, "more than a segment has"),
         ((PROJECTIONS, 1, 0), "hourly", "two projections of one name"),
+        ((PROJECTIONS, 0, 0), "", "a projection without a name"),
     ],
 )
 def test_an_entry_that_contradicts_itself_is_refused(original, forged, keys, value, problem):
