@@ -161,8 +161,11 @@ INDEXES = [
 
 
 def drawn_condition(draw, row):
-    """Return a condition that a row fulfils, or one that none does."""
-    value = draw.choice([row["visit"], "nobody"])
+    """Return a condition that a row fulfils, or one that none does, though no bounds say so.
+
+    Where bounds leave no segment, what-if plans ask no index, and plans ask indexes first.
+    """
+    value = draw.choice([row["visit"], "v5000000x"])
     several = ", ".join(f"'{one}'" for one in {value, "v0000000", row["page"]})
     return draw.choice(
         [
@@ -187,7 +190,7 @@ def test_drawn_indexes_leave_the_segments_that_they_leave_after_building(tmp_pat
     indexes = draw.sample(INDEXES, draw.randrange(1, len(INDEXES) + 1))
     conditions = [
         drawn_condition(draw, rows.slice(draw.randrange(4000), 1).to_pylist()[0])
-        for _ in range(tries(60))
+        for _ in range(tries(60, by_day=20))
     ]
     selects = [
         f"SELECT channel, count(*) FROM t WHERE {one} GROUP BY channel" for one in conditions
@@ -200,7 +203,7 @@ def test_drawn_indexes_leave_the_segments_that_they_leave_after_building(tmp_pat
         figures(one) == figures(other) and used(one) == used(other)
         for one, other in zip(before, after, strict=True)
     ]
-    assert sum(same) >= 0.95 * len(same)  # a filter may hold what its segment does not
+    assert sum(same) >= 0.95 * len(same) - 1  # a filter may hold what its segment does not
     assert all(len(figures(o)) >= len(figures(b)) for b, o in zip(before, after, strict=True))
     assert any(one.figures.pruned_segments for one in before)
 
