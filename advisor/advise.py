@@ -53,7 +53,7 @@ def advise(
     log : str, path, pa.Table or DataFrame
         The folder of a query log or a file of it, or records as `read_log` returns them; or a file
         `.sql` of SELECTs that end with `;`. A comment `-- weight: 40` before a SELECT makes it
-        count 40 times. Each SELECT is run, with the table's files in memory.
+        count 40 times. Each SELECT is run a few times, and the fastest run counts.
     budget : str
         The most bytes of projections, indexes and views together, existing ones included: a share
         of the bytes of the rows, `10%`, or bytes, `500M`.

@@ -483,7 +483,7 @@ def _joined(texts: list[str] | str | None, between: str) -> str | None:
 
 
 def _nothing(types: Sequence[str]) -> str:
-    """Return a SELECT with the types of an answer."""
+    """Return a SELECT of one row of nulls in an answer's types, for DuckDB to learn them from."""
     nulls = (f"CAST(NULL AS {kind}) AS __{n}" for n, kind in enumerate(types))
     return f"(SELECT {', '.join(nulls)})"
 

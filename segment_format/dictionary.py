@@ -1,4 +1,4 @@
-"""Dictionaries of distinct values in order, and the proof that values are one.
+"""Dictionaries (distinct values in order), and the check that given values form one.
 
 Order of ids = order of values (Spark's order: strings by UTF-8 bytes, nulls first), so a range or a
 prefix of values is a range of ids. If the column has nulls, id 0 is the null.

@@ -179,7 +179,7 @@ def matched_conditions(
 def _stored_conditions(
     conditions: Iterable[Expression], rewriter: GroupingRewriter
 ) -> tuple[list[Expression], dict[Expression, Reason]]:
-    """Return conditions over grouping columns, and those that these do not decide, with why."""
+    """Return the conditions rewritten over grouping columns, and why the others cannot be."""
     kept: list[Expression] = []
     undecided: dict[Expression, Reason] = {}
     for condition in conditions:

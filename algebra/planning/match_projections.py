@@ -317,7 +317,10 @@ def _refinements(
 
 
 def _ordered_of_time(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Steady, ...]:
-    """Return what rises or falls with a truncated time, and may be steady in some segments."""
+    """Return expressions of the query that are monotonic in a time which a projection truncates.
+
+    Where such an expression has one value in each bucket of a segment, it is that of its start.
+    """
     floors = {
         (floor.granularity, floor.moment)
         for spec in specs

@@ -270,7 +270,10 @@ class FileBatch:
         return StackedIds(ids + shifts, dictionaries.values(arrow_type))
 
     def _pages(self, files: Sequence[SmallFile], places: Sequence[tuple[int, int]]) -> PageBatch:
-        """Return the only page of each file whose directory is at a place."""
+        """Return the only page of one column of each file.
+
+        `places` has where its directory and its row count stand in the numbers of the footer.
+        """
         numbers = [
             (file.numbers[at], file.numbers[at + 1], file.numbers[rows])
             for file, (at, rows) in zip(files, places, strict=True)
