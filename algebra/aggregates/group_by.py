@@ -74,10 +74,11 @@ class GroupExpression(msgspec.Struct, frozen=True):
 class GroupScope(msgspec.Struct, frozen=True):
     """The meaning of names and aggregates in an expression over groups.
 
-    Keys are over base columns; `first` and `last` choose a value by the time column. `outputs`, in
-    HAVING and ORDER BY, are the result's columns over groups: their names stand before those of
-    base columns, which otherwise stand before the names of grouping columns. `has_sets` says that
-    there are several grouping sets, which `grouping` and `grouping_id` tell apart.
+    Keys are over base columns; `first` and `last` choose a value by the time column. `outputs` are
+    the result's columns, given for HAVING and ORDER BY: a name is looked up among them first, and
+    then among base columns. Without them it is looked up among base columns, and then among
+    grouping columns. `has_sets` says that there are several grouping sets, which `grouping` and
+    `grouping_id` tell apart.
     """
 
     base: pa.Schema
