@@ -207,6 +207,14 @@ class SparkExpression(Spark):
             parts: list[Any] = super()._parse_csv(parse_part, sep)
             return parts
 
+        def _parse_join(self, *args: Any, **named: Any) -> exp.Join | None:
+            """Refuse a comma of FROM without a table, which sqlglot would drop."""
+            is_comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
+            found: exp.Join | None = super()._parse_join(*args, **named)
+            if is_comma and found is None:
+                self.raise_error("no table follows a comma of FROM")
+            return found
+
         def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
             """Refuse AS without an expression, which sqlglot would leave out."""
             if this is None and self._curr and self._curr.token_type == TokenType.ALIAS:

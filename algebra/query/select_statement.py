@@ -258,10 +258,11 @@ class _Reader:
 
     def _hint(self, tree: exp.Expression | str) -> tuple[str, Any]:
         if isinstance(tree, str):  # sqlglot's of what is no call
-            name, given = tree.upper(), []
+            name, given = tree, []
+        elif isinstance(tree, exp.Var | exp.Anonymous | exp.JoinHint):
+            name, given = tree.name.upper(), tree.expressions
         else:
-            is_named = isinstance(tree, exp.Var | exp.Anonymous)
-            name, given = (tree.name if is_named else sql_of(tree)).upper(), tree.expressions
+            name, given = sql_of(tree), []
         if name in _FLAGS and not given:
             return _FLAGS[name], True
         if name in _NAMED and len(given) == 1:

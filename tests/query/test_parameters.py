@@ -133,6 +133,7 @@ def test_texts_are_found_in_projections_and_in_groups(table, rows):
         assert grouped.to_pylist() == [{"k": value, "s": wanted, "n": 1}]
 
 
+@pytest.mark.sampled(len(FORMS))
 @pytest.mark.parametrize(("given_as", "equal"), FORMS)
 def test_values_in_other_forms_are_the_same(table, rows, given_as, equal):
     found = 0

@@ -150,6 +150,20 @@ def test_a_tree_means_in_a_statement_what_it_means_in_a_query(tables):
         assert found.column(0)[0].as_py() == value, text
 
 
-def test_a_hint_that_is_no_call_is_refused(tables):
-    with pytest.raises(UnsupportedFeatureError, match=r"the hint USE_VIEW\(\.\.\.\)"):
-        tables[0].sql("SELECT /*+ USE_VIEW(...) */ page FROM t")
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ("use_view(...)", "use_view(...)"),
+        ("broadcast(Edits)", "BROADCAST"),
+        ("no_views, Merge(Edits, p)", "MERGE"),
+        ("repartition(3)", "REPARTITION"),
+        ("no_views(p)", "NO_VIEWS"),
+        ("'Edits'", "'Edits'"),
+    ],
+)
+def test_a_hint_that_is_refused_is_named_as_it_is_written(written, named, tables):
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        tables[0].sql(f"SELECT /*+ {written} */ page FROM t")
+    assert refused.value.message.startswith(
+        f"SQL has the hint {named} at character 8, '/*+ {written}"
+    )

@@ -14,6 +14,7 @@ def table(tmp_path_factory):
     return statement_table(tmp_path_factory.mktemp("sql") / "edits", statement_rows())
 
 
+@pytest.mark.sampled(50)
 @pytest.mark.parametrize(
     ("statement", "what"),
     [

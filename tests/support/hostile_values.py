@@ -135,7 +135,7 @@ BY_TYPE = {
 
 FORMS = (
     (Text.QUOTE, "'"),
-    (np.str_("'--"), "'--"),
+    (np.str_("' OR true -- "), "' OR true -- "),
     (pa.scalar(":x"), ":x"),
     (pa.scalar("?", pa.large_string()), "?"),
     (pa.scalar("/*").cast(pa.dictionary(pa.int8(), pa.string())), "/*"),
