@@ -12,6 +12,8 @@ import pytest
 
 _TIMES = float(os.environ.get("PROJSEG_NIGHTLY") or 0)
 IS_NIGHTLY = _TIMES > 0
+IS_WHOLE_NIGHT = _TIMES >= 1
+"""Whether so many cases are drawn that each kind of them has to be among these."""
 _CASES = {"spark": 2, "docs": 1000, "golden": 1000, "house_style": 1000}
 """The most cases of a test in a folder."""
 _OTHER_CASES = 16
