@@ -194,6 +194,8 @@ def _number(binder: Binder, tree: exp.Literal) -> Expression:
     text = tree.this
     if tree.is_string:
         return Literal(pa.string(), text)
+    if not text.isascii():  # older releases of sqlglot take ² for a digit
+        raise bad_expression(f"'{text}' is no number")
     if "e" in text.lower():
         return literal(float(text), pa.float64())
     number = Decimal(text)

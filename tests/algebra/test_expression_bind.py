@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from expression_cases import SCHEMA, TIME_EXPRESSIONS, conditions, rows, scalars
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scale import tries
 
@@ -337,6 +337,8 @@ def test_long_chains_of_conditions_bind():
 
 
 @given(st.text(max_size=30))
+@example("²")
+@example("1 + ²")
 @settings(deadline=None, max_examples=tries(300))
 def test_any_text_binds_or_is_refused(text):
     try:
