@@ -18,7 +18,7 @@ NEIGHBOURS := io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0 \
 	org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0
 TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout
 QUICK_TESTS := tests/cli tests/doors/test_duckdb_*.py tests/install/test_extras.py \
-	tests/query/test_without_pandas.py \
+	tests/query/test_without_pandas.py tests/query/test_parameters.py tests/query/test_parsed_once.py \
 	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
 	tests/segment_format/test_round_trip.py tests/segment_format/test_spec.py \
 	tests/segment_format/test_deletion_vector.py tests/kernels/test_roaring.py
