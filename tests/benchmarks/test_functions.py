@@ -15,6 +15,7 @@ NOT_ALONE = {
     "join_position": "over the rows of a dimension",
     "join_value": "over the rows of a dimension",
     "make_timestamp_ntz": "it takes six arguments",
+    "time_bucket": "intervals are no column here",
 }
 
 

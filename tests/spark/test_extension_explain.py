@@ -102,7 +102,7 @@ def figures(spark):
     ("local", "query", "shown"),
     [
         ("true", "SELECT k, sum(n) FROM {} GROUP BY k", ("3", "0", "7")),
-        ("false", "SELECT k, sum(n) FROM {} GROUP BY k", ("3", "0", "14")),
+        ("false", "SELECT k, sum(n) FROM {} GROUP BY k", ("3", "0", "7")),
         ("false", "SELECT k FROM {} WHERE t < TIMESTAMP'2024-01-02'", ("0", "1", "1,440")),
     ],
 )
