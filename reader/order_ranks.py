@@ -38,6 +38,7 @@ Where only the first so many of these rows are wanted, others that are not equal
 have any greater rank.
 """
 
+_FEW_ROWS: Final = 1 << 10  # are sorted by all keys at once
 _RANKED_TEXTS_MAX: Final = 1 << 10  # are ranked as soon as their first bytes are compared
 _STEP_BYTES: Final = KEY_BYTES - 1  # the lowest bit of a text's key makes room for nulls
 _COMPARED_BYTES: Final = 16 * _STEP_BYTES
@@ -53,13 +54,13 @@ def sorted_positions(
     The most significant criterion comes first; later ones rank only rows on which the earlier ones
     do not decide, and with a limit the rows that are returned.
     """
-    if limit is None:
+    if limit is None and row_count > _FEW_ROWS:
         return _all_positions(criteria, row_count)
     criteria = list(criteria)
     if not criteria:
         return np.arange(row_count)[:limit]
     chosen: Positions = None
-    if 0 < limit < row_count // 4:
+    if limit is not None and 0 < limit < row_count // 4:
         decided, undecided = _first_positions(criteria, limit)
         chosen = np.sort(np.concatenate([decided, undecided[: limit - len(decided)]]))
     order = np.lexsort([criterion(chosen, None) for criterion in reversed(criteria)])

@@ -15,13 +15,14 @@ from test_rows_in_order import COLUMNS, FILTERS, KEYS, drawn_rows, made_table
 import projseg
 from projseg.errors import QueryTimeoutError
 from projseg.memory.temporary_batches import LIMIT_SETTING
-from projseg.reader import sorted_batches
+from projseg.reader import order_ranks, sorted_batches
 
 
 @pytest.fixture
 def written(monkeypatch):
     """Batches of few rows; return how many bytes went to files."""
     monkeypatch.setattr(sorted_batches, "_BATCH_ROWS_MIN", 5)
+    monkeypatch.setattr(order_ranks, "_FEW_ROWS", 20)
     found = []
     write = os.pwrite
 

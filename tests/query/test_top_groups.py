@@ -144,7 +144,8 @@ def test_the_first_positions_are_those_of_sorted_rows(data):
         )
 
     criteria = [criterion(*one) for one in zip(columns, terms, strict=True)]
-    with patch.object(order_ranks, "_RANKED_TEXTS_MAX", 0):
+    few = data.draw(st.sampled_from([0, 100]))
+    with patch.multiple(order_ranks, _RANKED_TEXTS_MAX=0, _FEW_ROWS=few):
         found = order_ranks.sorted_positions(criteria, count, limit).tolist()
         if limit is None:
             by_bytes = chain.from_iterable(map(order_ranks.ranks_of, columns, terms))
