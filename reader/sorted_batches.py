@@ -29,10 +29,11 @@ from projseg.reader.order_ranks import ranks_of, sorted_positions, taken_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
 
 # A run has this share of the bytes that rows may take: it is joined, ranked and copied in order.
-# Sorted runs of as many bytes stay in memory.
 _RUN_SHARE: Final = 1 / 4
-# Texts of a run fit in one array.
-_RUN_BYTES_MAX: Final = 1 << 30
+# Larger runs are far from the processor, and slower to sort than more of them are to merge.
+_RUN_BYTES_MAX: Final = 1 << 26
+# Sorted runs of this share of the bytes stay in memory.
+_HELD_SHARE: Final = 1 / 4
 # So that a hundred runs are merged in half of the bytes.
 _BATCH_SHARE: Final = 1 / 256
 _BATCH_ROWS_MIN: Final = 1 << 10
@@ -107,7 +108,7 @@ class _Runs:
         for batch in _cut(rows, int(self._limit * _BATCH_SHARE), _BATCH_ROWS_MIN):
             check_deadline()
             self._byte_count += batch.nbytes
-            is_held = self._byte_count <= self._limit * _RUN_SHARE
+            is_held = self._byte_count <= self._limit * _HELD_SHARE
             self._batches[len(self._firsts)] = batch if is_held else self._file.write(batch)
             self._firsts.append(batch.take(pa.array([0])))
 
