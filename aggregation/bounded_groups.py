@@ -106,8 +106,7 @@ def bounded_groups(
 class _Parts:
     """Groups by a hash of their keys, in memory or in a temporary file.
 
-    The file has no name: the system removes it with the process, however that ends. A part takes at
-    most `limit` bytes when it is merged.
+    A part takes at most `limit` bytes when it is merged.
     """
 
     def __init__(self, primitives: Sequence[Primitive], limit: int) -> None:

@@ -80,13 +80,15 @@ def _all_positions(criteria: Iterable[RanksAt], row_count: int) -> NDArray[np.in
         places = _tied_places(begins)
         if not len(places):
             return order
-        tied = np.sort(order[places])
-        ranks = np.empty(len(order), np.int64)
+        rows = order[places]
+        tied = np.sort(rows)
+        ranks = np.empty(row_count, np.int64)
         ranks[tied] = criterion(tied, None)
-        order[places], begins[places] = _within_ties(begins, places, order, ranks[order[places]])
+        order[places], begins[places] = _within_ties(rows, begins[places], ranks[rows])
     places = _tied_places(begins)
     if len(places):
-        order[places], _ = _within_ties(begins, places, order, order[places])
+        rows = order[places]
+        order[places], _ = _within_ties(rows, begins[places], rows)
     return order
 
 
@@ -101,18 +103,18 @@ def _tied_places(begins: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def _within_ties(
-    begins: NDArray[np.bool_], places: NDArray[np.intp], order: NDArray[np.intp], ranks: Ranks
+    rows: NDArray[np.intp], begins: NDArray[np.bool_], ranks: Ranks
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the rows at tied places in the order of their ranks, and where others begin."""
-    ties = np.cumsum(begins[places])
+    """Return tied rows in the order of their ranks within each tie, and where others begin."""
+    ties = np.cumsum(begins)
     least, most = int(ranks.min()), int(ranks.max())
     bits = (most - least).bit_length()
-    if bits + len(places).bit_length() < 64:
+    if bits + len(rows).bit_length() < 64:
         keys = ties << bits | (ranks - least)
-        inner = np.argsort(keys)
-        return order[places][inner], _begins(keys[inner])
-    inner = np.lexsort([ranks, ties])
-    return order[places][inner], _begins(ranks[inner]) | _begins(ties[inner])
+        order = np.argsort(keys)
+        return rows[order], _begins(keys[order])
+    order = np.lexsort([ranks, ties])
+    return rows[order], _begins(ranks[order]) | _begins(ties[order])
 
 
 def _first_positions(

@@ -29,7 +29,7 @@ from projseg.reader.order_ranks import (
     best_of_pages,
     key_ranks,
     sorted_positions,
-    term_ranks,
+    taken_ranks,
 )
 from projseg.reader.segment_source import SegmentSource, row_numbers
 from projseg.segment_format.arrow_arrays import primitive_array
@@ -208,15 +208,9 @@ class FoundRows(msgspec.Struct, frozen=True):
     def first(self, terms: Sequence[OrderTerm], limit: int) -> FoundRows:
         """Return the first `limit` rows by their keys, source and base row."""
 
-        def ranks_of(
-            key: pa.Array, term: OrderTerm, positions: Positions, wanted: int | None
-        ) -> Ranks:
-            some = key if positions is None else key.take(primitive_array(positions))
-            return term_ranks(some, term, wanted)
-
         def as_ranks(values: NDArray[Any], positions: Positions, _: int | None) -> Ranks:
             return (values if positions is None else values[positions]).astype(np.int64)
 
-        criteria = [partial(ranks_of, *one) for one in zip(self.keys, terms, strict=True)]
+        criteria = [partial(taken_ranks, *one) for one in zip(self.keys, terms, strict=True)]
         places = [partial(as_ranks, values) for values in (self.numbers, self.base_rows)]
         return self.rows_at(sorted_positions([*criteria, *places], len(self), limit))
