@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scale import tries
+from temporary_writes import counted_writes
 from test_rows_in_order import COLUMNS, FILTERS, KEYS, drawn_rows, made_table
 
 import projseg
@@ -23,15 +24,7 @@ def written(monkeypatch):
     """Batches of few rows; return how many bytes went to files."""
     monkeypatch.setattr(sorted_batches, "_BATCH_ROWS_MIN", 5)
     monkeypatch.setattr(order_ranks, "_FEW_ROWS", 20)
-    found = []
-    write = os.pwrite
-
-    def counted(descriptor, content, offset):
-        found.append(len(content))
-        return write(descriptor, content, offset)
-
-    monkeypatch.setattr(os, "pwrite", counted)
-    return found
+    return counted_writes(monkeypatch)
 
 
 def drawn_order(draw):

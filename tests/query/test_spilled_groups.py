@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from answers_agree import same
 from scale import tries
+from temporary_writes import counted_writes
 
 import projseg
 from projseg.aggregation import bounded_groups
@@ -105,15 +106,7 @@ def spills(monkeypatch):
     monkeypatch.setattr(bounded_groups, "_GROUPS_COUNTED_MIN", 0)
     monkeypatch.setattr(run_plan, "_ROWS_INLINE_MAX", 0)
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
-    written = []
-    write = os.pwrite
-
-    def counted(descriptor, content, offset):
-        written.append(len(content))
-        return write(descriptor, content, offset)
-
-    monkeypatch.setattr(os, "pwrite", counted)
-    return written
+    return counted_writes(monkeypatch)
 
 
 def sorted_rows(found):
