@@ -57,7 +57,7 @@ def test_many_mutants(tmp_path, seed):
     script = (
         f"import sys, json; sys.path[:0] = {paths!r}; from pathlib import Path; "
         "from test_table_mutants import run; "
-        f"wrong, ended = run(Path({str(tmp_path)!r}), {seed}, {tries(500)}); "
+        f"wrong, ended = run(Path({str(tmp_path)!r}), {seed}, {tries(5_000)}); "
         "print(json.dumps([wrong, sorted(map(str, ended.items()))]))"
     )
     done = subprocess.run(

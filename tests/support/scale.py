@@ -1,8 +1,9 @@
 """How many cases tests try: few in CI, many in the nightly run.
 
-`PROJSEG_NIGHTLY=1` is the night; another number multiplies its random cases. So
+`PROJSEG_NIGHTLY` is the share of them that is drawn. `make nightly` draws a tenth,
+`make nightly PROJSEG_NIGHTLY=1` all, and
 `PROJSEG_NIGHTLY=1250 pytest tests/query/test_index_pruning.py -k random_life --timeout 0` tries
-50,000 lives, and `make nightly PROJSEG_NIGHTLY=0.1` draws a tenth.
+50,000 lives.
 """
 
 import os
@@ -20,7 +21,7 @@ _OTHER_CASES = 16
 
 
 def tries(count, by_day=None):
-    """Return how many random cases a test tries that tries `count` of them at night."""
+    """Return how many random cases a test tries that has `count` of them in all."""
     by_day = by_day or max(5, count // 10)
     return max(by_day, int(count * _TIMES))
 
