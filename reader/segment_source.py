@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.errors import InvalidInputError
 from projseg.evaluation.arrow_vectors import concat_vectors, vector_of_array
 from projseg.evaluation.rows import MaskedRows, RowRange, Rows
 from projseg.kernels.sorting import distinct
@@ -92,7 +93,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     def value_bytes(self, name: str, *, is_state: bool = False) -> int:
         """Return the bytes of one decoded row of a column, an upper bound for most columns."""
         role = self._role(is_state)
-        if not self.segment.has_column(self.table_name, role, name):
+        if self._is_absent(role, name):
             return 1
         return self.segment.value_bytes(self.table_name, role, name)
 
@@ -102,12 +103,12 @@ class SegmentSource(msgspec.Struct, frozen=True):
         return self.row_count * value_bytes <= self.whole_bytes_max
 
     def vector(self, name: str, *, is_state: bool = False, may_keep: bool = True) -> Vector:
-        """Return a whole column; one that the segment lacks is null.
+        """Return a whole column; one that the base rows of the segment lack is null.
 
         It is kept for later queries, unless `may_keep` is false or it is passing.
         """
         role = self._role(is_state)
-        if not self.segment.has_column(self.table_name, role, name):
+        if self._is_absent(role, name):
             return null_vector(self.schema.field(name).type, self.row_count)
         key = self._cache_key("column", role, name)
         known: Vector | None = KEPT.get(key)
@@ -160,7 +161,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
         """Return the rows [first, end) of a column, without decoding pages outside."""
         role = self._role(is_state)
-        if not self.segment.has_column(self.table_name, role, name):
+        if self._is_absent(role, name):
             return null_vector(self.schema.field(name).type, end - first)
         if first >= end:
             return self.segment.column(self.table_name, role, name, 0, 0)
@@ -239,15 +240,14 @@ class SegmentSource(msgspec.Struct, frozen=True):
     def is_cached(self, name: str, *, is_state: bool = False) -> bool:
         """Whether the whole column is in memory already."""
         role = self._role(is_state)
-        if not self.segment.has_column(self.table_name, role, name):
+        if self._is_absent(role, name):
             return False
         return self._cache_key("column", role, name) in KEPT
 
     def ranges_to_read(self, name: str, *, is_state: bool) -> list[ByteRange]:
         """Return the reads that a column takes; none if it is in memory or missing."""
         role = self._role(is_state)
-        is_there = self.segment.has_column(self.table_name, role, name)
-        if not is_there or self.is_cached(name, is_state=is_state):
+        if self._is_absent(role, name) or self.is_cached(name, is_state=is_state):
             return []
         pages = self._pages_of(role, name, self.part)
         ranges = self.segment.ranges_of(self.table_name, role, name, pages.start, pages.stop)
@@ -256,7 +256,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     def zones(self, name: str) -> PageZones | None:
         """Return the zone maps of a column's pages; None if it has none or the segment lacks it."""
         role = self._role(is_state=False)
-        if not self.segment.has_column(self.table_name, role, name) or self.is_opaque(name):
+        if self._is_absent(role, name) or self.is_opaque(name):
             return None
         return self.segment.page_zones(self.table_name, role, name)
 
@@ -270,21 +270,21 @@ class SegmentSource(msgspec.Struct, frozen=True):
     def is_opaque(self, name: str) -> bool:
         """Whether the column is stored without ids and without numbers."""
         role = self._role(is_state=False)
-        if not self.segment.has_column(self.table_name, role, name):
+        if self._is_absent(role, name):
             return False
         return self.segment.column_entry(self.table_name, role, name).kind == "opaque"
 
     def dictionary(self, name: str) -> Dictionary | None:
         """Return the dictionary that a column's ids are of; None if it has none."""
         role = self._role(is_state=False)
-        if not self.segment.has_column(self.table_name, role, name):
+        if self._is_absent(role, name):
             return None
         return self.segment.column_dictionary(self.table_name, role, name)
 
     def bitmap_index(self, name: str) -> BitmapIndex | None:
         """Return a column's bitmap index; None if none was worth storing."""
         role = self._role(is_state=False)
-        if not self.segment.has_column(self.table_name, role, name):
+        if self._is_absent(role, name):
             return None
         return self.segment.bitmap_index(self.table_name, role, name)
 
@@ -292,6 +292,21 @@ class SegmentSource(msgspec.Struct, frozen=True):
         if isinstance(self.segment, SegmentFile):
             return (kind, self.segment.path, self.table_name, role, name)
         return (kind, *self.segment.key_of(self.table_name, role, name))
+
+    def _is_absent(self, role: Role, name: str) -> bool:
+        """Whether the segment is older than a column of base rows.
+
+        Raises InvalidInputError (PROJSEG_INTERNAL) for a column that a projection does not have.
+        """
+        if self.segment.has_column(self.table_name, role, name):
+            return False
+        if role != "base":
+            raise InvalidInputError(
+                "PROJSEG_INTERNAL",
+                f"a plan reads column '{name}' of projection '{self.table_name}', which has none of"
+                " that name; report the query, and ask it with noProjections and noViews meanwhile",
+            )
+        return True
 
     def _role(self, is_state: bool) -> Role:
         if self.table_name == BASE_TABLE:
