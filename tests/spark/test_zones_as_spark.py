@@ -43,11 +43,13 @@ def sql_of(query):
 def compare_with_spark(spark, seed, location, zone, counts):
     """Ask Spark and a random table about a zone's changes of clock random queries."""
     case = make_case(seed, location, zone, agreed_changes(spark, zone))
-    micros = case.rows.set_column(0, "micros", case.rows["time"].cast(pa.int64()))
-    plain = spark.createDataFrame(micros)
-    plain.selectExpr(
-        "timestamp_micros(micros) AS time", "channel", "value"
-    ).createOrReplaceTempView("edits")
+    names = case.rows.column_names
+    micros = [case.rows[name].cast(pa.int64()) for name in ("time", "sent")]
+    plain = spark.createDataFrame(
+        case.rows.set_column(0, "time", micros[0]).set_column(3, "sent", micros[1])
+    )
+    times = {name: f"timestamp_micros({name}) AS {name}" for name in ("time", "sent")}
+    plain.selectExpr(*(times.get(name, name) for name in names)).createOrReplaceTempView("edits")
     in_sparks_words = by_dates if period_starts_shown_twice(zone) else str
     r = random.Random(seed + 1)
     for _ in range(QUERIES_A_TABLE):

@@ -1,10 +1,12 @@
 """Random tables with times near changes of a zone's clock, and queries in that zone.
 
-Rows lie in the hours before and after a few changes of one zone's clock. Projections keep time by
-that clock or in UTC; queries ask for floors, dates and fields by that clock.
+Rows lie in the hours before and after a few changes of one zone's clock, by `time`, the table's
+time column, and by `sent`, another time, which may be null. Projections keep one or both by that
+clock or in UTC; queries ask for floors, dates and fields by that clock.
 """
 
 import random
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,8 +16,9 @@ from projseg.algebra.time.duration import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
 from projseg.errors import ProjsegError
 
+TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema(
-    [("time", pa.timestamp("us", tz="UTC")), ("channel", pa.string()), ("value", pa.int64())]
+    [("time", TIME), ("channel", pa.string()), ("value", pa.int64()), ("sent", TIME)]
 )
 UNITS = ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"]
 FIELDS = [
@@ -54,6 +57,7 @@ OWN_KEYS = [
 SPARK_CALLS = [
     *("count(*)", "sum(value)", "min(time)", "max(time)", "count(DISTINCT channel)"),
     *("min(to_date(time))", "max(hour(time))", "count(DISTINCT date_trunc('HOUR', time))"),
+    *("max(sent)", "count(sent)", "max(to_date(sent))", "count(DISTINCT date_trunc('DAY', sent))"),
 ]
 
 
@@ -108,11 +112,18 @@ def rows_about(r, changes, count):
     times = times_about(r, changes, count)
     r.shuffle(times)
     columns = {
-        "time": pa.array(times, pa.timestamp("us", tz="UTC")),
+        "time": pa.array(times, TIME),
         "channel": [r.choice("abc") for _ in times],
         "value": [r.randint(-5, 100) for _ in times],
+        "sent": pa.array([_sent_of(r, at, times) for at in times], TIME),
     }
     return pa.table(columns, schema=SCHEMA)
+
+
+def _sent_of(r, at, times):
+    """Return the other time of a row: that of any row, or one near its own, or none."""
+    hours = r.choice([-30, -9, -1, 0, 1, 2, 26])
+    return r.choice([None, *[r.choice(times)] * 3, *[at + hours * HOUR] * 4])
 
 
 def changes_of(zone, start, end):
@@ -155,14 +166,32 @@ def make_case(seed, location, zone, changes):
 
 
 def time_keys(r):
-    """Return one or two keys, mostly fine enough to serve others."""
+    """Return one or two keys, mostly fine enough to serve others; or a floor of each time."""
     fine = ["date_trunc('HOUR', time)", "date_trunc('DAY', time)", "to_date(time)", "hour(time)"]
     fine += [f"timestamp_floor(time, '{period}')" for period in PERIODS[:12]]
-    return r.sample([*fine, *fine, *SPARK_KEYS, *OWN_KEYS], r.choice([1, 1, 2]))
+    keys = r.sample([*fine, *fine, *SPARK_KEYS, *OWN_KEYS], r.choice([1, 1, 2]))
+    if r.random() < 0.4:
+        floor = f"date_trunc('{r.choice(UNITS[2:6])}', time)"
+        return r.sample([floor, of_sent(floor)], 2)
+    return [of_either(r, key) for key in keys]
+
+
+def of_sent(text):
+    """Return an expression of `time` as that of `sent`."""
+    return re.sub(r"\btime\b", "sent", text)
+
+
+def of_either(r, text):
+    """Return an expression of `time`, or the same of `sent`."""
+    return of_sent(text) if r.random() < 0.35 else text
 
 
 def condition(r, times):
-    """Return a condition on time as SQL that Spark reads too."""
+    """Return a condition on a time as SQL that Spark reads too."""
+    return of_either(r, _condition_on_time(r, times))
+
+
+def _condition_on_time(r, times):
     micros = r.choice(times)
     compare = r.choice(["<", "<=", ">", ">=", "=", "!="])
     unit = r.choice(UNITS[:7])
@@ -185,9 +214,10 @@ def condition(r, times):
 def make_query(r, case, *, for_spark):
     """Return the arguments of `Table.query`, apart from the context."""
     pool = SPARK_KEYS if for_spark else SPARK_KEYS + OWN_KEYS
-    keys = r.sample(pool, r.choice([0, 1, 1, 1, 2]))
+    keys = [of_either(r, key) for key in r.sample(pool, r.choice([0, 1, 1, 1, 2]))]
     if case.declared and r.random() < 0.4:
-        keys = [key for key in r.choice(case.declared) if key in pool][: r.randint(1, 2)] or keys
+        every = {*pool, *map(of_sent, pool)}
+        keys = [key for key in r.choice(case.declared) if key in every][: r.randint(1, 2)] or keys
     calls = r.sample(SPARK_CALLS, r.randint(1, 3))
     times = case.rows["time"].cast(pa.int64()).to_pylist()
     if r.random() < 0.25:
