@@ -17,7 +17,6 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.source_plan import (
     SourceChoice,
     SourcePlan,
-    SubtractedRows,
     columns_read,
 )
 from projseg.algebra.planning.why_not import Reason
@@ -32,6 +31,7 @@ from projseg.reader.open_sources import (
 )
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.plan.version_facts import column_bytes
+from projseg.reader.plan.whole_table import WholeTable
 from projseg.reader.row_scan import scan_table
 from projseg.reader.run_plan import run_partial
 from projseg.reader.selection import postings_used, select_rows
@@ -82,22 +82,23 @@ def read_figures(plan: QueryPlan) -> ReadFigures:
     """Return the expected figures of a plan; they are computed once."""
     found: ReadFigures | None = vars(plan).get("_read_figures")
     if found is None:
-        reads = list(planned_reads(plan))
-        found = ReadFigures(
-            Counter(_kind(read.source) for read in reads),
-            sum(read.row_count for read in reads),
-            sum(read.byte_count for read in reads),
-        )
+        kinds, rows, byte_count = Counter[SourceKind](), 0, 0
+        several = plan.segments
+        if is_stated := isinstance(several, WholeTable):
+            kinds["metadata"] = several.listed_count
+        for segment, source in () if is_stated else _single_reads(plan):
+            kinds[_kind(source)] += 1
+            own_rows, own_bytes = _rows_and_bytes(plan, segment.entry, source)
+            rows, byte_count = rows + own_rows, byte_count + own_bytes
+        found = ReadFigures(kinds, rows, byte_count)
         vars(plan)["_read_figures"] = found
     return found
 
 
-def _kind(source: str | None) -> SourceKind:
-    if source is None:
-        return "base"
-    if source == "metadata":
-        return "metadata"
-    return "view" if source.startswith("view:") else "projection"
+def _kind(source: SourcePlan) -> SourceKind:
+    if source.source is None:
+        return "metadata" if source.is_metadata else "base"
+    return "view" if source.source.name.startswith("view:") else "projection"
 
 
 class PlanFigures(msgspec.Struct, frozen=True):
@@ -203,12 +204,7 @@ def _measured(
 
 
 def _planned(plan: QueryPlan, segment: SegmentPlan, source: SourcePlan) -> SourceRead:
-    held = source_row_count(segment.entry, source)
-    row_count = 0 if source.is_metadata else min(source.row_count or held, held)
-    byte_count = int(_byte_count(plan, segment.entry, source) * row_count / max(held, 1))
-    if source.subtracted_rows is not None:
-        deleted = _deleted(plan, segment, source.subtracted_rows)
-        row_count, byte_count = row_count + deleted.row_count, byte_count + deleted.byte_count
+    row_count, byte_count = _rows_and_bytes(plan, segment.entry, source)
     foreign = segment.entry.foreign
     is_foreign = foreign is not None and source.source is None and not source.is_metadata
     return SourceRead(
@@ -229,10 +225,20 @@ def _rejected(choice: SourceChoice) -> Mapping[str, Reason]:
     return {BASE_ROWS: choice.base_rejected, **choice.rejected}
 
 
-def _deleted(plan: QueryPlan, segment: SegmentPlan, taken: SubtractedRows) -> SourceRead:
-    """Return the rows and bytes of the deleted rows that a projection's answer is freed of."""
-    rows = replace(taken.rows, feeds=taken.rows.feeds[: len(plan.query.primitives)])
-    return _planned(plan, segment, rows)
+def _rows_and_bytes(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> tuple[int, int]:
+    """Return how many rows of a source are read, and the stored bytes of what is read of them."""
+    if source.is_metadata:
+        return 0, 0
+    held = source_row_count(entry, source)
+    rows = min(source.row_count or held, held)
+    names, states = columns_read(plan.query, source)
+    stored = _stored_bytes(plan, entry, source, names | states)
+    byte_count = int(stored * rows / max(held, 1))
+    if (taken := source.subtracted_rows) is None:
+        return rows, byte_count
+    feeds = taken.rows.feeds[: len(plan.query.primitives)]
+    deleted = _rows_and_bytes(plan, entry, replace(taken.rows, feeds=feeds))
+    return rows + deleted[0], byte_count + deleted[1]
 
 
 def _interval(entry: SegmentEntry, interval: Interval | None) -> str | None:
@@ -248,21 +254,15 @@ def _written(start: int, end: int) -> str:
     return f"{micros_to_iso(start)}/{micros_to_iso(end)}"
 
 
-def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int:
-    """Return the stored bytes of the columns that the plan reads."""
-    if source.is_metadata:
-        return 0
-    grouping, states = columns_read(plan.query, source)
-    names = grouping | states
-    sizes = _column_sizes(plan, entry, source)
-    return sum(size for name, size in sizes.items() if name in names)
-
-
-def _column_sizes(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
+def _stored_bytes(
+    plan: QueryPlan, entry: SegmentEntry, source: SourcePlan, names: Iterable[str]
+) -> int:
     listed = listed_projection(entry, source)
     if source.source is None or listed is None:
-        return {name: zone.bytes for name, zone in plan.schema.zones(entry).items()}
-    return column_bytes(listed, source.source)
+        zones = (plan.schema.zone(entry, name) for name in names)
+        return sum(zone.bytes for zone in zones if zone is not None)
+    sizes = column_bytes(listed, source.source)
+    return sum(sizes.get(name, 0) for name in names)
 
 
 GROUPS_SHARE_MAX: Final = 0.5

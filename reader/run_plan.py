@@ -44,6 +44,7 @@ from projseg.reader.combined_sources import Stack, StackReader
 from projseg.reader.open_sources import Source, cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of
 from projseg.reader.plan.reduced_fold import among_first, values_max
+from projseg.reader.plan.whole_table import WholeTable
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import deleted_rows_of, select_rows
 from projseg.reader.threads import Workers, fetch_source, fetched_ahead, thread_count_of
@@ -96,6 +97,10 @@ def _groups(
     *,
     may_part: bool,
 ) -> Iterator[Partial]:
+    if isinstance(segments, WholeTable):
+        known = known_partial([segments.total], plan.query.primitives)
+        yield regrouped(known, known.keys, plan.query.primitives)
+        return
     if segments is plan.segments and plan.reduced_fold is not None:
         reduced = plan.reduced
         for groups in _groups(storage, reduced, reduced.segments, threads, may_part=may_part):

@@ -45,9 +45,11 @@ class ByteReader:
 
     def take(self, size: int) -> memoryview:
         """Return the next `size` bytes, never fewer."""
-        self.require(0 <= size <= self.bytes_left, f"needs {size} bytes, {self.bytes_left} left")
-        start, self._offset = self._offset, self._offset + size
-        return self._content[start : self._offset]
+        start, end = self._offset, self._offset + size
+        if not start <= end <= len(self._content):
+            self.require(False, f"needs {size} bytes, {self.bytes_left} left")
+        self._offset = end
+        return self._content[start:end]
 
     def array(self, dtype: str, count: int) -> NDArray[Any]:
         """Return the next items, dtype[count], as an aligned, read-only array; skip its padding."""

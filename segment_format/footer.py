@@ -101,13 +101,10 @@ def parse_tail(
     reader.require(found == magic, "no such file ends here: truncated, or of another kind")
     tail = Tail(*fields)
     require_limit("footer's size in bytes", tail.footer_bytes, FOOTER_BYTES_MAX)
-    footer_end = tail.footer_offset + tail.footer_bytes
-    reader.require(
-        HEAD_LAYOUT.size <= tail.footer_offset
-        and tail.footer_offset % ALIGNMENT == 0
-        and footer_end == file_bytes - TAIL_LAYOUT.size,
-        f"footer at [{tail.footer_offset}, {footer_end}) does not end at the tail",
-    )
+    start, end = tail.footer_offset, tail.footer_offset + tail.footer_bytes
+    is_aligned = start >= HEAD_LAYOUT.size and start % ALIGNMENT == 0
+    if not is_aligned or end != file_bytes - TAIL_LAYOUT.size:
+        reader.require(False, f"footer at [{start}, {end}) does not end at the tail")
     return tail, int(checksum)
 
 

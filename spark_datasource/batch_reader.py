@@ -203,7 +203,7 @@ def _shares(scan: Scan, plan: QueryPlan) -> list[tuple[SegmentPlan, ...]]:
     """Divide the segments of a plan among tasks."""
     segments = plan.segments
     if not plan.query.is_divisible:
-        return [segments]
+        return [tuple(segments)]
     if plan.query.is_row_scan:
         works = [work_of_scan(segment) for segment in segments]
         shares = shares_of(works, work_of_a_task(works, scan.request.parallelism))

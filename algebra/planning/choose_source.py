@@ -92,13 +92,18 @@ class SegmentOffers:
         self._zones = zones
         self._edge_plans: dict[Interval, SourcePlan] = {}
         self._covers: dict[TimeGrouping | None, Cover | Reason] = {}
-        time = facts.columns.get(query.time_column or "")
-        self._has_null_time = time is not None and time.null_count > 0
         self.is_whole = self._covers_all(query.interval)
+
+    @cached_property
+    def _has_null_time(self) -> bool:
+        time = self._facts.columns.get(self._query.time_column or "")
+        return time is not None and time.null_count > 0
 
     def _covers_all(self, interval: Interval | None) -> bool:
         """Whether an interval leaves out no row of this segment."""
-        return covers_all_rows(interval, self._data, has_null_time=self._has_null_time)
+        return interval is None or covers_all_rows(
+            interval, self._data, has_null_time=self._has_null_time
+        )
 
     def cheapest(self, fitting: tuple[Fitting, ...], rejected: dict[str, Reason]) -> SourceChoice:
         """Return the plans of the cheapest source, with their cost as the reason against others.
@@ -119,17 +124,17 @@ class SegmentOffers:
             if isinstance(found, Reason):
                 rejected[candidate.match.spec.name] = found
             else:
-                cost = self._cost(candidate, found)
-                cost += sum(plan.cost for plan in self._other_plans(candidate, found, fitting))
-                offers.append((cost, candidate.rank, candidate, found))
+                own = self._cost(candidate, found)
+                cost = own + sum(p.cost for p in self._other_plans(candidate, found, fitting))
+                offers.append((cost, candidate.rank, candidate, found, own))
         best = min(offers, key=lambda offer: offer[:2]) if offers else None
         base_cost = self._base_cost(self._query.interval)
         is_forced = self._query.context.is_forced or not self._facts.has_base_rows
         if best is None or (base_cost < best[0] and not is_forced):
             _explain(offers, base_cost, set(), rejected)
             return SourceChoice((self._base_plan(self._query.interval),), rejected)
-        cost, _, candidate, found = best
-        plans = [self._projection_plan(candidate, found)]
+        cost, _, candidate, found, own = best
+        plans = [self._projection_plan(candidate, found, own)]
         plans += self._other_plans(candidate, found, fitting)
         used = {plan.source_name for plan in plans}
         _explain(offers, cost, used, rejected)
@@ -245,11 +250,12 @@ class SegmentOffers:
                     continue
                 found = self._cover_of(candidate.match.spec.time_grouping, edge)
                 if isinstance(found, Cover) and not found.edges:
-                    plans.append(self._projection_plan(candidate, found))
+                    cost = self._cost(candidate, found)
+                    plans.append(self._projection_plan(candidate, found, cost))
             self._edge_plans[edge] = min(plans, key=lambda p: (p.cost, p.source_name or ""))
         return self._edge_plans[edge]
 
-    def _projection_plan(self, candidate: Fitting, found: Cover) -> SourcePlan:
+    def _projection_plan(self, candidate: Fitting, found: Cover, cost: int) -> SourcePlan:
         match = candidate.match
         stored = self._facts.projections[candidate.index]
         reversal = candidate.reversal
@@ -260,10 +266,12 @@ class SegmentOffers:
             source=match.spec,
             keys=match.keys,
             feeds=match.feeds,
-            filter=conjunction((*conjuncts(match.filter), *(found.bounds or ()))),
+            filter=conjunction((*conjuncts(match.filter), *found.bounds))
+            if found.bounds
+            else match.filter,
             present=match.present,
             row_count=round(stored.row_count * share),
-            cost=self._cost(candidate, found),
+            cost=cost,
             needs_row_numbers=candidate.needs_row_numbers,
             subtracted_rows=None
             if reversal is None
@@ -342,14 +350,14 @@ class SegmentOffers:
         )
 
 
-_Offer = tuple[int, tuple[int, int, str], Fitting, Cover]
+_Offer = tuple[int, tuple[int, int, str], Fitting, Cover, int]
 
 
 def _explain(
     offers: list[_Offer], best_cost: int, used: set[str | None], rejected: dict[str, Reason]
 ) -> None:
     """Add to `rejected` what the projections that are not used would have cost."""
-    for cost, _, candidate, _ in offers:
+    for cost, _, candidate, *_ in offers:
         name = candidate.match.spec.name
         if name in used:
             rejected.pop(name, None)

@@ -45,17 +45,20 @@ from projseg.algebra.planning.source_plan import Reversal
 from projseg.algebra.planning.why_not import Reason
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.exact_values import has_exact_sum, is_steady, is_sure, ordered_parts
-from projseg.algebra.proofs.filter_proofs import ZoneSets, outcomes
+from projseg.algebra.proofs.filter_proofs import ZoneSets, outcomes, tested_for_null
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.bucket_order import always_refines, refines
 from projseg.algebra.time.duration import DAY
 from projseg.algebra.time.zoned_buckets import Granularity
+from projseg.memory.forks import cached_property
 
 _SHARED_TIME: Final = 32 * DAY
+_ADDED_MAX: Final = 16
+"""Verdicts with separable conditions that are kept: neighbouring segments mostly share them."""
 
 
-class Fitting(msgspec.Struct, frozen=True):
+class Fitting(msgspec.Struct, frozen=True, dict=True):
     """A projection, by its position in the segment, that can answer, and what its cost depends on.
 
     `rank` decides at equal cost: the coarser, then fewer grouping columns, then by name. `reversal`
@@ -71,7 +74,7 @@ class Fitting(msgspec.Struct, frozen=True):
     needs_row_numbers: bool = False
     rest: ReadShape | None = None
 
-    @property
+    @cached_property
     def has_places(self) -> bool:
         """Whether values of each segment are to be filled in."""
         feeds = () if self.reversal is None else self.reversal.feeds
@@ -107,9 +110,12 @@ class CandidateGroup:
         self._allowed = allowed
         self._has_deleted_rows = has_deleted_rows
         self._verdicts: dict[SegmentView, Verdicts] = {}
+        self._with_added: dict[tuple[object, ...], Verdicts] = {}
         self._index = ColumnIndex(self._specs)
         own = [self._specs[index] for index in sorted(allowed)]
-        self._predicates = _predicates(query, own)
+        predicates = [(one, tested_for_null(one)) for one in _predicates(query, own)]
+        self._null_tests = [(p, one.name) for p, one in predicates if isinstance(one, Column)]
+        self._predicates = [p for p, one in predicates if not isinstance(one, Column)]
         self._constant_columns = _constant_columns((*query.columns_read, *separated.columns), own)
         self._summands = summands(query) if own else ()
         self._inputs = inputs(query) if own else ()
@@ -128,15 +134,24 @@ class CandidateGroup:
 
         Conditions are the part of the query's filter that is not true of every row.
         """
-        names = self._separated.names
-        apart = tuple(c for c in conditions if c.columns and c.columns <= names)
-        rest = tuple(c for c in conditions if not (c.columns and c.columns <= names))
+        apart: tuple[Expression, ...] = ()
+        rest = conditions
+        if conditions and (names := self._separated.names):
+            apart = tuple(c for c in conditions if c.columns and c.columns <= names)
+            rest = tuple(c for c in conditions if not (c.columns and c.columns <= names))
         view = self._view(facts, zones, rest)
         if view not in self._verdicts:
             self._verdicts[view] = self._work_out(view)
         if not apart and not self._separated.has_interval:
             return self._verdicts[view]
-        return self._added(self._verdicts[view], view, apart, bounds)
+        key = (view, apart, bounds)
+        found = self._with_added.get(key)
+        if found is None:
+            if len(self._with_added) >= _ADDED_MAX:
+                self._with_added = {}
+            found = self._added(self._verdicts[view], view, apart, bounds)
+            self._with_added[key] = found
+        return found
 
     def _added(
         self,
@@ -166,6 +181,7 @@ class CandidateGroup:
         self, facts: SegmentFacts, zones: ZoneSets, conditions: tuple[Expression, ...]
     ) -> SegmentView:
         proved = [p for p in self._predicates if outcomes(p, zones).is_always_true]
+        proved += [p for p, name in self._null_tests if facts.is_never_null(name)]
         constants = [
             (column.name, value)
             for column in self._constant_columns

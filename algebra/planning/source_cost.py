@@ -132,8 +132,8 @@ class ReadShape(msgspec.Struct, frozen=True):
     ) -> float:
         assumed = min(row_count * _ASSUMED_COLUMN_BYTES, byte_count)
         sizes = column_bytes.get
-        filter_bytes = sum(sizes(name, assumed) for name in self.filter_columns)
-        fold_bytes = sum(sizes(name, assumed) for name in self.fold_columns)
+        filter_bytes = sum([sizes(name, assumed) for name in self.filter_columns])
+        fold_bytes = sum([sizes(name, assumed) for name in self.fold_columns])
         filtering = BYTE_WORK * filter_bytes + row_count * self.filter_work
         folding = BYTE_WORK * fold_bytes + row_count * self.fold_work
         if self.filter_columns and kept >= _MASKED_SHARE_MIN * examined:

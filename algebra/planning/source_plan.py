@@ -100,7 +100,7 @@ class AddPresence(msgspec.Struct, frozen=True):
     filter: Expression | None = None
 
 
-class Known(msgspec.Struct, frozen=True):
+class Known(msgspec.Struct, frozen=True, gc=False):
     """A whole segment's answer from metadata.
 
     It is the number of rows for a count, the value (as in `Literal`) for min and max, or None.
@@ -145,7 +145,7 @@ class SubtractedRows(msgspec.Struct, frozen=True):
     reversal: Reversal
 
 
-class SourcePlan(msgspec.Struct, frozen=True):
+class SourcePlan(msgspec.Struct, frozen=True, gc=False):
     """How one source of a segment answers the query, or one interval of it.
 
     Parameters
@@ -218,7 +218,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
         return None if self.source is None else self.source.name
 
 
-class SourceChoice(msgspec.Struct, frozen=True):
+class SourceChoice(msgspec.Struct, frozen=True, gc=False):
     """The plans for one segment, and the reason against every source not among them.
 
     Plans are over disjoint intervals, and none if no row of the segment can match. `base_rejected`

@@ -116,7 +116,7 @@ class Premises:
     def _prove(self, goal: Expression) -> bool:
         if goal in self.conditions or goal == TRUE or self.is_contradiction:
             return True
-        tested = _tested_for_null(goal)
+        tested = tested_for_null(goal)
         if tested is not None and not may_fail(tested) and self.is_not_null(tested):
             return True
         truth = truth_of(goal)
@@ -148,7 +148,7 @@ class Premises:
         return False
 
 
-def _tested_for_null(condition: Expression) -> Expression | None:
+def tested_for_null(condition: Expression) -> Expression | None:
     """Return the expression that a condition says not to be null; None for other conditions."""
     inner = condition.children[0] if condition.children else None
     is_negation = isinstance(condition, Call) and condition.function == "not"

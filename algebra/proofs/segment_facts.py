@@ -23,7 +23,7 @@ from projseg.errors import EvaluationError
 from projseg.segment_format.arrow_arrays import primitive_array
 
 
-class ColumnFacts(msgspec.Struct, frozen=True):
+class ColumnFacts(msgspec.Struct, frozen=True, gc=False):
     """Facts about one column's values in a segment; without `is_known`, other fields say nothing.
 
     Bounds are of the values that are neither null nor NaN, as in `Literal`, and None if there are
@@ -42,7 +42,7 @@ NOTHING_KNOWN: Final = ColumnFacts(None, None, 1, is_exact=False, is_known=False
 """Of a column of which it is only known that it is there."""
 
 
-class ProjectionFacts(msgspec.Struct, frozen=True):
+class ProjectionFacts(msgspec.Struct, frozen=True, gc=False):
     """A projection that a segment holds; the table's current one of that name may differ.
 
     Bytes exclude shared dictionaries. `column_bytes` has grouping columns by name, states as
@@ -55,7 +55,7 @@ class ProjectionFacts(msgspec.Struct, frozen=True):
     column_bytes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-class SegmentFacts(msgspec.Struct, frozen=True):
+class SegmentFacts(msgspec.Struct, frozen=True, gc=False):
     """One segment as the planner sees it.
 
     Columns that it lacks are read as null. Times are the smallest and largest of the data,
@@ -75,6 +75,11 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     not_built: Mapping[str, str] = msgspec.field(default_factory=dict)
     deleted_row_count: int = 0
     has_base_rows: bool = True
+
+    def is_never_null(self, name: str) -> bool:
+        """Whether a column is known to have a value in every row."""
+        found = self.columns.get(name)
+        return found is not None and found.is_known and not found.null_count
 
 
 # The one value that an expression of a time has in a segment, if it has only one.

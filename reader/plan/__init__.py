@@ -1,5 +1,6 @@
 """Plan a query: segments pruned by facts and Bloom filters, sources chosen, less to fold.
 
-Templates bind and plan once what differs in values alone, and rebind it to others. What a table
-would do with other projections or imagined indexes is planned alike.
+Counts of a whole table are summed from its manifests. Templates bind and plan once what differs in
+values alone, and rebind it to others. What a table would do with other projections or imagined
+indexes is planned alike.
 """

@@ -35,21 +35,12 @@ from projseg.reader.plan.bind_template import (
 )
 from projseg.reader.plan.plan_template import PlanTemplate
 from projseg.reader.plan.reduced_fold import ReducedFold
-from projseg.reader.plan.version_facts import CoveredRows, VersionFacts
+from projseg.reader.plan.segment_plan import SegmentPlan as SegmentPlan
+from projseg.reader.plan.version_facts import VersionFacts
+from projseg.reader.plan.whole_table import WholeTable, stated_total
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
-
-
-class SegmentPlan(msgspec.Struct, frozen=True):
-    """One segment, or part of a wider source, that a query must read, and how.
-
-    `covered` has the rows that a part stands for, on request.
-    """
-
-    entry: SegmentEntry
-    choice: SourceChoice
-    covered: CoveredRows | None = None
 
 
 class WiderVerdict(msgspec.Struct, frozen=True, gc=False):
@@ -81,12 +72,13 @@ class QueryPlan(msgspec.Struct, frozen=True, dict=True):
     """Everything that running a query needs; it can be pickled and divided among processes.
 
     `pruned_count` segments hold no matching row by their metadata, of which indexes left out
-    `index_pruned_count`. Parts of wider sources that are read are among the segments.
+    `index_pruned_count`. Parts of wider sources that are read are among the segments, which are a
+    `WholeTable` where manifests state the answer.
     """
 
     query: QuerySpec
     schema: TableSchema
-    segments: tuple[SegmentPlan, ...]
+    segments: Sequence[SegmentPlan]
     pruned_count: int = 0
     wider: tuple[WiderVerdict, ...] = ()
     indexes: tuple[IndexUse, ...] = ()
@@ -205,7 +197,9 @@ def _keep(key: CacheKey, plan: QueryPlan, byte_count: int = 0) -> None:
 
 
 def _byte_count(plan: QueryPlan) -> int:
-    return PLAN_BYTES + SEGMENT_PLAN_BYTES * len(plan.segments)
+    several = plan.segments
+    count = several.listed_count if isinstance(several, WholeTable) else len(several)
+    return PLAN_BYTES + SEGMENT_PLAN_BYTES * count
 
 
 def _plan_of_all(
@@ -215,9 +209,15 @@ def _plan_of_all(
     template: PlanTemplate | None = None,
 ) -> QueryPlan:
     """Plan from the segments alone, unless the query asks for a view."""
-    plan = _plan_of_candidates(snapshot, query, keys, template)
+    total = stated_total(snapshot, query)
+    if total is None:
+        plan = _plan_of_candidates(snapshot, query, keys, template)
+    else:
+        listed = snapshot.segments
+        every = WholeTable(total, len(listed), lambda: _plan(snapshot, query, listed, 0).segments)
+        plan = QueryPlan(query, named_schema(snapshot.properties), every)
     context = query.context
-    if plan.segments and context.allows_views and (context.use_view or context.force_views):
+    if context.allows_views and (context.use_view or context.force_views) and plan.segments:
         what = "Force views" if context.use_view is None else f"View[{context.use_view}]"
         raise ProjectionNotUsableError(
             "PROJSEG_VIEW_NOT_USABLE",

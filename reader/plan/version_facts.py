@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 import pyarrow as pa
@@ -19,9 +19,14 @@ from projseg.algebra.proofs.segment_facts import (
 from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptTableError, one_line
 from projseg.table_layer.metadata.column_bounds import bound_decoder
-from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry, StoredProjection
+from projseg.table_layer.metadata.segment_entry import (
+    Bound,
+    ColumnZone,
+    SegmentEntry,
+    StoredProjection,
+)
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_schema import named_schema, stored_schema
+from projseg.table_layer.metadata.table_schema import TableSchema, named_schema, stored_schema
 from projseg.table_layer.renamed_columns import declared_spec, named_spec, stored_spec
 
 
@@ -56,7 +61,7 @@ class VersionFacts:
         self._as_stored = as_stored
         properties = snapshot.properties
         self._schema = stored_schema(properties) if as_stored else named_schema(properties)
-        self._types = {field.name: field.type for field in self._schema}
+        self._read = _ZoneReader(self._schema).facts
         self._specs: dict[tuple[str, str], ProjectionSpec | str] = dict(known or {})
         self._names: dict[str, tuple[str, ...]] = {}  # that the table gives each definition
         for declared in properties.projections:
@@ -95,7 +100,7 @@ class VersionFacts:
         return SegmentFacts(
             name=entry.file,
             row_count=entry.row_count,
-            columns=_LazyColumns(zones, self._types)
+            columns=_LazyColumns(zones, self._read)
             if entry.has_file
             else dict.fromkeys(zones, NOTHING_KNOWN),
             column_bytes={name: zone.bytes for name, zone in zones.items()},
@@ -165,15 +170,19 @@ def column_bytes(listed: StoredProjection, spec: ProjectionSpec) -> Mapping[str,
 class _LazyColumns(Mapping[str, ColumnFacts]):
     """Column facts, decoded when they are asked for: a query asks for few of many."""
 
-    def __init__(self, zones: Mapping[str, ColumnZone], types: Mapping[str, pa.DataType]) -> None:
+    __slots__ = ("_decoded", "_read", "_zones")
+
+    def __init__(
+        self, zones: Mapping[str, ColumnZone], read: Callable[[str, ColumnZone], ColumnFacts]
+    ) -> None:
         self._zones = zones
-        self._types = types
+        self._read = read
         self._decoded: dict[str, ColumnFacts] = {}
 
     def __getitem__(self, name: str) -> ColumnFacts:
         found = self._decoded.get(name)
         if found is None:
-            found = self._decoded[name] = _column(self._zones[name], self._types[name])
+            found = self._decoded[name] = self._read(name, self._zones[name])
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -183,8 +192,19 @@ class _LazyColumns(Mapping[str, ColumnFacts]):
         return len(self._zones)
 
 
-def _column(zone: ColumnZone, arrow_type: pa.DataType) -> ColumnFacts:
-    decode = bound_decoder(arrow_type)
-    # Of other types it has no meaning, as a bound may have none.
-    has_nan = zone.has_nan and pa.types.is_floating(arrow_type)
-    return ColumnFacts(decode(zone.min), decode(zone.max), zone.null_count, has_nan, zone.exact)
+class _ZoneReader:
+    """Makes zones into facts; how bounds of a column are decoded is found once."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._schema = schema
+        self._decoders: dict[str, tuple[Callable[[Bound], object], bool]] = {}
+
+    def facts(self, name: str, zone: ColumnZone) -> ColumnFacts:
+        """Return the facts that a zone states of a column."""
+        if name not in self._decoders:
+            arrow_type = self._schema.field(name).type
+            self._decoders[name] = bound_decoder(arrow_type), pa.types.is_floating(arrow_type)
+        decode, may_have_nan = self._decoders[name]
+        # Of other types it has no meaning, as a bound may have none.
+        has_nan = zone.has_nan and may_have_nan
+        return ColumnFacts(decode(zone.min), decode(zone.max), zone.null_count, has_nan, zone.exact)

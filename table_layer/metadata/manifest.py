@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from projseg.errors import CorruptTableError
 from projseg.memory.cache import KEPT, Cache, Owner
 from projseg.memory.forks import side_by_side
+from projseg.segment_format.format_limits import SEGMENT_ROWS_MAX
 from projseg.table_layer.metadata.checksummed_json import (
     SealedFile,
     checksum_of,
@@ -82,12 +83,12 @@ class _ManifestFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields
     entries: list[msgspec.Raw]
 
 
-class _Identity(msgspec.Struct, frozen=True, array_like=True):
-    """The first and the last fields of an entry, the others not decoded."""
+class _Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Some fields of an entry, the others not decoded."""
 
     file: str
     _1: msgspec.Raw
-    _2: msgspec.Raw
+    row_count: Count
     _3: msgspec.Raw
     _4: msgspec.Raw
     _5: msgspec.Raw
@@ -109,7 +110,7 @@ class _Identity(msgspec.Struct, frozen=True, array_like=True):
         return listed_as(self.file, self.deletion_vector)
 
 
-class _ForeignIdentity(_Identity, frozen=True, array_like=True, kw_only=True):
+class _ForeignIdentity(_Identity, frozen=True, array_like=True, gc=False, kw_only=True):
     """The same of an entry of foreign rows."""
 
     bloom_files: tuple[()] = ()
@@ -181,6 +182,21 @@ class Manifest:
         return [one.file for one in self._identified()]
 
     @property
+    def live_row_count(self) -> int:
+        """Base rows that are not deleted, of all entries."""
+        rows = 0
+        for index, one in enumerate(self._identified()):
+            # An entry that states more than a count of rows is decoded and checked.
+            is_plain = one.deletion_vector is None and one.row_count <= SEGMENT_ROWS_MAX
+            rows += one.row_count if is_plain else self.entry(index).live_row_count
+        return rows
+
+    @property
+    def has_deleted_rows(self) -> bool:
+        """Whether rows of some entry are deleted."""
+        return DELETION_VECTORS in self._features
+
+    @property
     def is_foreign(self) -> bool:
         """Whether the base rows of its entries are in foreign files."""
         return FOREIGN in self._features
@@ -192,7 +208,7 @@ class Manifest:
                 found: tuple[_Identity, ...] = tuple(map(decoder.decode, self.raw_entries))
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 raise self._corrupt(str(error)) from error
-            if any(one.deletion_vector for one in found) != (DELETION_VECTORS in self._features):
+            if any(one.deletion_vector for one in found) != self.has_deleted_rows:
                 raise self._corrupt("it tells of deleted rows and has none, or the other way round")
             self._identities = found
         return self._identities
@@ -214,7 +230,7 @@ class Manifest:
             raise self._corrupt(f"entry {index}: {entry.file[:200]!r} is not a segment's name")
         if time_range(entry) != (self.min_times[index], self.max_times[index]):
             raise self._corrupt(f"entry {index} states another time range than the manifest")
-        if entry.deletion_vector is not None and DELETION_VECTORS not in self._features:
+        if entry.deletion_vector is not None and not self.has_deleted_rows:
             raise self._corrupt(f"entry {index} has deleted rows, which the manifest does not tell")
         if (FOREIGN_IDS in self._features) != _is_by_id(entry):
             raise self._corrupt(f"entry {index} finds columns otherwise than the manifest tells")

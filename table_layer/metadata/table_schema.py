@@ -63,10 +63,12 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
             return name if name in present else None
         return next((form.name for form in reversed(forms) if form.name in present), None)
 
-    def zones(self, entry: SegmentEntry) -> dict[str, ColumnZone]:
+    def zones(self, entry: SegmentEntry) -> Mapping[str, ColumnZone]:
         """Return the zones of the columns that a segment has, by their names here."""
         known = entry.columns
         if not self.forms:
+            if known.keys() <= self.stored_types.keys():
+                return known
             return {name: zone for name, zone in known.items() if name in self.stored_types}
         found = ((name, self.stored_name(name, known)) for name in self.columns.names)
         return {name: known[stored] for name, stored in found if stored is not None}

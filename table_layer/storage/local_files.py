@@ -9,7 +9,6 @@ import random
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from projseg.errors import CorruptTableError, StorageError
@@ -99,18 +98,24 @@ def storage_error(error: OSError, action: str, path: str) -> StorageError:
     return StorageError(code, f"cannot {action} {path}: {problem}; {remedy}", error.errno)
 
 
-@contextmanager
-def explained(action: str, path: str, answer: type[OSError] = FileNotFoundError) -> Iterator[None]:
+class explained:
     """Raise StorageError for an OSError inside, unless it is an answer and no failure.
 
     An answer passes through: that there is no such file, or that there is one.
     """
-    try:
-        yield
-    except (answer, PutOutcomeUnknownError, StorageError):
-        raise
-    except OSError as error:
-        raise storage_error(error, action, path) from error
+
+    __slots__ = ("_action", "_passing", "_path")
+
+    def __init__(self, action: str, path: str, answer: type[OSError] = FileNotFoundError) -> None:
+        self._action, self._path = action, path
+        self._passing = (answer, PutOutcomeUnknownError, StorageError)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, self._passing):
+            raise storage_error(error, self._action, self._path) from error
 
 
 def take_turn(folder: int) -> None:

@@ -13,7 +13,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -108,8 +108,11 @@ class LocalStorage:
     def _opened(self, name: str) -> Iterator[tuple[int, int]]:
         """Yield (descriptor, length) of a regular file."""
         with self._explained("read", name):
-            with _parent(self.root, check_name(name)) as (folder, base):
+            folder, base = _entered(self.root, check_name(name))
+            try:
                 descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
+            finally:
+                os.close(folder)
             try:
                 yield descriptor, regular_size(os.fstat(descriptor))
             finally:
@@ -206,7 +209,7 @@ class LocalStorage:
                 refused = OSError(errno.EROFS if is_read_only else errno.EACCES, "")
                 raise storage_error(refused, "write to", folder)
 
-    def _explained(self, action: str, name: str) -> AbstractContextManager[None]:
+    def _explained(self, action: str, name: str) -> explained:
         return explained(action, f"{self.root}/{name}")
 
 
@@ -288,6 +291,17 @@ def _parent(
     root: str, name: str, *, create: bool = False, is_durable: bool = True
 ) -> Iterator[tuple[int, str]]:
     """Yield (descriptor of the directory that holds `name`, the name's last part)."""
+    descriptor, base = _entered(root, name, create=create, is_durable=is_durable)
+    try:
+        yield descriptor, base
+    finally:
+        os.close(descriptor)
+
+
+def _entered(
+    root: str, name: str, *, create: bool = False, is_durable: bool = True
+) -> tuple[int, str]:
+    """Return what `_parent` yields; the descriptor is the caller's to close."""
     *folders, base = name.split("/")
     if create and not os.path.isdir(os.path.join(root, folders[0])):
         _make_durably(root, is_durable=is_durable)
@@ -301,9 +315,10 @@ def _parent(
             inner = os.open(folder, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
             outer, descriptor = descriptor, inner
             os.close(outer)
-        yield descriptor, base
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor, base
 
 
 def _make_folder(folder: str, parent: int, *, is_durable: bool) -> None:
