@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.groups import group_rows, is_dense
+from projseg.aggregation.groups import GroupedRows, group_rows, is_dense
 from projseg.aggregation.inputs import feed_states, known_columns, stored_states
 from projseg.aggregation.keys import Key, WideKey, make_key, make_wide_key
 from projseg.aggregation.partial import (
@@ -25,6 +25,7 @@ from projseg.aggregation.partial import (
     regrouped,
     with_keys,
 )
+from projseg.aggregation.state import Groups
 from projseg.aggregation.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.functions.datum import TextsTooLargeError
@@ -53,14 +54,16 @@ def fold(
     *,
     mask: NDArray[np.bool_] | None = None,
     in_order: bool = False,
+    apart: bool = False,
 ) -> Partial:
     """Group rows by `keys` and fold them into a state of each primitive for each group.
 
     A feed adds rows or merges stored states. Only rows where `mask` is true count; groups ascend by
-    their keys if `in_order`. Raises EvaluationError for a value that Spark's ANSI mode refuses.
+    their keys if `in_order`. With `apart`, each row may be a group, for the caller to merge. Raises
+    EvaluationError for a value that Spark's ANSI mode refuses.
     """
     try:
-        return _fold_together(rows, keys, primitives, feeds, mask, in_order=in_order)
+        return _fold_together(rows, keys, primitives, feeds, mask, in_order=in_order, apart=apart)
     except TextsTooLargeError:
         if len(rows) <= 1:
             raise
@@ -87,7 +90,11 @@ def _fold_together(
     mask: NDArray[np.bool_] | None,
     *,
     in_order: bool,
+    apart: bool,
 ) -> Partial:
+    if apart:
+        rows = rows if mask is None else rows.where(mask)
+        return _fold_into(_each_apart(rows, keys), primitives, feeds, rows)
     if mask is not None and not _may_fold_all(keys, primitives, feeds):
         rows, mask = rows.where(mask), None
     is_alone = len(keys) == 1
@@ -98,6 +105,19 @@ def _fold_together(
     grouped = group_rows(group_keys, len(rows), in_order=in_order)
     if mask is not None:
         grouped = grouped.with_rest(mask)
+    return _fold_into(grouped, primitives, feeds, rows)
+
+
+def _each_apart(rows: Rows, keys: Sequence[Expression]) -> GroupedRows:
+    """Return each row as a group of its own."""
+    count = len(rows)
+    groups = Groups(np.arange(count, dtype=np.uint32), count, count)
+    return GroupedRows(groups, (), vectors=[evaluate_over(key, rows) for key in keys])
+
+
+def _fold_into(
+    grouped: GroupedRows, primitives: Sequence[Primitive], feeds: Sequence[Feed], rows: Rows
+) -> Partial:
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
     feed_states(states, primitives, feeds, rows, grouped.groups)
     return partial_of(grouped, states)

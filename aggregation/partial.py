@@ -122,13 +122,18 @@ def key_arrow(partial: Partial, index: int, selection: NDArray[Any] | None = Non
 
 
 def merge_partials(
-    partials: Sequence[Partial], primitives: Sequence[Primitive], *, in_order: bool = False
+    partials: Sequence[Partial],
+    primitives: Sequence[Primitive],
+    *,
+    in_order: bool = False,
+    may_repeat: bool = False,
 ) -> Partial:
     """Return one partial whose groups are those of all `partials`, of the same keys and primitives.
 
-    Groups ascend in the order of the keys if `in_order`, but a single partial is not sorted.
+    Groups ascend in the order of the keys if `in_order`, but a single partial is not sorted. Groups
+    of one partial differ, unless they `may_repeat`.
     """
-    if len(partials) == 1:
+    if len(partials) == 1 and not may_repeat:
         return partials[0]
     return _merged(partials, primitives, in_order=in_order)
 

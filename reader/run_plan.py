@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from functools import partial, reduce
 from math import gcd, prod
 from typing import Final
@@ -40,6 +39,7 @@ from projseg.evaluation.arrow_vectors import grouping_vector
 from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows, rows_held
 from projseg.memory.deadline import check_deadline
+from projseg.memory.temporary_batches import bytes_in_memory
 from projseg.reader.combined_sources import Stack, StackReader
 from projseg.reader.open_sources import Source, cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of
@@ -59,6 +59,11 @@ from projseg.table_layer.storage.storage_contract import Storage
 _ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
 # Nor is one with fewer rows for each group that there may be.
 _ROWS_A_GROUP_MIN: Final = 8
+# Bytes of a row, with its columns, of which a group is made; and the share of the memory for groups
+# that rows take which are folded together, if not all do.
+_FOLDED_ROW_BYTES: Final = 128
+_FOLDED_SHARE: Final = 8
+_FOLDED_ROWS_MIN: Final = 2 * PAGE_ROWS_MAX
 # All sources together with fewer rows than this are not worth a thread at all.
 _ROWS_INLINE_MAX: Final = 1 << 14
 
@@ -108,7 +113,7 @@ def _groups(
         return
     query = plan.query
     thread_count = threads or thread_count_of(query)
-    tasks = list(_tasks(storage, plan, segments, thread_count))
+    tasks = list(_tasks(storage, plan, segments, thread_count, may_part=may_part))
     if not tasks:
         yield _partial_of_no_rows(query)
         return
@@ -122,16 +127,16 @@ def _groups(
             # segment first.
             partials = [task.run(is_merged=len(tasks) > 1) for task in ready]
             yield merge_partials(partials, query.primitives)
-        elif thread_count == 1 or len(tasks) == 1:
-            yield from bounded_groups(map(_run, ready), query.primitives, may_part=may_part)
-        else:
-            run = _run if len(segments) == 1 else _run_to_merge
-            found = Workers(thread_count).map_ahead(run, ready, ahead=2 * thread_count)
-            mapped = partial(Workers(thread_count).map_ahead, ahead=thread_count)
-            with closing(found):
-                yield from bounded_groups(
-                    found, query.primitives, may_part=may_part, side_by_side=mapped
-                )
+            return
+        workers = Workers(1 if len(tasks) == 1 else thread_count)
+        yield from bounded_groups(
+            ready,
+            _run if len(segments) == 1 else _run_to_merge,
+            query.primitives,
+            may_part=may_part,
+            task_count=len(tasks),
+            side_by_side=partial(workers.map_ahead, ahead=2 * thread_count),
+        )
 
 
 def _partial_of_no_rows(query: QuerySpec) -> Partial:
@@ -150,6 +155,7 @@ class _SourceTask(msgspec.Struct, frozen=True):
     entry: SegmentEntry
     plan: SourcePlan
     row_range: RowRange
+    passing: frozenset[str] = frozenset()
 
     @property
     def row_count(self) -> int:
@@ -160,21 +166,27 @@ class _SourceTask(msgspec.Struct, frozen=True):
         """Return what the task reads."""
         return [(self.entry, self.plan)]
 
-    def run(self, *, is_merged: bool = False) -> Partial:
-        """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
+    def run(self, *, is_merged: bool = False, apart: bool = False) -> Partial:
+        """Return the groups; with `is_merged` they may repeat, because the caller merges them.
+
+        With `apart`, those of rows may repeat, too.
+        """
         plan, primitives = self.plan, self.query.primitives
         if plan.is_metadata:
             only = MaskedRows(Rows(MemorySource(1, {}), self.row_range))
             return _folded([only], plan, primitives)
         source = open_source(self.storage, self.entry, plan, self.schema)
+        source = replace(source, passing=self.passing)
         if plan.subtracted_rows is not None:
             return self._without_deleted(source, plan.subtracted_rows)
         batches = self._batches(source, plan, primitives)
-        is_answer = _is_stored_answer(plan, primitives) or (is_merged and _merges_states(plan))
+        may_repeat = (is_merged or apart) and _merges_states(plan)
+        is_answer = may_repeat or _is_stored_answer(plan, primitives)
         if len(batches) == 1 and is_answer:
             rows = self._select(source, batches[0]).compact()
             return stored_partial(rows, plan.keys, primitives, plan.feeds)
-        return _folded((self._select(source, part) for part in batches), plan, primitives)
+        selected = (self._select(source, part) for part in batches)
+        return _folded(selected, plan, primitives, apart=apart)
 
     def _without_deleted(self, source: SegmentSource, taken: SubtractedRows) -> Partial:
         """Return a projection's groups without what deleted rows contributed."""
@@ -279,8 +291,8 @@ class _StackTask(msgspec.Struct, frozen=True):
         is_held = self.stack.plan.is_metadata or self._reader().holds_all()
         return () if is_held else self.stack.sources
 
-    def run(self, *, is_merged: bool = False) -> Partial:
-        """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
+    def run(self, *, is_merged: bool = False, apart: bool = False) -> Partial:
+        """Return the groups as `_SourceTask.run` does."""
         check_deadline()
         primitives = self.query.primitives
         if self.stack.plan.is_metadata:
@@ -293,9 +305,9 @@ class _StackTask(msgspec.Struct, frozen=True):
         selected = mask_by_all(MaskedRows(all_rows(source)), conjuncts(plan.filter))
         if plan.present is not None:
             selected = _counted(selected, plan.present)
-        if is_merged and _merges_states(plan):
+        if (is_merged or apart) and _merges_states(plan):
             return stored_partial(selected.compact(), plan.keys, primitives, plan.feeds)
-        return _folded([selected], plan, primitives)
+        return _folded([selected], plan, primitives, apart=apart)
 
     def _reader(self) -> StackReader:
         columns = columns_read(self.query, self.stack.plan)
@@ -310,13 +322,13 @@ class _StackTask(msgspec.Struct, frozen=True):
 _Task = _SourceTask | _StackTask
 
 
-def _run(task: _Task) -> Partial:
-    return task.run()
+def _run(task: _Task, apart: bool) -> Partial:
+    return task.run(apart=apart)
 
 
-def _run_to_merge(task: _Task) -> Partial:
+def _run_to_merge(task: _Task, apart: bool) -> Partial:
     """Run a task, and decode the values by which its groups are merged with other segments'."""
-    found = task.run()
+    found = task.run(apart=apart)
     for key in found.keys:
         if isinstance(key, Ids):
             _ = key.dictionary.values
@@ -336,11 +348,16 @@ def _counted(selected: MaskedRows, count: str) -> MaskedRows:
 
 
 def _folded(
-    selected: Iterable[MaskedRows], plan: SourcePlan, primitives: Sequence[Primitive]
+    selected: Iterable[MaskedRows],
+    plan: SourcePlan,
+    primitives: Sequence[Primitive],
+    *,
+    apart: bool = False,
 ) -> Partial:
     """Fold rows batch by batch, at least one, and merge the results."""
     found = (
-        fold(batch.rows, plan.keys, primitives, plan.feeds, mask=batch.mask) for batch in selected
+        fold(batch.rows, plan.keys, primitives, plan.feeds, mask=batch.mask, apart=apart)
+        for batch in selected
     )
     return reduce(lambda before, partial: merge_partials([before, partial], primitives), found)
 
@@ -368,23 +385,60 @@ def _merges_states(plan: SourcePlan) -> bool:
 
 
 def _tasks(
-    storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
+    storage: Storage,
+    plan: QueryPlan,
+    segments: Sequence[SegmentPlan],
+    thread_count: int,
+    *,
+    may_part: bool,
 ) -> Iterator[_Task]:
     combined = plan.combined if segments is plan.segments else tuple(combined_sources_of(segments))
     # Deal whole sources evenly to the threads; split only the remainder into row ranges.
     left_count = len(combined) % thread_count
     parts_of_left = thread_count // gcd(left_count, thread_count)
+    rows_max = _rows_together(plan.query, sum(s.row_count for s in combined), may_part=may_part)
     for number, stack in enumerate(combined):
         if len(stack.sources) > 1:
             yield _StackTask(storage, plan.query, plan.schema, stack)
             continue
         ((entry, source_plan),) = stack.sources
-        is_left = number >= len(combined) - left_count
-        parts = parts_of_left if is_left and source_plan.subtracted_rows is None else 1
-        if parts > 1 and _has_many_groups(storage, plan, entry, source_plan):
-            parts = 1
-        for row_range in _ranges(rows_to_read(entry, source_plan), parts):
-            yield _SourceTask(storage, plan.query, plan.schema, entry, source_plan, row_range)
+        rows = rows_to_read(entry, source_plan)
+        if source_plan.subtracted_rows is not None:
+            yield _SourceTask(storage, plan.query, plan.schema, entry, source_plan, rows)
+            continue
+        parts = parts_of_left if number >= len(combined) - left_count else 1
+        step = -(-len(rows) // max(1, min(parts, len(rows) // _ROWS_A_TASK_MIN)))
+        few = rows_max or len(rows)
+        passing = frozenset[str]()
+        if len(rows) > min(step, few) and _has_many_groups(storage, plan, entry, source_plan):
+            step = few
+            if len(rows) > few:
+                passing = _passing(storage, plan, entry, source_plan)
+        for row_range in _ranges(rows, step):
+            yield _SourceTask(
+                storage, plan.query, plan.schema, entry, source_plan, row_range, passing
+            )
+
+
+def _rows_together(query: QuerySpec, row_count: int, *, may_part: bool) -> int | None:
+    """Return how many rows of a source are folded together where they may be many groups.
+
+    None means all: groups may take that much memory, or merging states costs more than adding.
+    """
+    limit = bytes_in_memory()
+    are_quick = all(primitive.kind.is_quick for primitive in query.primitives)
+    if not may_part or not are_quick or row_count * _FOLDED_ROW_BYTES <= limit:
+        return None
+    return max(limit // _FOLDED_SHARE // _FOLDED_ROW_BYTES, _FOLDED_ROWS_MIN)
+
+
+def _passing(
+    storage: Storage, plan: QueryPlan, entry: SegmentEntry, source_plan: SourcePlan
+) -> frozenset[str]:
+    """Return the columns that are decoded some rows at a time and not kept."""
+    source = open_source(storage, entry, source_plan, plan.schema)
+    names, _ = columns_read(plan.query, source_plan)
+    return source.first_read(names - source_plan.selecting_columns)
 
 
 def _has_many_groups(
@@ -415,12 +469,8 @@ def _has_many_groups(
     return group_count * _ROWS_A_GROUP_MIN > source.row_count
 
 
-def _ranges(rows: RowRange, parts_wanted: int) -> Iterator[RowRange]:
-    part_count = max(1, min(parts_wanted, len(rows) // _ROWS_A_TASK_MIN))
-    page_count = -(-len(rows) // PAGE_ROWS_MAX)
-    pages_a_part = -(-page_count // part_count)
-    if len(rows) == 0:
-        yield rows
-        return
-    for start in range(rows.start, rows.end, pages_a_part * PAGE_ROWS_MAX):
-        yield RowRange(start, min(rows.end, start + pages_a_part * PAGE_ROWS_MAX))
+def _ranges(rows: RowRange, step: int) -> Iterator[RowRange]:
+    """Yield ranges of about `step` rows, of whole pages; one if there are no rows."""
+    step = max(-(-step // PAGE_ROWS_MAX), 1) * PAGE_ROWS_MAX
+    for start in range(rows.start, max(rows.end, rows.start + 1), step):
+        yield RowRange(start, min(rows.end, start + step))

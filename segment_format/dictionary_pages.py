@@ -16,11 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.row_selection import gather
 from projseg.kernels.sketches.value_hash import hash_bytes, hash_int64
 from projseg.kernels.sorting import plain_doubles
 from projseg.memory.cache import KEPT, Owner
 from projseg.memory.forks import late_import
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import primitive_array, valid_values
 from projseg.segment_format.dictionary import Dictionary, TextValue, order_problem, place_of
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.format_limits import (
@@ -35,7 +36,7 @@ from projseg.segment_format.logical_types import (
     type_name,
 )
 from projseg.segment_format.page_decoder import PageRun, decode_numbers, decode_opaque
-from projseg.segment_format.vectors import Numbers, Opaque
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 if TYPE_CHECKING:
     from projseg.segment_format.column_writer import EncodedPage
@@ -221,6 +222,18 @@ def array_hashes(values: pa.Array) -> NDArray[np.uint64]:
     if is_text(values.type):
         return hash_bytes(*text_parts(values))
     return _hash_numbers(arrow_to_numbers(values)[0])
+
+
+def vector_hashes(vector: Vector) -> NDArray[np.uint64]:
+    """Return the value hash of each row of a vector that is not nested, 0 for null: uint64[n]."""
+    if isinstance(vector, Ids):
+        return gather(dictionary_hashes(vector.dictionary), vector.ids)
+    if isinstance(vector, Numbers):
+        hashes, validity = _hash_numbers(vector.wide()), vector.validity
+    else:
+        hashes = array_hashes(vector.array)
+        validity = valid_values(vector.array) if vector.array.null_count else None
+    return hashes if validity is None else np.where(validity, hashes, np.uint64(NULL_HASH))
 
 
 def _hash_values(dictionary: Dictionary) -> NDArray[np.uint64]:

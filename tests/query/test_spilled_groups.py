@@ -21,6 +21,7 @@ from temporary_writes import counted_writes
 
 import projseg
 from projseg.aggregation import bounded_groups
+from projseg.aggregation.fold import fold
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.errors import EvaluationError, LimitExceededError, ProjsegError
 from projseg.memory.temporary_batches import LIMIT_SETTING
@@ -119,18 +120,18 @@ def agree(found, expected):
     return same(found, expected)
 
 
-def answers(table, monkeypatch, setting, **question):
+def answers(table, monkeypatch, setting, are_many, **question):
     """Return the answer within a setting, and with room for all; of errors their codes.
 
-    Without a setting, groups are many enough to be merged by parts in memory.
+    Groups are many enough to be dealt to parts as they come, or only as they pass the setting.
     """
     monkeypatch.delenv(LIMIT_SETTING, raising=False)
     monkeypatch.setattr(bounded_groups, "_PARTED_GROUPS_MIN", 1 << 20)
     whole = rows_of(table, question)
-    if setting is None:
-        monkeypatch.setattr(bounded_groups, "_PARTED_GROUPS_MIN", 1)
-    else:
+    if setting is not None:
         monkeypatch.setenv(LIMIT_SETTING, setting)
+    if setting is None or are_many:
+        monkeypatch.setattr(bounded_groups, "_PARTED_GROUPS_MIN", 1)
     return rows_of(table, question), whole
 
 
@@ -169,6 +170,7 @@ def test_states_of_every_aggregate_come_back_as_they_went(name, table, spills, m
             table,
             monkeypatch,
             draw.choice(["20K", "50K", None]),
+            draw.random() < 0.5,
             group_by=keys,
             aggregators=[f"{call} AS a"],
             context={"threads": draw.choice([1, 2])},
@@ -192,7 +194,8 @@ def test_random_orders_and_limits_are_the_same(table, spills, monkeypatch):
             "limit": draw.choice([None, 0, 3, 500]),
             "context": {"threads": draw.choice([1, 2])},
         }
-        found, whole = answers(table, monkeypatch, draw.choice(["40K", "150K", None]), **question)
+        setting, are_many = draw.choice(["40K", "150K", None]), draw.random() < 0.5
+        found, whole = answers(table, monkeypatch, setting, are_many, **question)
         assert agree(found, whole), question
     assert spills
 
@@ -277,3 +280,44 @@ def test_a_folder_without_room_is_named(table, tmp_path):
     assert f"the temporary folder {tmp_path} takes no more of them: File too large" in done.stdout
     assert "TMPDIR" in done.stdout
     assert os.listdir(tmp_path) == []
+
+
+def test_rows_of_few_groups_after_many_are_merged_within_a_part(tmp_path, spills, monkeypatch):
+    keys = np.concatenate([np.arange(1_000), np.arange(20_000) % 30])
+    rows = pa.table({"k": keys, "t": pa.array([f"text {n}" for n in keys]), "v": keys * 0 + 1})
+    table = projseg.Table.create(tmp_path / "t", rows.schema)
+    for start in range(0, len(keys), 1_000):
+        table.append(rows.slice(start, 1_000))
+    question = {"group_by": "k, t", "aggregators": "sum(v) AS s, count(*) AS n"}
+    found, whole = answers(table, monkeypatch, "20K", True, **question)
+    assert found == whole
+    assert len(found) == 1 + 1_000
+    assert sum(spills) > 20_000 * 20
+
+
+def test_a_large_segment_is_folded_a_few_rows_at_a_time(tmp_path, spills, monkeypatch):
+    count = 600_000
+    draw = np.random.default_rng(2)
+    ids = draw.integers(0, count, count)
+    texts = pa.array([None if n % 1000 == 0 else f"text {n}" for n in ids])
+    rows = pa.table({"id": ids * 7919, "text": texts, "v": draw.integers(-9, 99, count)})
+    table = projseg.Table.create(tmp_path / "t", data=rows)
+    table.delete("v = 50 AND id < 3000000")
+    statement = (
+        "SELECT id, text, sum(v) AS s, count(*) AS n, min(v) AS low FROM rows"
+        " WHERE v <> 3 AND NOT (v = 50 AND id < 3000000) GROUP BY ALL ORDER BY s DESC, id LIMIT 500"
+    )
+    expected = duckdb.sql(statement).to_arrow_table()
+    folded = []
+
+    def counted(rows, *given, **also):
+        folded.append(len(rows))
+        return fold(rows, *given, **also)
+
+    monkeypatch.setattr(run_plan, "fold", counted)
+    monkeypatch.setenv(LIMIT_SETTING, "8M")
+    for _ in range(2):  # columns are not kept at the first read
+        assert sorted_rows(table.sql(statement.replace("rows", "t"))) == sorted_rows(expected)
+    assert len(folded) == 2 * 5
+    assert max(folded) <= count // 4
+    assert len(spills) > 64

@@ -4,11 +4,13 @@ import decimal
 
 import numpy as np
 import pyarrow as pa
+import pytest
 import value_hash as oracle
 from segment_bytes import build_segment, open_segment
 
+from projseg.evaluation.arrow_vectors import encode_sorted, vector_of_array
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.dictionary_pages import dictionary_hashes
+from projseg.segment_format.dictionary_pages import dictionary_hashes, vector_hashes
 from projseg.segment_format.vectors import Ids
 
 
@@ -54,3 +56,20 @@ def test_hashes_are_computed_once_and_stored_ones_are_used():
     stored = open_segment(content).dictionary("x")
     assert dictionary_hashes(stored) is stored.stored_hashes
     np.testing.assert_array_equal(stored.stored_hashes, dictionary_hashes(dictionary))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array(["b", None, "a", "b", ""]),
+        pa.array([3, None, -(2**63), 3]),
+        pa.array([0.0, -0.0, None, float("nan")]),
+        pa.array([None, 10**30, 7], pa.decimal128(38, 0)),
+        pa.array([True, None, False]),
+    ],
+)
+def test_rows_have_the_hashes_of_their_dictionary(array):
+    ids = encode_sorted(array)
+    expected = [dictionary_hashes(ids.dictionary)[one] for one in ids.ids]
+    assert vector_hashes(ids).tolist() == vector_hashes(vector_of_array(array)).tolist() == expected
+    assert expected[array.is_null().index(True).as_py()] == 0
