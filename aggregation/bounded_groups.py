@@ -54,7 +54,7 @@ _ADVICE: Final = "Filter rows, group by fewer or coarser columns"
 _Mapped: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], Generator[Any]]
 
 
-class Task(Protocol):
+class GroupingTask(Protocol):
     """Work that yields groups of some rows."""
 
     @property
@@ -62,7 +62,7 @@ class Task(Protocol):
         """Rows that the task reads."""
 
 
-AnyTask = TypeVar("AnyTask", bound=Task)
+AnyTask = TypeVar("AnyTask", bound=GroupingTask)
 
 
 def bounded_groups(
