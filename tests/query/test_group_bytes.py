@@ -59,7 +59,7 @@ def test_groups_that_are_merged_early_are_the_same(table, question, threads, lim
 @pytest.mark.parametrize("question", LARGE[2:])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_more_than_the_setting_is_refused(table, question, threads, monkeypatch):
-    monkeypatch.setenv(LIMIT_SETTING, "200K")
+    monkeypatch.setenv(LIMIT_SETTING, "50K")
     with pytest.raises(LimitExceededError, match=rf"QUERY_TOO_LARGE.*{LIMIT_SETTING}") as caught:
         answer(table, question, threads)
     assert "may be more" in caught.value.message
