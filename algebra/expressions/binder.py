@@ -112,7 +112,7 @@ class Binder:
         if special is None:
             raise UnsupportedFeatureError(
                 "PROJSEG_UNSUPPORTED_FUNCTION",
-                f"'{tree.sql(dialect='spark')}' ({tree.key}) is not supported in expressions",
+                f"'{tree.sql(dialect='spark')}' is not supported in expressions",
             )
         return special(self, tree)
 

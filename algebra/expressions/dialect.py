@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from sqlglot import exp
 from sqlglot.dialects.hive import Hive
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
 
 from projseg.algebra.expressions.coercion import bad_expression
@@ -31,11 +31,14 @@ from projseg.algebra.expressions.patterns.text_query import (
     Without,
     read_query_of_columns,
 )
-from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from projseg.algebra.expressions.stopped_parser import OPEN_QUOTE, refusal_of
+from projseg.algebra.expressions.strict_parser import StrictParser, closed
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 _TREES_KEPT: Final = 1024
 _KEPT_CHARACTERS_MAX: Final = 1_000  # longer texts are kept only if they have parameters
 _TEXT_MATCH: Final = "text_match"
+_BEFORE: Final = "SELECT "  # an expression, which makes it a statement
 
 
 _OPERATORS: Final = frozenset(
@@ -59,6 +62,8 @@ _BITWISE: Final[dict[str, tuple[int, type[exp.Expression]]]] = {
     ">>>": (3, UnsignedRightShift),
 }
 """Operators that bind looser than + and -, and how tight; to sqlglot they are alike."""
+# Spark has functions of these names.
+_NO_WORDS: Final = frozenset[TokenType]((TokenType.ISNULL, TokenType.NOTNULL))
 _SIGNS: Final = frozenset(
     (TokenType.PIPE, TokenType.CARET, TokenType.AMP, TokenType.LT, TokenType.GT)
 )
@@ -70,17 +75,17 @@ _TEXT_TYPES: Final = (exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR)
 def _of_a_value(node: type[exp.Expression]) -> Callable[[Any], exp.Expression]:
     """Return a parser of `name(value[, digits])` that refuses a call without a value."""
 
+    @closed
     def parse(parser: Any) -> exp.Expression:
         # sqlglot's parsers of functions are made of these.
         arguments = parser._parse_csv(parser._parse_disjunction)  # noqa: SLF001
         if not 1 <= len(arguments) <= 2:
-            parser.raise_error(f"{node.key.upper()} takes 1 or 2 arguments")
+            parser.refuse(f"{node.key.upper()} has not one or two arguments")
         return node(**dict(zip(("this", "decimals"), arguments, strict=False)))
 
     return parse
 
 
-_CLAUSES: Final = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN")
 _KEYWORDS: Final = frozenset(
     kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word[0].isalpha()
 ) - {TokenType.VAR}
@@ -112,10 +117,12 @@ class SparkExpression(Spark):
             word: kind
             for word, kind in Spark.Tokenizer.KEYWORDS.items()
             # `_parse_version` reads AS OF.
-            if (word[0].isalpha() or word in _OPERATORS) and "SNAPSHOT" not in kind.name
+            if (word[0].isalpha() or word in _OPERATORS)
+            and kind not in _NO_WORDS
+            and "SNAPSHOT" not in kind.name
         } | {"!>": TokenType.LTE, "!<": TokenType.GTE}
 
-    class Parser(Spark.Parser):  # type: ignore[valid-type, misc]  # it is a variable there
+    class Parser(StrictParser):
         """Leaves each `name(...)` as a call by that name."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
@@ -131,7 +138,7 @@ class SparkExpression(Spark):
             if word != "CONNECT_BY_ROOT"
         }
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-            name: parse
+            name: closed(parse)
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
             # They would drop or rename arguments.
             if name not in ("MIN_BY", "MAX_BY", "INITCAP", "LISTAGG", "STRING_AGG")
@@ -190,47 +197,6 @@ class SparkExpression(Spark):
                 self._advance()
             return signs
 
-        def _parse_csv(
-            self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
-        ) -> list[Any]:
-            """Refuse empty parts of a list, which sqlglot would drop."""
-            is_first = True
-
-            def parse_part() -> Any:
-                nonlocal is_first
-                part = parse_method()
-                if part is None and not (is_first and self._is_end_of_list(sep)):
-                    self.raise_error("a part of a list is empty")
-                is_first = False
-                return part
-
-            parts: list[Any] = super()._parse_csv(parse_part, sep)
-            return parts
-
-        def _parse_join(self, *args: Any, **named: Any) -> exp.Join | None:
-            """Refuse a comma of FROM without a table, which sqlglot would drop."""
-            is_comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
-            found: exp.Join | None = super()._parse_join(*args, **named)
-            if is_comma and found is None:
-                self.raise_error("no table follows a comma of FROM")
-            return found
-
-        def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
-            """Refuse AS without an expression, which sqlglot would leave out."""
-            if this is None and self._curr and self._curr.token_type == TokenType.ALIAS:
-                self.raise_error("nothing stands before AS")
-            return super()._parse_alias(this, explicit)
-
-        def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
-            """Refuse FILTER (condition), which sqlglot reads as FILTER (WHERE condition)."""
-            if skip_where_token and self._prev.token_type != TokenType.WHERE:
-                self.raise_error("Expecting WHERE")
-            found: exp.Where | None = super()._parse_where(skip_where_token)
-            return found
-
-        def _is_end_of_list(self, sep: TokenType) -> bool:
-            return self._curr is None or self._curr.token_type != sep
-
         def _parse_types(self, *args: Any, **named: Any) -> Any:
             """Refuse types nested so deeply that sqlglot's copies of their parts take long."""
             self._type_depth += 1
@@ -242,6 +208,9 @@ class SparkExpression(Spark):
                 )
             finally:
                 self._type_depth -= 1
+            for one in [] if found is None else found.find_all(exp.DataTypeParam):
+                if not isinstance(one.this, exp.Literal) or one.expression:
+                    self.refuse("a type has something else than numbers in brackets")
             # As Hive's parser does, which parses the names of both types for each of a text.
             for one in [] if found is None else found.find_all(exp.DataType):
                 if one.this in _TEXT_TYPES and not named.get("schema"):
@@ -404,11 +373,16 @@ def parse_sql(text: str) -> exp.Expression:
 
 
 def _parsed(text: str) -> exp.Expression:
+    sql, tokens = f"{_BEFORE}{text}\n", list[Token]()
     try:
         with room_to_recurse():
-            trees = SparkExpression().parse(f"SELECT {text}\n")
+            tokens = SparkExpression().tokenize(sql)
+            trees = SparkExpression().parser().parse(list(tokens), sql)
+    except TokenError as error:
+        raise bad_expression(f"'{text}' is not a Spark SQL expression: {OPEN_QUOTE}") from error
     except (SqlglotError, ValueError) as error:
-        raise bad_expression(f"'{text}' is not a Spark SQL expression{_reason(error)}") from error
+        found = refusal_of(error, tokens, sql, len(_BEFORE))
+        raise bad_expression(f"'{text}' is not a Spark SQL expression{found}") from error
     except RecursionError as error:
         raise too_deep() from error
     tree = trees[0] if len(trees) == 1 else None
@@ -430,8 +404,7 @@ def parse_tokens(sql: str, tokens: Sequence[Token]) -> exp.Expression:
         with room_to_recurse():
             trees = SparkExpression().parser().parse(list(tokens), sql)
     except (SqlglotError, ValueError) as error:
-        found = f"{_reason(error)}{_place(error, sql)}{_nearest_clause(error, tokens, sql)}"
-        problem = f"a statement is not Spark SQL{found}"
+        problem = f"a statement is not Spark SQL{refusal_of(error, tokens, sql)}"
         raise InvalidInputError("PROJSEG_BAD_SQL", problem) from error
     except RecursionError as error:
         raise too_deep() from error
@@ -490,41 +463,6 @@ def _condition_of(query: TextQuery) -> exp.Expression:
     return reduce(lambda left, right: join(this=left, expression=right), parts)
 
 
-def _reason(error: Exception) -> str:
-    """Return what sqlglot says, without the names of its classes and its line numbers."""
-    first = (str(error).splitlines() or [""])[0]
-    plain = re.sub(r"\s*(for <class '[^']*'>|Line \d+, Col: \d+)\.?", "", first).strip(" .")
-    if "tokenizing" in plain:
-        return ": a quote, a backtick or a comment has no end"
-    return f": {plain}" if plain else ""
-
-
-def _place(error: Exception, sql: str) -> str:
-    """Return which character sqlglot met, if it says so."""
-    start = _start(error, sql)
-    return "" if start is None else f", at character {start + 1}"
-
-
-def _start(error: Exception, sql: str) -> int | None:
-    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-    if not found.get("line") or not found.get("highlight"):
-        return None
-    lines = sql.split("\n")[: found["line"] - 1]
-    end = sum(len(line) + 1 for line in lines) + found["col"]
-    return int(end - len(found["highlight"]))
-
-
-def _nearest_clause(error: Exception, tokens: Sequence[Token], sql: str) -> str:
-    """Propose a clause for the last word before the error that is nearly its name."""
-    start = _start(error, sql)
-    before = [t.text for t in tokens if start is not None and t.start <= start][-2:]
-    for word in reversed(before):
-        near = did_you_mean(word, _CLAUSES, 0.7)
-        if near and word.upper() not in _CLAUSES:
-            return f", after '{word}'{near}"
-    return ""
-
-
 def split_list(text: str) -> list[str]:
     """Return the parts of comma-separated SQL, at commas outside brackets, quotes and comments.
 
@@ -540,7 +478,7 @@ def _split(text: str) -> tuple[str, ...]:
     try:
         tokens = SparkExpression().tokenize(text)
     except SqlglotError as error:
-        raise bad_expression(f"'{text}' is not a list of SQL{_reason(error)}") from error
+        raise bad_expression(f"'{text}' is not a list of SQL: {OPEN_QUOTE}") from error
     opening = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
     closing = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
     depth, start, ends, parts = 0, 0, [], []

@@ -72,7 +72,7 @@ def test_what_is_more_than_a_select_over_one_table_is_named(statement, what, tab
     [
         ("", "BAD_SQL", "there is no statement"),
         ("SELECT 1", "BAD_SQL", "no FROM stands outside brackets"),
-        ("SELECT (added FROM t", "BAD_SQL", "not Spark SQL: Expecting ), at character 15"),
+        ("SELECT (added FROM t", "BAD_SQL", ") is missing before 'FROM', at character 15"),
         ("SELECT FROM t", "BAD_SQL", "nothing follows SELECT, at character 1"),
         ("SELECT added, FROM t", "BAD_SQL", "a part of a list is empty"),
         ("SELECT added FROM t WHERE", "BAD_SQL", "nothing follows WHERE, at character 21"),
@@ -91,7 +91,7 @@ def test_what_is_more_than_a_select_over_one_table_is_named(statement, what, tab
         ("FROM t", "BAD_SQL", "a statement without SELECT"),
         ("WITH", "BAD_SQL", "a statement is not Spark SQL"),
         ("WITH a AS SELECT", "BAD_SQL", "nothing follows SELECT, at character 11"),
-        ("SELECT a FROM (SELECT b FROM t", "BAD_SQL", "not Spark SQL: Expecting )"),
+        ("SELECT a FROM (SELECT b FROM t", "BAD_SQL", "not Spark SQL: ) is missing after 't'"),
         ("SELECT x FROM (SELECT 1)", "BAD_SQL", "no FROM stands outside brackets"),
         ("SELECT x FROM (SELECT added AS x, price AS x FROM t)", "BAD_SQL", "two columns 'x'"),
         ("SELECT added AS x, price AS x FROM t ORDER BY x", "BAD_SQL", "any of the outputs"),
