@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.errors import LimitExceededError
+from projseg.errors import LimitExceededError, StorageError
 from projseg.memory.memory_pool import parse_byte_count, quarter_of_memory
 
 LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"
@@ -75,16 +75,42 @@ class TemporaryBatches:
         return place
 
     def read(self, place: Place, schema: pa.Schema) -> pa.RecordBatch:
-        """Return a batch that was written."""
+        """Return a batch that was written.
+
+        Raises StorageError (PROJSEG_STORAGE_FAILED) if the file does not give it back.
+        """
         assert self._file is not None
-        content = os.pread(self._file, place.size, place.start)
+        content = bytearray(place.size)
+        left, start = memoryview(content), place.start
+        try:
+            while left:  # the system reads at most two gigabytes at a time
+                count = os.preadv(self._file, [left], start)
+                if count == 0:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                left, start = left[count:], start + count
+        except OSError as error:
+            raise StorageError(
+                "PROJSEG_STORAGE_FAILED",
+                f"{self._content} in a temporary file cannot be read back:"
+                f" {_system_reason(error)}. Look after the disk of TMPDIR, or let it name another"
+                " folder",
+                error.errno,
+            ) from error
         return pa.ipc.read_record_batch(pa.py_buffer(content), schema)
 
     def _no_room(self, error: OSError) -> LimitExceededError:
+        problem = f"there is no temporary folder for them: {error.strerror}"
+        if tempfile.tempdir is not None:
+            problem = (
+                f"after {self._size >> 20} MiB the temporary folder {tempfile.tempdir} takes no"
+                f" more of them: {_system_reason(error)}"
+            )
         return LimitExceededError(
             "PROJSEG_QUERY_TOO_LARGE",
-            f"{self._content} take more than {LIMIT_SETTING} allows, and after"
-            f" {self._size >> 20} MiB the temporary folder {tempfile.gettempdir()} takes no more of"
-            f" them: {os.strerror(error.errno or errno.EIO)}. {self._advice}, or let TMPDIR name a"
-            " folder with room",
+            f"{self._content} take more than {LIMIT_SETTING} allows, and {problem}."
+            f" {self._advice}, or let TMPDIR name a folder with room",
         )
+
+
+def _system_reason(error: OSError) -> str:
+    return os.strerror(error.errno or errno.EIO)

@@ -3,7 +3,7 @@
 A run is sorted and cut into batches. Each row has the number of its arrival as its last key, so no
 two rows are equal. Batches are merged in the order of their first rows: all rows that were read and
 come before the first row of the next batch are next. Of each run at most one batch stays behind
-those, so a merge takes the memory of a run, and a batch of each.
+those, so a merge takes the memory of a few runs, and that of the keys of the first rows.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _RUN_SHARE: Final = 1 / 4
 _RUN_BYTES_MAX: Final = 1 << 26
 # Sorted runs of this share of the bytes stay in memory.
 _HELD_SHARE: Final = 1 / 4
-# So that a hundred runs are merged in half of the bytes.
-_BATCH_SHARE: Final = 1 / 256
-_BATCH_ROWS_MIN: Final = 1 << 10
+# A run is cut into so many batches: a batch of each of as many runs takes the memory of a run.
+# Later runs are cut finer, so that a batch of each of all of them takes less than that of two.
+_BATCHES: Final = 128
+_BATCH_BYTES_MIN: Final = 1 << 16
 _ARRIVAL: Final = NamedExpression("\0arrival", Column(pa.int64(), "\0arrival"))
 _ADVICE: Final = "Filter rows, ask for fewer columns, or give a LIMIT"
 
@@ -61,7 +62,7 @@ def sorted_batches(
     run_bytes = min(int(limit * _RUN_SHARE), _RUN_BYTES_MAX)
     held: list[pa.RecordBatch] = []
     byte_count = 0
-    with closing(_Runs(schema, criteria, limit)) as runs:
+    with closing(_Runs(schema, criteria, limit, run_bytes)) as runs:
         for batch in batches:
             held.append(batch)
             byte_count += batch.nbytes
@@ -73,25 +74,32 @@ def sorted_batches(
             yield from _cut(sorted_rows(rows, criteria, None), BATCH_BYTES)
         else:
             runs.add(held)
-            yield from runs.merged(run_bytes)
+            yield from runs.merged()
 
 
 class _Runs:
-    """Sorted runs of rows, in batches whose first rows are in memory, up to `limit` bytes."""
+    """Sorted runs of rows, in batches whose first rows' keys are in memory.
 
-    def __init__(self, schema: pa.Schema, criteria: Sequence[OrderTerm], limit: int) -> None:
-        self._schema, self._limit = schema, limit
+    A run takes `run_bytes`, and up to `limit` bytes of batches are held.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, criteria: Sequence[OrderTerm], limit: int, run_bytes: int
+    ) -> None:
+        self._schema, self._held_max, self._run_bytes = schema, limit * _HELD_SHARE, run_bytes
         self._criteria = (*criteria, *ascending([_ARRIVAL]))
+        read = frozenset[str]().union(*(term.expression.columns for term in self._criteria))
         self._stored = schema.append(pa.field(_ARRIVAL.name, _ARRIVAL.expression.type))
+        self._keys = [name for name in self._stored.names if name in read]
         self._row_count = self._byte_count = 0
-        self._batches: dict[int, pa.RecordBatch | Place] = {}
-        self._firsts: list[pa.RecordBatch] = []
+        self._batches: list[pa.RecordBatch | Place | None] = []
+        self._firsts: list[pa.Table] = []
         self._file = TemporaryBatches("sorted rows", _ADVICE)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no run."""
-        return not self._batches
+        return not self._firsts
 
     def close(self) -> None:
         """Remove the file."""
@@ -101,39 +109,51 @@ class _Runs:
         """Take rows out of a list, which are a run."""
         rows = pa.Table.from_batches(batches, self._schema)
         batches.clear()
+        if not len(rows):
+            return
         numbers = np.arange(self._row_count, self._row_count + len(rows))
         self._row_count += len(rows)
         rows = rows.append_column(self._stored.field(-1), primitive_array(numbers))
         rows = sorted_rows(rows, self._criteria, None)
-        for batch in _cut(rows, int(self._limit * _BATCH_SHARE), _BATCH_ROWS_MIN):
+        starts = [0]
+        for batch in _cut(rows, self._batch_bytes()):
             check_deadline()
             self._byte_count += batch.nbytes
-            is_held = self._byte_count <= self._limit * _HELD_SHARE
-            self._batches[len(self._firsts)] = batch if is_held else self._file.write(batch)
-            self._firsts.append(batch.take(pa.array([0])))
+            is_held = self._byte_count <= self._held_max
+            self._batches.append(batch if is_held else self._file.write(batch))
+            starts.append(starts[-1] + len(batch))
+        self._firsts.append(rows.select(self._keys).take(pa.array(starts[:-1])))
 
-    def merged(self, together: int) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in order, merging about `together` bytes at a time."""
-        firsts = pa.Table.from_batches(self._firsts, self._stored).combine_chunks()
+    def _batch_bytes(self) -> int:
+        share = min(1.0, _BATCHES / (len(self._firsts) + 1)) ** 2 / _BATCHES
+        return max(int(self._run_bytes * share), _BATCH_BYTES_MIN)
+
+    def merged(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in order, merging about the bytes of a run at a time."""
+        firsts = pa.concat_tables(self._firsts).combine_chunks()
         waiting = list(map(int, _order(firsts, self._criteria, None)[::-1]))
         rest: list[pa.RecordBatch] = []
         while waiting:
             check_deadline()
             byte_count = 0
-            while waiting and byte_count <= together:
+            while waiting and byte_count <= self._run_bytes:
                 rest.append(self._batch(waiting.pop()))
                 byte_count += rest[-1].nbytes
-            bound = [self._firsts[waiting[-1]]] if waiting else []
-            rows = pa.Table.from_batches([*rest, *bound]).combine_chunks()
-            order = _order(rows, self._criteria, None)
-            end = int(np.flatnonzero(order == len(rows) - 1)[0]) if bound else len(rows)
+            rows = pa.Table.from_batches(rest, self._stored).combine_chunks()
+            keys, end = rows.select(self._keys), len(rows)
+            if waiting:
+                keys = pa.concat_tables([keys, firsts.slice(waiting[-1], 1)]).combine_chunks()
+            order = _order(keys, self._criteria, None)
+            if waiting:
+                end = int(np.flatnonzero(order == end)[0])
             rest = rows.take(primitive_array(order[end + 1 :])).to_batches()
             ready = rows.drop_columns(self._stored.names[-1]).take(primitive_array(order[:end]))
             del rows
             yield from _cut(ready, BATCH_BYTES)
 
     def _batch(self, number: int) -> pa.RecordBatch:
-        found = self._batches.pop(number)
+        found, self._batches[number] = self._batches[number], None
+        assert found is not None, "a batch is read once"
         return self._file.read(found, self._stored) if isinstance(found, Place) else found
 
 
@@ -152,8 +172,8 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def _cut(rows: pa.Table, byte_count: int, row_count: int = 1) -> Sequence[pa.RecordBatch]:
-    """Cut rows into batches of about `byte_count` bytes and at least `row_count` rows."""
+def _cut(rows: pa.Table, byte_count: int) -> Sequence[pa.RecordBatch]:
+    """Cut rows into batches of about `byte_count` bytes, and of a row or more."""
     few = byte_count * len(rows) // max(rows.nbytes, 1)
-    batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=max(few, row_count))
+    batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=max(few, 1))
     return batches

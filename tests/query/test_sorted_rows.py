@@ -22,7 +22,7 @@ from projseg.reader import order_ranks, sorted_batches
 @pytest.fixture
 def written(monkeypatch):
     """Batches of few rows; return how many bytes went to files."""
-    monkeypatch.setattr(sorted_batches, "_BATCH_ROWS_MIN", 5)
+    monkeypatch.setattr(sorted_batches, "_BATCH_BYTES_MIN", 600)
     monkeypatch.setattr(order_ranks, "_FEW_ROWS", 20)
     return counted_writes(monkeypatch)
 
