@@ -143,6 +143,32 @@ def test_small_aggregates_are_planted_and_large_ones_are_shared(spark, tables):
     assert "g0#" in shared
 
 
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        "n, k, sum(v)",
+        "sum(v), k, n",
+        "n AS a, k, n AS b, sum(v)",
+        "n + 1, concat(k, k), sum(v) / 2",
+        "k, n, sum(sum(v)) OVER (PARTITION BY k ORDER BY n)",
+        "n, struct(k, sum(v))",
+    ],
+)
+def test_planning_an_answer_costs_no_rules_a_row(spark, tables, outputs):
+    def rule_runs(limit):
+        executor = spark._jvm.org.apache.spark.sql.catalyst.rules.RuleExecutor
+        before = executor.getCurrentMetrics().numRuns()
+        frame = spark.sql(f"SELECT {outputs} FROM projseg_rows WHERE n < {limit} GROUP BY n, k")
+        assert "ProjsegAnswer" in plan_of(frame)
+        frame.collect()
+        return executor.getCurrentMetrics().numRuns() - before
+
+    with using(spark, enabled="true"):
+        rule_runs(2)
+        assert rule_runs(250) - rule_runs(3) < 250
+
+
 @pytest.mark.parametrize("sets", ["ROLLUP (k, flag)", "CUBE (k, flag)", "GROUPING SETS ((k), ())"])
 def test_grouping_sets_are_answered_one_by_one(spark, tables, sets):
     text = f"SELECT k, sum(n), count(*) FROM {{t}} GROUP BY {sets}"

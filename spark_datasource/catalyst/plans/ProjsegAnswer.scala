@@ -30,9 +30,10 @@ case class ProjsegAnswer(output: Seq[Attribute], rows: PackedRows, summary: Plan
 
   /** Columns are moved by code that is kept for their types; for other values, code would be compiled each time. */
   private def projection(values: Seq[Expression]): InternalRow => UnsafeRow =
-    if (values.forall(_.isInstanceOf[Attribute]))
-      PackedRows.projection(BindReferences.bindReferences(values, output), rows.size)(_)
-    else {
+    if (values.forall(_.isInstanceOf[Attribute])) {
+      val moved = PackedRows.projection(BindReferences.bindReferences(values, output), rows.size)
+      row => moved(row)
+    } else {
       val project = new InterpretedProjection(values, output)
       val packed = PackedRows.projection(PackedRows.places(values.map(_.dataType)), rows.size)
       row => packed(project(row))
