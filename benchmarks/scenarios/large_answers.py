@@ -121,6 +121,7 @@ def _duckdb(folder: Path, name: str, budget: str) -> Callable[[], Iterator[pa.Re
     connection = duckdb.connect(str(folder / "t.duckdb"), read_only=True)
     connection.execute(f"SET memory_limit = '{budget}iB'")
     connection.execute("SET threads = 2")
+    connection.execute("SET enable_progress_bar = false")  # it goes to where figures are printed
     connection.execute(f"SET temp_directory = '{os.environ['TMPDIR']}'")
     return lambda: iter(connection.sql(_STATEMENTS[name]).to_arrow_reader())
 
