@@ -155,6 +155,8 @@ def term_ranks(column: pa.Array, term: OrderTerm, wanted: int | None = None) -> 
     NaN is the greatest value; nulls come where the term says. Where only the first `wanted` values
     and their equals are asked for, others may have any greater rank.
     """
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.int64)
     if is_fixed_width(column.type):
         ranks = number_ranks(*arrow_to_numbers(column), term)
         if ranks is not None:

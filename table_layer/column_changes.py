@@ -69,7 +69,7 @@ def find_column(properties: TableProperties, given: str) -> str:
     """Return the name of a column, which may be given in another case, as in Spark."""
     names = [column.name for column in properties.columns]
     for name in (given, *names):
-        if name in names and name_key(name) == name_key(str(given)):
+        if name in names and isinstance(given, str) and name_key(name) == name_key(given):
             return name
     raise InvalidInputError(
         "PROJSEG_UNKNOWN_COLUMN",

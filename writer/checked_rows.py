@@ -72,6 +72,11 @@ def _remedy(found: pa.DataType, target: pa.DataType) -> str:
             "frame[column].dt.tz_localize('UTC'), in polars by "
             "pl.col(column).dt.replace_time_zone('UTC'), or declare the column as timestamp_ntz"
         )
+    if (found, target) == (TIMESTAMP, TIMESTAMP_NTZ):
+        return (
+            "take its zone away, in pandas by frame[column].dt.tz_localize(None), in polars by "
+            "pl.col(column).dt.replace_time_zone(None), or declare the column as timestamp"
+        )
     if may_widen(target, found):
         return (
             "cast it before the append, or widen the column with widen_column, in Spark also by "

@@ -203,6 +203,11 @@ def _number(binder: Binder, tree: exp.Literal) -> Expression:
     return found if "." in text else integer_literal(int(number))
 
 
+def _bytes_of(digits: str) -> bytes:
+    """Return the bytes of hexadecimal digits; Spark puts a zero before an odd number of them."""
+    return bytes.fromhex("0" * (len(digits) % 2) + digits)
+
+
 def _negation(binder: Binder, tree: exp.Neg) -> Expression:
     """Fold the sign into a number: the smallest bigint has no positive value to negate."""
     inner = tree.this
@@ -381,7 +386,7 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Neg: _negation,
     exp.Boolean: lambda binder, tree: TRUE if tree.this else FALSE,
     exp.Null: lambda binder, tree: Literal(pa.null(), None),
-    exp.HexString: lambda binder, tree: Literal(pa.binary(), bytes.fromhex(tree.this)),
+    exp.HexString: lambda binder, tree: Literal(pa.binary(), _bytes_of(tree.this)),
     exp.BitwiseNot: lambda binder, tree: bitwise_not(binder.bind(tree.this)),
     exp.Paren: lambda binder, tree: binder.bind(tree.this),
     exp.Cast: _cast,

@@ -103,6 +103,13 @@ def _is_name_after(
     return before == TokenType.DOT and kind in _KEYWORDS
 
 
+def _is_name_of_digits(token: Token, sql: str) -> bool:
+    """Whether a token is a name to Spark, and to sqlglot a number or the digits of bytes."""
+    if token.token_type == TokenType.HEX_STRING:
+        return sql[token.start] == "0"
+    return token.token_type == TokenType.NUMBER and token.text[-1] in "eE"
+
+
 _COMMENTS: Final = re.compile(r"(?:--|/\*).*", re.DOTALL)  # in what lies between two tokens
 
 
@@ -292,7 +299,8 @@ class SparkExpression(Spark):
     def tokenize(self, sql: str, *dialect: Any) -> list[Token]:
         """Return the tokens of a text: what follows a dot is a name, and no parameter is a keyword.
 
-        Older releases of sqlglot have no second parameter.
+        `0x41` and `1e` are names too, to sqlglot digits. Older releases of it have no second
+        parameter.
         """
         tokens: list[Token] = super().tokenize(sql, *dialect)
         if "--" in sql or "/*" in sql:
@@ -301,6 +309,9 @@ class SparkExpression(Spark):
         for place, token in enumerate(tokens[1:], start=1):
             if _is_name_after(kinds[place - 1], kinds[place], kinds[place + 1]):
                 token.token_type = TokenType.IDENTIFIER
+        for token in tokens:
+            if _is_name_of_digits(token, sql):
+                token.token_type, token.text = TokenType.VAR, sql[token.start : token.end + 1]
         if ":" in sql:
             for place in parameter_places(tokens):
                 tokens[place].token_type = TokenType.VAR

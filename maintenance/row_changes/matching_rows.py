@@ -112,7 +112,13 @@ def update_of(
             f"values of an update are a mapping of columns to expressions, not {values!r}"[:200],
         )
     for name, text in values.items():
-        require_text(f"the value of {name}", text)
+        if not isinstance(text, str):
+            raise InvalidInputError(
+                "PROJSEG_BAD_QUERY",
+                f"the new value of {name!r} is SQL as a text, such as '1' or 'NULL', not {text!r}"[
+                    :200
+                ],
+            )
     found, arguments = parameters((*values.values(), filter)), Arguments.of(args)
     check_arguments(found, arguments)
     *texts, condition = found.texts

@@ -125,7 +125,8 @@ def schema_of(declared: SchemaLike | None) -> pa.Schema:
         raise InvalidInputError(
             "PROJSEG_BAD_SCHEMA",
             f"a schema is a pyarrow Schema, or a dict of column names and types such as "
-            f"{{'time': 'timestamp', 'added': 'bigint'}}, not a {type(declared).__name__}",
+            f"{{'time': 'timestamp', 'added': 'bigint'}}, not a {type(declared).__name__}; rows are"
+            " given as data=...",
         )
     return pa.schema([(_column_name(name), _type_of(name, t)) for name, t in declared.items()])
 

@@ -264,7 +264,8 @@ def _columns_of_pandas(frame: Any, schema: pa.Schema | None) -> list[tuple[Any, 
 
 
 def _no_rows(found: object, within: str = "") -> InvalidInputError:
-    remedy = "give its to_frame()" if hasattr(found, "to_frame") else _FORMS
+    ways = (way for way in ("to_frame", "toArrow", "collect") if hasattr(found, way))
+    remedy = f"give its {way}()" if (way := next(ways, None)) else _FORMS
     return InvalidInputError(
         "PROJSEG_BAD_ROWS", f"{within}{type(found).__name__} holds no rows; {remedy}"
     )

@@ -155,6 +155,7 @@ def test_steps_whose_starts_meet_no_change_of_clock_are_floors(size, zone, funct
         ("ucase(s)", "UPPER(s)"),
         ("d + 1", "date_add(d, 1)"),
         ("mod(i, 3)", "i % 3"),
+        ("X'ABC'", "x'0abc'"),
     ],
 )
 def test_one_meaning_has_one_tree(one, other):
@@ -258,6 +259,9 @@ def test_odd_names_are_quoted():
     ("text", "error", "words"),
     [
         ("chanel", InvalidInputError, "did you mean 'channel'"),
+        ("0x41", InvalidInputError, "'0x41' is not known"),
+        ("0XA + 1e", InvalidInputError, "'0XA' is not known"),
+        ("1e", InvalidInputError, "'1e' is not known"),
         ("zzz = 1", InvalidInputError, "'zzz' is not known; columns are channel"),
         ("r.z", InvalidInputError, "fields 'z'"),
         ("channel.x", InvalidInputError, "has no fields"),
@@ -337,6 +341,7 @@ def test_long_chains_of_conditions_bind():
 
 
 @given(st.text(max_size=30))
+@example("1.e")
 @example("²")
 @example("1 + ²")
 @settings(deadline=None, max_examples=tries(300))

@@ -244,6 +244,8 @@ class TestUpdate:
     @pytest.mark.parametrize(
         ("values", "code"),
         [
+            ({"k": None}, "PROJSEG_BAD_QUERY.*'NULL'"),
+            ({"k": 5}, "PROJSEG_BAD_QUERY"),
             ({"nope": "1"}, "PROJSEG_UNKNOWN_COLUMN"),
             ({"k": "1", "K": "2"}, "PROJSEG_UNKNOWN_COLUMN"),
             ({}, "PROJSEG_BAD_ARGUMENT"),

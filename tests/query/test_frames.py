@@ -150,6 +150,7 @@ def test_categories_and_enums_of_polars_are_texts(tmp_path):
     [
         (lambda: polars.Series("c", [1]), "PROJSEG_BAD_ROWS.*Series.*to_frame"),
         (lambda: pandas.Series([1], name="c"), "PROJSEG_BAD_ROWS.*Series.*to_frame"),
+        (lambda: polars.LazyFrame({"c": [1]}), "PROJSEG_BAD_ROWS.*LazyFrame.*give its collect"),
         (lambda: pa.array([1]), "PROJSEG_BAD_ROWS"),
         (lambda: pa.chunked_array([[1]]), "PROJSEG_BAD_ROWS.*ChunkedArray"),
         (
@@ -232,6 +233,33 @@ def test_no_table_is_made_of_a_frame_that_none_holds(tmp_path, rows):
     assert not (tmp_path / "t").exists()
 
 
+ZONED = [time.replace(tzinfo=datetime.UTC) for time in NAIVE]
+
+
+@pytest.mark.parametrize(
+    ("frame", "remedy"),
+    [
+        (
+            pandas.DataFrame({"ts": ZONED}),
+            lambda frame: frame.assign(ts=frame["ts"].dt.tz_localize(None)),
+        ),
+        (
+            polars.DataFrame({"ts": ZONED}),
+            lambda frame: frame.with_columns(polars.col("ts").dt.replace_time_zone(None)),
+        ),
+    ],
+    ids=["pandas", "polars"],
+)
+def test_times_of_a_zone_say_what_to_do(tmp_path, frame, remedy):
+    table = projseg.Table.create(tmp_path / "t", {"ts": "timestamp_ntz"})
+    with pytest.raises(InvalidInputError) as refused:
+        table.append(frame)
+    named = "dt.tz_localize(None)" if "pandas" in type(frame).__module__ else "replace_time_zone"
+    assert named in refused.value.message
+    table.append(remedy(frame))
+    assert table.query()["ts"].to_pylist() == NAIVE
+
+
 @pytest.mark.parametrize(
     ("frame", "remedy"),
     [
@@ -254,8 +282,7 @@ def test_times_without_a_zone_say_what_to_do(tmp_path, frame, remedy):
     assert named in refused.value.message
     assert "timestamp_ntz" in refused.value.message
     table.append(remedy(frame))
-    zoned = [time.replace(tzinfo=datetime.UTC) for time in NAIVE]
-    assert table.query()["ts"].to_pylist() == zoned
+    assert table.query()["ts"].to_pylist() == ZONED
 
 
 def test_finer_times_say_how_to_round_them(tmp_path):

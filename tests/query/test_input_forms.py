@@ -203,7 +203,7 @@ def test_a_value_is_kept_as_it_is_or_refused(tmp_path_factory, values, kind):
         ({"a": "int) -- "}, "PROJSEG_BAD_TYPE_NAME"),
         ({"a": int}, "PROJSEG_BAD_TYPE_NAME.*column 'a'.*type"),
         ({1: "int"}, "PROJSEG_BAD_NAME"),
-        (["a"], "PROJSEG_BAD_SCHEMA.*list"),
+        (["a"], "PROJSEG_BAD_SCHEMA.*list; rows are given as data="),
         ("a int", "PROJSEG_BAD_SCHEMA.*str"),
         ({}, "PROJSEG_EMPTY_SCHEMA"),
     ],

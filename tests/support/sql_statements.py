@@ -50,6 +50,8 @@ SELECT time, added FROM edits WHERE time >= TIMESTAMP '2024-05-02 00:00:00'
   AND time < TIMESTAMP '2024-05-02 03:00:00' ORDER BY ALL
 SELECT CASE WHEN robot THEN 'r' WHEN added > 50 THEN 'big' ELSE channel END AS kind
   FROM edits ORDER BY time LIMIT 30
+SELECT added, NULL AS nothing FROM edits ORDER BY nothing DESC, time LIMIT 5
+SELECT robot, count(*) AS n FROM edits GROUP BY robot ORDER BY NULL, 2
 SELECT DISTINCT channel FROM edits ORDER BY channel
 SELECT DISTINCT channel, robot FROM edits WHERE added > 20 ORDER BY 1 DESC, 2
 SELECT DISTINCT added % 3 AS third FROM edits ORDER BY third DESC NULLS LAST
@@ -121,6 +123,7 @@ SELECT added AS n, n + 1 AS next, next * 2 AS twice FROM edits ORDER BY time LIM
 
 OF_SPARK = statements("""
 SELECT * EXCEPT (time, `user name`) FROM edits ORDER BY time LIMIT 6
+SELECT X'4' AS b, x'ABC' AS c FROM edits LIMIT 1
 SELECT year(time), month(day) FROM edits ORDER BY time LIMIT 3
 SELECT sum(added), avg(price), count(1), count(DISTINCT channel), max(upper(channel)) FROM edits
 SELECT year(time) + 1, count(*) FROM edits GROUP BY year(time)

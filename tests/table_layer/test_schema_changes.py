@@ -333,6 +333,23 @@ def test_what_cannot_be_changed_is_refused_and_nothing_is_written(
     assert Table(table.location).version == 1
 
 
+@pytest.mark.parametrize(
+    ("verb", "arguments", "code"),
+    [
+        ("add_column", (None, "int"), "PROJSEG_BAD_NAME"),
+        ("add_column", (5, "int"), "PROJSEG_BAD_NAME"),
+        ("rename_column", (None, "x"), "PROJSEG_UNKNOWN_COLUMN"),
+        ("drop_column", (None,), "PROJSEG_UNKNOWN_COLUMN"),
+        ("widen_column", (None, "bigint"), "PROJSEG_UNKNOWN_COLUMN"),
+    ],
+)
+def test_what_is_no_text_names_no_column(tmp_path, verb, arguments, code):
+    table = Table.create(tmp_path / "t", {"None": "int", "n": "int"})
+    with pytest.raises(InvalidInputError, match=code):
+        getattr(table, verb)(*arguments)
+    assert Table(table.location).schema.names == ["None", "n"]
+
+
 def test_a_projection_that_cannot_read_the_wider_type_is_named(tmp_path):
     table = Table.create(tmp_path / "t", COLUMNS, projections=[
         Projection("bits", group_by=["channel"], aggregators=["bit_and(added) AS bits"]),

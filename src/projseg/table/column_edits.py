@@ -22,7 +22,7 @@ class ColumnEdits:
 
     def add(self, name: str, type: str | pa.DataType) -> int:
         """Add a column."""
-        return self._commit(adding(self._state.properties, {str(name): type}))
+        return self._commit(adding(self._state.properties, {name: type}))
 
     def rename(self, old: str, new: str) -> int:
         """Give a column another name."""

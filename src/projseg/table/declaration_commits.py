@@ -42,14 +42,15 @@ if TYPE_CHECKING:
 def adding(properties: TableProperties, columns: Mapping[str, str | pa.DataType]) -> ColumnChanges:
     """Return the change that adds columns, none of which the table has."""
     known = {name_key(column.name): column for column in properties.columns}
-    for name in columns:
-        if (there := known.get(name_key(str(name)))) is not None:
+    added = columns_of(schema_of(columns))
+    for column in added:
+        if (there := known.get(name_key(column.name))) is not None:
             raise InvalidInputError(
                 "PROJSEG_COLUMN_EXISTS",
                 f"the table has column '{there.name}' as {there.type} already; choose another name "
                 "to add a column, or widen that one",
             )
-    return ColumnChanges(add=columns_of(schema_of(columns)))
+    return ColumnChanges(add=added)
 
 
 def renaming(properties: TableProperties, old: str, new: str) -> ColumnChanges:
