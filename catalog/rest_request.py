@@ -160,7 +160,10 @@ class RestRequest:
         """Return a parameter that is a whole number."""
         text = self.query.get(name)
         if text is not None and not (text.isdecimal() and len(text) < 19):
-            raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"{name} is '{text[:40]}', no number")
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"{name} is '{text[:40]}', no whole number of at most 18 digits",
+            )
         return None if text is None else int(text)
 
     def flag(self, name: str) -> bool:

@@ -118,6 +118,9 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         http = HttpRequest(scope, receive)
         known: list[Caller] = []
+        if {"content-length", "transfer-encoding"} <= set(http.headers):
+            await send_reply(_two_lengths(), send)
+            return
         refused = await self._run(_enter, self._catalog, http, known)
         if not known:
             await send_reply(refused, send)
@@ -131,6 +134,17 @@ class _Endpoint:
             refused = _error(error)
             refused.headers["Connection"] = "close"  # the body is not read
             await send_reply(refused, send)
+
+
+def _two_lengths() -> Response:
+    """Return the reply to a request whose end others may see elsewhere; its connection ends."""
+    refused = InvalidInputError(
+        "PROJSEG_BAD_ARGUMENT",
+        "a request has Content-Length or Transfer-Encoding, not both",
+    )
+    reply = _error(refused)
+    reply.headers["Connection"] = "close"
+    return reply
 
 
 def serve(

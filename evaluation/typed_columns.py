@@ -22,6 +22,7 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Expression
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
+from projseg.segment_format.cast_arrays import cast_array
 from projseg.segment_format.logical_types import (
     DECIMAL_DIGITS_MAX,
     MICROS_A_DAY,
@@ -135,8 +136,8 @@ class Casts:
             return self.numbers(array.cast(pa.string()), target)
         if pa.types.is_string(found) and not is_nested(target):
             return self.texts(array, target)
-        if self.form.cuts_times and pa.types.is_timestamp(found):
-            array = pc.floor_temporal(array, unit="microsecond")
+        if self.form.cuts_times:
+            return Converted(cast_array(array, target, cuts_times=True))
         return Converted(array.cast(target))
 
     def json(self, values: Sequence[Any], target: pa.DataType) -> Converted:

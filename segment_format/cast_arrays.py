@@ -24,23 +24,26 @@ from projseg.segment_format.logical_types import (
 _LIST_ITEMS_MAX = (1 << 31) - 1
 
 
-def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
+def cast_array(array: pa.Array, target: pa.DataType, *, cuts_times: bool = False) -> pa.Array:
     """Return values in a stored type; fields of structs are matched by name.
 
-    A field that the array lacks is null. What null rows hide is not looked at.
+    A field that the array lacks is null. What null rows hide is not looked at. Times finer than
+    a microsecond are cut where that is asked for.
     """
     types = pa.types
     array = plain_rows(array)
     if types.is_null(array.type):
         return pa.nulls(len(array), target)
     if types.is_struct(array.type) and types.is_struct(target):
-        return _cast_struct(array, target)
+        return _cast_struct(array, target, cuts_times)
     if types.is_map(array.type) and types.is_map(target):
-        return _cast_map(array, target)
+        return _cast_map(array, target, cuts_times)
     if types.is_nested(array.type) and types.is_list(target) and not types.is_struct(array.type):
-        return _cast_list(array, target)
+        return _cast_list(array, target, cuts_times)
     if types.is_integer(array.type) and types.is_decimal(target):
         array = _wide_decimals(array, target)
+    if cuts_times and types.is_timestamp(array.type):
+        array = pc.floor_temporal(array, unit="microsecond")
     converted = array.cast(target, safe=True)
     converted.validate(full=is_text(target))
     return converted
@@ -75,7 +78,7 @@ def _rows_of(values: pa.Array, rows: pa.Array) -> pa.Array:
     return cast_array(values, normal_type(values.type)).take(rows)
 
 
-def _cast_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
+def _cast_struct(array: pa.StructArray, target: pa.StructType, cuts_times: bool) -> pa.Array:
     found = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
     by_name: dict[str, pa.Array] = {}
     for name, values in found.items():
@@ -84,7 +87,7 @@ def _cast_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
             raise pa.ArrowInvalid(f"there is no field '{name}'")
         by_name[field.name] = values
     columns = [
-        cast_array(by_name[field.name], field.type)
+        cast_array(by_name[field.name], field.type, cuts_times=cuts_times)
         if field.name in by_name
         else pa.nulls(len(array), field.type)
         for field in target
@@ -92,21 +95,21 @@ def _cast_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
     return pa.StructArray.from_arrays(columns, fields=list(target), mask=array.is_null())
 
 
-def _cast_list(array: pa.Array, target: pa.ListType) -> pa.Array:
+def _cast_list(array: pa.Array, target: pa.ListType, cuts_times: bool) -> pa.Array:
     lengths = pc.list_value_length(array)
-    items = cast_array(array.flatten(), target.value_type)
+    items = cast_array(array.flatten(), target.value_type, cuts_times=cuts_times)
     return pa.ListArray.from_arrays(_offsets_of(lengths), items, type=target, mask=array.is_null())
 
 
-def _cast_map(array: pa.MapArray, target: pa.MapType) -> pa.Array:
+def _cast_map(array: pa.MapArray, target: pa.MapType, cuts_times: bool) -> pa.Array:
     entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
     offsets = primitive_array(primitive_values(array.offsets).copy())
     lists = pa.ListArray.from_arrays(offsets, entries, mask=array.is_null())
     keys, items = lists.flatten().flatten()
     return pa.MapArray.from_arrays(
         _offsets_of(pc.list_value_length(lists)),
-        cast_array(keys, target.key_type),
-        cast_array(items, target.item_type),
+        cast_array(keys, target.key_type, cuts_times=cuts_times),
+        cast_array(items, target.item_type, cuts_times=cuts_times),
         type=target,
         mask=array.is_null(),
     )

@@ -13,7 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from projseg.catalog.external.readings import Broken, Reading, TextForm, check_names, not_utf8
+from projseg.catalog.external.readings import (
+    Broken,
+    Reading,
+    TextForm,
+    TypeNote,
+    check_names,
+    not_utf8,
+)
 from projseg.catalog.external.text_blocks import (
     LINE_BYTES_MAX,
     check_length,
@@ -26,6 +33,7 @@ from projseg.segment_format.format_limits import COLUMNS_MAX
 
 _ZEROS: Final = r"^[+-]?0[0-9]+$"
 _LARGE: Final = r"^[+-]?[0-9]{16,38}$"
+_NUMBER: Final = r"^[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 _DECIMAL_COMMA: Final = r"^[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+$"
 _OTHER_DATE: Final = r"^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}\b"
 _DELIMITERS: Final = (b";", b"\t", b"|")
@@ -84,7 +92,7 @@ class CsvRows:
         named = list(enumerate(form.names(self._names)))
         self._own = {name: place for place, name in named if name is not None}
         check_names(path, [name for _, name in named if name is not None])
-        self.notes: list[str] = []
+        self.notes: list[TypeNote] = []
         self._read_texts: tuple[pa.Table, dict[int, str]] | None = None
         self.schema = pa.schema([(name, pa.null()) for name in self._own])
         self.is_empty = self._first is None and not self._names
@@ -160,17 +168,19 @@ class CsvRows:
         if pa.types.is_integer(found) or pa.types.is_floating(found):
             zeros = texts.filter(pc.match_substring_regex(texts, _ZEROS))
             if len(zeros):
+                kind = "bigint" if pa.types.is_integer(found) else "double"
                 self.notes.append(
-                    f"column '{name}' is text, as '{zeros[0]}' begins with a zero; "
-                    f"--type '{name}=bigint' makes it a number"
+                    TypeNote(
+                        name,
+                        f"as '{zeros[0]}' begins with a zero; --type '{name}={kind}' makes it a "
+                        "number",
+                    )
                 )
                 return pa.string()
         if pa.types.is_floating(found) and pc.any(pc.match_substring_regex(texts, _LARGE)).as_py():
             found = exact_type(texts.drop_null().to_pylist())
             if pa.types.is_string(found):
-                self.notes.append(
-                    f"column '{name}' is text, as a double does not hold all of its digits"
-                )
+                self.notes.append(TypeNote(name, "as a double does not hold all of its digits"))
             return found
         if pa.types.is_time(found) or pa.types.is_duration(found) or pa.types.is_binary(found):
             return pa.string()
@@ -179,12 +189,22 @@ class CsvRows:
         return found
 
     def _note_texts(self, name: str, texts: pa.ChunkedArray) -> None:
+        is_comma = self._form.values.decimal_point == ","
         for pattern, option in (
-            (_DECIMAL_COMMA, "--decimal-point ',' makes numbers"),
+            (
+                _DECIMAL_COMMA,
+                "numbers have no point between their digits"
+                if is_comma
+                else "--decimal-point ',' makes numbers",
+            ),
             (_OTHER_DATE, "--time-format, such as %d.%m.%Y, makes times"),
         ):
             if len(texts) and pc.all(pc.match_substring_regex(texts, pattern)).as_py():
-                self.notes.append(f"column '{name}' is text, such as '{texts[0]}'; {option}")
+                self.notes.append(TypeNote(name, f"such as '{texts[0]}'; {option}"))
+        odd = texts.filter(pc.invert(pc.match_substring_regex(texts, _NUMBER)))
+        if 0 < 2 * len(odd) < len(texts):
+            told = f"as '{odd[0]}' is no number; --type '{name}=double' says in which lines"
+            self.notes.append(TypeNote(name, told))
 
     def _texts(self, part: _Part) -> tuple[pa.Table, dict[int, str]]:
         """Return the records as texts, and why records are no rows; blank ones for no reason."""

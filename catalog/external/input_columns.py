@@ -211,7 +211,7 @@ def unknown_column(where: str, name: str, target: pa.Schema) -> InvalidInputErro
         "PROJSEG_BAD_INPUT_FILE",
         f"{where} has a column '{name}' that the table lacks{did_you_mean(name, target.names)}; "
         f"leave it out with --exclude {name}, say which it is with --rename {name}=..., or add it "
-        "by append --merge-schema",
+        "with --merge-schema",
     )
 
 
@@ -219,7 +219,7 @@ def _cast(path: str, array: pa.Array, field: pa.Field, casts: Casts, before: int
     try:
         column = casts.arrow(array, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        is_time = pa.types.is_timestamp(array.type)
+        is_time = "timestamp[ns" in str(array.type)
         hint = "cut it with --cut-times" if is_time else f"name a type with --type {field.name}=..."
         raise InvalidInputError(
             "PROJSEG_BAD_INPUT_FILE",

@@ -101,10 +101,18 @@ class Sources:
             is_open = place == start and (is_unread or path == STDIN)
             file = first if is_open else self._opened(place, advance)
             if isinstance(file, TextFile):
-                self.notes += [f"{path}: {note}" for note in file.notes]
+                self.notes += self._of_types(path, file, schema)
                 yield from file.rows(schema, bad)
             else:
                 yield from cast_batches(path, file, schema, self._form)
+
+    def _of_types(self, path: str, file: TextFile, schema: pa.Schema) -> Iterator[str]:
+        """Yield why columns that nobody declared are texts."""
+        texts = {field.name.lower() for field in schema if pa.types.is_string(field.type)}
+        texts -= {name.lower() for name in self._form.texts}
+        for name, reason in file.notes:
+            if name.lower() in texts:
+                yield f"{path}: column '{name}' is text, {reason}"
 
     def _files_of(self, path: str, kind: str | None) -> list[str]:
         """Return a file, or the files below a folder whose endings tell what they hold."""

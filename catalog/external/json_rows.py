@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from projseg.catalog.external.input_columns import unknown_column
-from projseg.catalog.external.readings import Broken, Reading, TextForm, check_names, not_utf8
+from projseg.catalog.external.readings import (
+    Broken,
+    Reading,
+    TextForm,
+    TypeNote,
+    check_names,
+    not_utf8,
+)
 from projseg.catalog.external.text_blocks import (
     LINE_DEPTH_MAX,
     Block,
@@ -55,7 +62,7 @@ class JsonRows:
         self._blocks = _blocks(path, pieces)
         self._first = next(self._blocks, None)
         self.is_empty = self._first is None
-        self.notes: list[str] = []
+        self.notes: list[TypeNote] = []
         self._keys: dict[str, str] = {}
         self.schema = pa.schema([])
         if self._first is None:
@@ -221,9 +228,8 @@ class JsonRows:
             if any(type(value) is int and abs(value) >= 10**DOUBLE_DIGITS for value in values):
                 types[key] = exact_type(list(map(str, values)))
                 if pa.types.is_string(types[key]):
-                    self.notes.append(
-                        f"column '{key}' is text, as a double does not hold all of its digits"
-                    )
+                    name = self._keys[key]
+                    self.notes.append(TypeNote(name, "as a double does not hold all of its digits"))
         return types
 
 

@@ -73,6 +73,13 @@ class TextForm:
         return [changes[n] if n in changes else by_fold.get(n.lower(), n) for n in names]
 
 
+class TypeNote(NamedTuple):
+    """Why a column was taken for texts, which a person may not expect."""
+
+    name: str
+    reason: str
+
+
 class Broken(NamedTuple):
     """A line that is no row, and why."""
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from projseg.catalog.external.csv_rows import CsvRows
 from projseg.catalog.external.input_columns import BadLines, bad_file, check_columns
 from projseg.catalog.external.json_rows import JsonRows
-from projseg.catalog.external.readings import Reading, TextForm
+from projseg.catalog.external.readings import Reading, TextForm, TypeNote
 from projseg.catalog.external.text_blocks import text_blocks
 from projseg.errors import ProjsegError
 from projseg.evaluation.typed_columns import Casts
@@ -64,7 +64,7 @@ class TextFile:
         return self._rows.is_empty
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> list[TypeNote]:
         """What a person may not expect of the types."""
         return self._rows.notes
 

@@ -309,6 +309,8 @@ def _of_http(properties: HttpSpec, root: str) -> Iterator[tuple[str, str]]:
     for path, uri in [*written, (f"{root}.uriTemplate", template or "")]:
         if "@" in uri.partition("://")[2].partition("/")[0]:
             yield path, "it holds a user's name; give userName and passwordEnvVar"
+        if not uri.isprintable():
+            yield path, "it has a character that no address has"
     headers = {} if properties.headers is UNSET else properties.headers
     yield from _of_map(f"{root}.headers", headers)
     for name, text in headers.items():

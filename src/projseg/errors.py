@@ -229,8 +229,9 @@ _ENDING_CHARACTERS: Final = 600  # of a cut message: its end says what to do
 
 HALF_A_CHARACTER: Final = "holds half of a surrogate pair, which UTF-8 cannot write; leave it out"
 _SECRETS: Final = (
-    # A user and password before the host; `container@account` of Azure's stores has no colon.
-    (re.compile(r"(?<=://)[^/\s@:'\"]*:[^/\s@'\"]*@"), "***@"),
+    # A user and password before the host; `container@account` of Azure's stores has no colon, and
+    # digits before a slash are a port.
+    (re.compile(r"(?<=://)[^/\s@:'\"]*:(?!\d+/)[^\s@'\"]*@"), "***@"),
     # A token may stand alone; only a container stands before @ in addresses of Azure.
     (re.compile(r"(?i)\b(?!abfss?:)([a-z][a-z0-9+.-]*://)[^/\s'\"]+@"), r"\1***@"),
     # What signed and tokened addresses have in their queries.

@@ -112,6 +112,10 @@ def test_bad_input_is_refused_as_such(house_at):
             "type": "http",
             "properties": {"format": "json", "uris": ["https://a/b"], "headers": {"X": "a\r\nEvil: b"}},
         }),
+        *(
+            ("POST", "/tables/default/h", {"type": "http", "properties": {"format": "json", **place}})
+            for place in ({"uris": ["https://a/b\r\nEvil: b"]}, {"uriTemplate": "https://a/{}\0"})
+        ),
         ("PUT", f"/definitions/{id_}/seen", {**seen, "storedSchema": many}),
         ("PUT", f"/definitions/{id_}/seen", {**seen, "storedSchema": {"a": "no such type"}}),
         ("PUT", f"/definitions/{id_}/seen", {**seen, "storedSchema": {"a": "struct<" + "b:int," * 200_000 + "c:int>"}}),
@@ -191,6 +195,10 @@ def test_tags_redirects_and_lengths(house_at):
     for lengths in (("2", "3"), ("2", "-2"), ("2, 3",), ("+2",), ("99999999999999999999999",)):
         said = head + "".join(f"Content-Length: {one}\r\n" for one in lengths) + "\r\n{}"
         assert raw(root.port, said.encode()).startswith((b"HTTP/1.1 400", b"HTTP/1.1 413")), lengths
+    both = f"{head}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    found = raw(root.port, (both + both).encode())
+    assert found.startswith(b"HTTP/1.1 400")
+    assert (found.count(b"HTTP/1.1"), b"connection: close" in found.lower()) == (1, True)
     stranger.pool.close()
 
 

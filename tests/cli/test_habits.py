@@ -86,6 +86,7 @@ def test_times_are_shown_in_the_zone_that_is_asked_for(run, location, words):
         (["indexes"], "has no indexes"),
         (["views"], "has no views"),
         (["projections"], "has no projections"),
+        (["tags"], "has no tags"),
         (["compact", "--dry-run"], "has no segments to merge"),
     ],
 )

@@ -115,6 +115,8 @@ SECRET = [
     "file:///t?sig=hidden",
     "abfss://c@a.dfs.core.windows.net/t?sv=1;AccountKey=hidden",
     "hdfs://user:hidden@nn/t",
+    "https://user:hid/hidden@host/t",
+    "https://user:hid@hidden@host/t",
     "gs://b/t#access_token=hidden",
 ]
 
@@ -154,7 +156,14 @@ def test_nothing_that_is_shown_repeats_a_secret_of_a_location(tmp_path, caplog, 
 
 
 @pytest.mark.parametrize(
-    "text", ["abfss://c@a.dfs.core.windows.net/t", "x = 1 AND y = 2", "s3://b/a@b:c", "a?sign=1"]
+    "text",
+    [
+        "abfss://c@a.dfs.core.windows.net/t",
+        "x = 1 AND y = 2",
+        "s3://b/a@b:c",
+        "a?sign=1",
+        "https://host:8080/a@b",
+    ],
 )
 def test_what_is_no_secret_is_told(text):
     assert without_secrets(text) == text

@@ -128,7 +128,7 @@ def drop_tag(location: Location, name: _Tag, *, is_preview: IsPreview) -> Found:
 
 def tags(location: Location) -> Found:
     """List a table's tags and their versions."""
-    return open_table(location).tags()
+    return listed(open_table(location).tags(), f"{location} has no tags")
 
 
 def vacuum(
