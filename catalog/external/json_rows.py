@@ -41,6 +41,16 @@ from projseg.evaluation.typed_columns import HAS_ZONE, Casts, Converted, Number,
 from projseg.segment_format.format_limits import COLUMNS_MAX
 from projseg.segment_format.logical_types import DOUBLE_DIGITS, TIMESTAMP, TIMESTAMP_NTZ, is_nested
 
+_KINDS: Final[dict[type, str]] = {
+    int: "a number",
+    float: "a number",
+    Number: "a number",
+    list: "an array",
+    str: "a text",
+    bool: "true or false",
+    type(None): "null",
+}
+_NULL_AFTER: Final = re.compile(rb"\}\s*null")
 _DECODER: Final = msgspec.json.Decoder(float_hook=Number)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LARGE: Final = re.compile(rb"[0-9]{16}")
@@ -306,7 +316,7 @@ def _object(line: bytes) -> dict[str, Any] | str:
             found = json.loads(line, parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError) as error:
         return not_utf8(line) or _problem(line.decode().strip(), error)
-    return found if isinstance(found, dict) else f"it is a {type(found).__name__}, and no object"
+    return found if isinstance(found, dict) else f"it is {_KINDS[type(found)]}, and no object"
 
 
 def _problem(text: str, error: Exception) -> str:
@@ -351,12 +361,21 @@ def _raw(target: pa.DataType) -> pa.DataType | None:
     return target if is_own else pa.string()
 
 
+def _has_null_line(data: bytes) -> bool:
+    """Whether null stands where an object belongs; at times also for a text that has } null."""
+    return b"null" in data and (
+        data.lstrip().startswith(b"null") or _NULL_AFTER.search(data) is not None
+    )
+
+
 def _has_decimal(types: Iterable[pa.DataType]) -> bool:
     """Whether a decimal is among some types, or within them."""
     return any("decimal" in str(one) for one in types)
 
 
 def _read(data: bytes, schema: pa.Schema | None = None, unexpected: str = "infer") -> pa.Table:
+    if _has_null_line(data):  # Arrow ends the process where the first line is null
+        raise pa.ArrowInvalid("a line is null, and no object")
     return pyarrow.json.read_json(
         io.BytesIO(data),
         read_options=pyarrow.json.ReadOptions(block_size=len(data) + 1, use_threads=False),

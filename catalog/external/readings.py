@@ -108,8 +108,8 @@ def not_utf8(line: bytes) -> str | None:
         line.decode()
     except UnicodeDecodeError as error:
         return (
-            f"byte 0x{line[error.start]:02X} at its place {error.start + 1} is not UTF-8; say the "
-            "file's --encoding, such as latin-1"
+            f"byte 0x{line[error.start]:02X} at its place {error.start + 1} is not UTF-8; "
+            "convert it, or name its --encoding, such as latin-1, to projseg import"
         )
     return None
 
@@ -124,8 +124,8 @@ def check_names(path: str, names: Sequence[str]) -> None:
         other = seen.setdefault(name.lower(), name)
         if other is not name:
             problem = (
-                f"columns '{other}' and '{name}' have one name, as names have no case; mend it, or "
-                "give one of them another name with --rename or leave it out with --exclude"
+                f"columns '{other}' and '{name}' have one name, as names have no case; mend the "
+                "file, or import it with --rename or --exclude"
             )
             break
     if problem is not None:
