@@ -485,7 +485,7 @@ def test_what_another_projection_would_save_is_measured(folder, table):
     wanted = [Projection("d", ["day"], ["count(*) AS rows"])]
     shown = table.newest().explain(days, what_if=wanted)
     assert "d" in str(shown)
-    assert "day" in str(projseg.advise(table.newest(), [(days, 3)]))
+    assert "day" in str(projseg.advise(table.newest(), [(days, 3)], seconds=3_600))
 
 
 def test_vacuum_keeps_what_the_log_lists_beside_files_without_a_companion(folder, table):

@@ -106,7 +106,7 @@ def test_advice_is_that_of_the_log(logged, folder):
     assert (first["state"], first["advice"], first["budget"]) == (None, None, "10%")
     found, content = answered(client, "/t/edits/advice", {"budget": "30%"})
     assert found.status_code == 200, content
-    expected = projseg.advise(projseg.Table(folder / "edits"), records, budget="30%")
+    expected = projseg.advise(projseg.Table(folder / "edits"), records, budget="30%", seconds=3_600)
     advice = content["advice"]
     assert content["state"] == "done"
     assert advice["budget_bytes"] == expected.budget_bytes

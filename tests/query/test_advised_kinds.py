@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from advised_tables import imagined, log_of, logging, rows_of, spread, written
+from advised_tables import advice_of, imagined, log_of, logging, rows_of, spread, written
 from scale import tries
 from typer.testing import CliRunner
 
@@ -70,7 +70,7 @@ def test_each_kind_is_proposed_planned_and_answered_alike(tmp_path, rows, kind, 
     question = questions(rows)[asked]
     path = written(tmp_path / "q.sql", [question])
     before = table.sql(question)
-    advice = projseg.advise(table, path, budget="1000%", kinds=[kind])
+    advice = advice_of(table, path, budget="1000%", kinds=[kind])
     (item,) = advice.items
     assert (item.kind, item.label) == (kind, label)
     assert f"add    {label}" in str(advice)
@@ -102,7 +102,7 @@ def test_each_kind_is_proposed_planned_and_answered_alike(tmp_path, rows, kind, 
     assert stored.rows == pytest.approx(item.rows, rel=0.1)
     assert stored.bytes == pytest.approx(item.bytes, rel=0.15 if kind != "view" else 0.5)
     assert advice.apply(table) == []
-    assert projseg.advise(table, path, budget="2000%", kinds=[kind]).items == ()
+    assert advice_of(table, path, budget="2000%", kinds=[kind]).items == ()
 
 
 def test_rows_in_another_order_are_proposed_for_what_no_groups_serve(tmp_path):
@@ -110,7 +110,7 @@ def test_rows_in_another_order_are_proposed_for_what_no_groups_serve(tmp_path):
     question = "SELECT sum(added) AS s, min(note) AS n FROM t WHERE visit = 'v0000007'"
     path = written(tmp_path / "q.sql", [question])
     before = table.sql(question)
-    advice = projseg.advise(table, path, budget="300%", kinds=["rows"])
+    advice = advice_of(table, path, budget="300%", kinds=["rows"])
     (item,) = advice.items
     assert (item.kind, item.name, item.rows) == ("rows", "rows_by_visit", 30_000)
     planned = table.explain(question, what_if=imagined(advice)).sources
@@ -126,12 +126,12 @@ def test_all_kinds_share_one_budget_with_what_is_there(tmp_path, rows):
     path = written(tmp_path / "q.sql", asked.values())
     answers = {text: table.sql(text) for text in asked.values()}
     for budget in ("5%", "40%", "400%"):
-        advice = projseg.advise(table, path, budget=budget)
+        advice = advice_of(table, path, budget=budget)
         assert sum(item.bytes for item in advice.items) <= advice.budget_bytes
     commits = advice.apply(table)
     assert commits
     assert stored_bytes(table) == pytest.approx(advice.bytes_after, rel=0.15)
-    after = projseg.advise(table, path, budget=str(stored_bytes(table)))
+    after = advice_of(table, path, budget=str(stored_bytes(table)))
     assert after.bytes_before == stored_bytes(table)
     assert not any(item.kind in ("projection", "rows", "index", "view") for item in after.items)
     for text, answer in answers.items():
@@ -140,7 +140,7 @@ def test_all_kinds_share_one_budget_with_what_is_there(tmp_path, rows):
 
 def test_a_time_that_is_over_gives_what_was_found_and_says_what_is_left(table, rows, tmp_path):
     path = written(tmp_path / "q.sql", questions(rows).values())
-    advice = projseg.advise(table, path, seconds=0)
+    advice = advice_of(table, path, seconds=0)
     assert advice.items == ()
     assert advice.not_examined
 
@@ -152,7 +152,7 @@ def test_small_segments_are_merged_where_queries_spend_their_time_on_them(tmp_pa
     question = "SELECT channel, sum(added) AS s FROM t GROUP BY channel"
     path = written(tmp_path / "q.sql", [question])
     before = table.sql(question)
-    advice = projseg.advise(table, path, kinds=["compact"])
+    advice = advice_of(table, path, kinds=["compact"])
     (item,) = advice.items
     assert (item.kind, item.evidence) == ("compact", {"segments": 41, "segments_left": 1})
     assert item.statement.startswith("OPTIMIZE projseg.`")
@@ -162,7 +162,7 @@ def test_small_segments_are_merged_where_queries_spend_their_time_on_them(tmp_pa
     (commit,) = advice.apply(table)
     assert (commit.segments, len(table.segments())) == (1, 1)
     assert same_answer(before, table.sql(question))
-    assert projseg.advise(table, path, kinds=["compact"]).items == ()
+    assert advice_of(table, path, kinds=["compact"]).items == ()
 
 
 def test_an_index_that_no_query_uses_is_dropped(tmp_path, monkeypatch):
@@ -174,10 +174,10 @@ def test_an_index_that_no_query_uses_is_dropped(tmp_path, monkeypatch):
             table.query((), "count(*)", f"visit = 'v{number:07}'")
 
     log = spread_log(tmp_path / "log", ask)
-    assert projseg.advise(table, log, kinds=["drop"], since=None).items == ()
+    assert advice_of(table, log, kinds=["drop"], since=None).items == ()
     old = datetime.now(UTC) - timedelta(days=60)
     monkeypatch.setattr(needless, "declared_since", lambda *_: old)
-    advice = projseg.advise(table, log, kinds=["drop"], since=None)
+    advice = advice_of(table, log, kinds=["drop"], since=None)
     (item,) = advice.items
     assert (item.name, item.evidence["kind"]) == ("notes", "index")
     assert item.statement.startswith("DROP INDEX `notes` ON TABLE")
@@ -199,7 +199,7 @@ def test_what_made_its_queries_slower_is_dropped_in_the_next_advice(tmp_path, ro
     table = made(tmp_path / "t")
     text = questions(rows)[{"projection": "groups", "index": "bloom", "view": "view"}[kind]]
     log = logging(tmp_path / "log", lambda: [table.sql(text) for _ in range(60)])
-    advice = projseg.advise(table, log_of(log, table), budget="300%", kinds=[kind])
+    advice = advice_of(table, log_of(log, table), budget="300%", kinds=[kind])
     (item,) = advice.items
     advice.apply(table)
     later = logging(tmp_path / "later", lambda: [table.sql(text) for _ in range(60)])
@@ -209,10 +209,10 @@ def test_what_made_its_queries_slower_is_dropped_in_the_next_advice(tmp_path, ro
     (row,) = projseg.advice_report(table, slow).to_pylist()
     assert (row["kind"], row["verdict"]) == (kind, "WORSE")
     assert (row["rows"], row["queries"]) == (stored_size(table, kind, item.name).rows, 60)
-    (drop,) = projseg.advise(table, slow, kinds=["drop"]).items
+    (drop,) = advice_of(table, slow, kinds=["drop"]).items
     assert (drop.kind, drop.name, drop.evidence["kind"]) == ("drop", item.name, kind)
     assert "ms before" in drop.evidence["reason"]
-    next_one = projseg.advise(table, slow, kinds=["drop"])
+    next_one = advice_of(table, slow, kinds=["drop"])
     next_one.apply(table, drop=True)
     if kind == "projection":  # segments hold it until they are written again
         assert table.properties.projections == ()
@@ -226,8 +226,8 @@ def test_advice_is_stale_where_an_index_or_a_view_means_another(tmp_path, rows):
     table = made(tmp_path / "t")
     asked = questions(rows)
     path = written(tmp_path / "q.sql", [asked["bloom"], asked["view"]])
-    index = projseg.advise(table, path, budget="300%", kinds=["index"])
-    view = projseg.advise(table, path, budget="300%", kinds=["view"])
+    index = advice_of(table, path, budget="300%", kinds=["index"])
+    view = advice_of(table, path, budget="300%", kinds=["view"])
     table.add_index(projseg.Index(index.items[0].name, "page"))
     table.create_view(view.items[0].name, "SELECT robot, count(*) AS n FROM t GROUP BY robot")
     version = table.version
@@ -248,7 +248,7 @@ def test_an_advised_table_with_indexes_deletes_and_views_is_advised_as_it_is(tmp
     asked = questions(rows)
     path = written(tmp_path / "q.sql", asked.values())
     answers = {text: table.sql(text) for text in asked.values()}
-    advice = projseg.advise(table, path, budget="400%")
+    advice = advice_of(table, path, budget="400%")
     assert not any("visit" in item.label for item in advice.items)
     advice.apply(table)
     for text, answer in answers.items():
@@ -326,14 +326,14 @@ def benefit(advising, shapes, several):
 def test_measured_advice_is_asked_with_and_without_it_and_leaves_nothing(tmp_path, rows):
     table = made(tmp_path / "t", projections=[projseg.Projection("by_page", ["page"])])
     path = written(tmp_path / "q.sql", questions(rows).values())
-    advice = projseg.advise(table, path, budget="1000%", measure=True)
+    advice = advice_of(table, path, budget="1000%", measure=True)
     assert advice._differing == ()
     for shape in advice.shapes:
         assert shape.is_same_answer is True
         assert min(shape.measured_before, shape.measured_after) > 0
     assert "measured on some segments: " in str(advice)
     assert table.version == 0
-    assert projseg.advise(table, path, budget="1000%").shapes[0].is_same_answer is None
+    assert advice_of(table, path, budget="1000%").shapes[0].is_same_answer is None
 
 
 def test_a_wrong_projection_is_found_by_measuring(tmp_path, rows, monkeypatch):
@@ -348,11 +348,11 @@ def test_a_wrong_projection_is_found_by_measuring(tmp_path, rows, monkeypatch):
         return replace(found, row_count=1, grouping=grouping, states=states)
 
     monkeypatch.setattr(materialize_projections, "build_from_segment", without_a_group)
-    advice = projseg.advise(table, path, budget="100%", kinds=["projection"], measure=True)
+    advice = advice_of(table, path, budget="100%", kinds=["projection"], measure=True)
     assert len(advice._differing) == 1
     assert "ANSWERS DIFFER: SELECT" in str(advice)
     words = [table.location, "--queries", str(path), "--budget", "100%", "--measure"]
-    run = CliRunner().invoke(app, ["advise", *words, "--apply", "--yes"])
+    run = CliRunner().invoke(app, ["advise", *words, "--seconds", "3600", "--apply", "--yes"])
     assert run.exit_code == 3
     assert "answers differ" in run.output
     assert table.newest().version == 0

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from advised_tables import imagined, log_of, logging, rows_of, spread
+from advised_tables import advice_of, imagined, log_of, logging, rows_of, spread
 from scale import tries
 from typer.testing import CliRunner
 
@@ -57,7 +57,7 @@ def log(table, tmp_path_factory):
 
 
 def test_advice_fits_the_budget_and_names_what_is_left(table, log):
-    advice = projseg.advise(table, log, budget="30%")
+    advice = advice_of(table, log, budget="30%")
     assert advice.log["queries"] == 15 * 6
     assert (advice.log["hinted"], advice.log["failed"], advice.log["unbound"]) == (15, 1, 0)
     added = advice.items
@@ -67,7 +67,7 @@ def test_advice_fits_the_budget_and_names_what_is_left(table, log):
     )
     assert advice.bytes_after == advice.bytes_before + sum(item.bytes for item in added)
     assert [one.why_not for one in advice.shapes if one.why_not] == ["LITERAL_HIDDEN"]
-    groups = projseg.advise(table, log, budget="30%", kinds=["projection"])
+    groups = advice_of(table, log, budget="30%", kinds=["projection"])
     assert {"ROW_SCAN", "LITERAL_HIDDEN"} <= {shape.why_not for shape in groups.shapes}
     for item in added:
         assert item.queries >= 10
@@ -77,32 +77,32 @@ def test_advice_fits_the_budget_and_names_what_is_left(table, log):
 
 def test_advice_says_how_far_it_is_and_is_stopped_by_a_deadline(table, log):
     calls = []
-    projseg.advise(table, log, on_progress=lambda *of: calls.append(of))
+    advice_of(table, log, on_progress=lambda *of: calls.append(of))
     assert calls == [(number, len(calls)) for number in range(len(calls))] != []
     clock = iter([0.0])
     with (
         pytest.raises(projseg.ProjsegError, match="QUERY_TIMEOUT"),
         under(Deadline(1, clock=lambda: next(clock, 2.0))),
     ):
-        projseg.advise(table, log)
+        advice_of(table, log)
 
     def cancelled(done, count):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        projseg.advise(table, log, on_progress=cancelled)
+        advice_of(table, log, on_progress=cancelled)
 
 
 def test_a_log_whose_queries_no_longer_bind_gives_no_advice(tmp_path, log):
     table = projseg.Table.create(tmp_path / "t", data={"other": [1, 2]})
-    advice = projseg.advise(table, log_of(log, table))
+    advice = advice_of(table, log_of(log, table))
     assert (advice.items, advice.log["unbound"]) == ((), advice.log["shapes"])
 
 
 def test_applied_advice_is_used_gives_the_same_answers_and_is_not_given_again(tmp_path, log):
     table = made(tmp_path / "t")
     answers = [table.sql(statement) for statement in WORK]
-    advice = projseg.advise(table, log_of(log, table), budget="40%")
+    advice = advice_of(table, log_of(log, table), budget="40%")
     names = {item.name for item in advice.items}
     planned = [table.explain(text, what_if=imagined(advice)).sources for text in WORK]
     commits = advice.apply(table)
@@ -120,7 +120,7 @@ def test_applied_advice_is_used_gives_the_same_answers_and_is_not_given_again(tm
         kept = json.loads(table.properties.properties[f"advice.{item.name}"])
         assert (kept["rows"], kept["shapes"]) == (item.rows, list(item.shapes))
     assert advice.apply(table) == []
-    again = projseg.advise(table, log_of(log, table), budget="60%")
+    again = advice_of(table, log_of(log, table), budget="60%")
     assert [item.name for item in again.items] == []
     table.drop_projection(projections.pop())
     for index in names - {one.name for one in table.properties.projections} - projections:
@@ -132,7 +132,7 @@ def test_applied_advice_is_used_gives_the_same_answers_and_is_not_given_again(tm
 
 def test_the_same_log_gives_the_same_advice(table, log):
     first, second = (
-        json.loads(projseg.advise(table, one).to_json()) for one in (log, projseg.read_log(log))
+        json.loads(advice_of(table, one).to_json()) for one in (log, projseg.read_log(log))
     )
     for item in (*first["items"], *second["items"]):
         del item["build_seconds"]  # which is measured
@@ -159,7 +159,7 @@ def test_drawn_workloads_are_answered_alike_after_applying(tmp_path, seed):
     answers = [table.sql(text) for text in statements]
     path = tmp_path / "questions.sql"
     path.write_text(";\n".join(f"-- weight: {draw.randrange(1, 50)}\n{s}" for s in statements))
-    zone = projseg.advise(table, path, budget=draw.choice(["5%", "20%", "100%"]))
+    zone = advice_of(table, path, budget=draw.choice(["5%", "20%", "100%"]))
     zone.apply(table)
     for text, answer in zip(statements, answers, strict=True):
         assert same_answer(answer, table.sql(text))
@@ -175,7 +175,7 @@ def test_buckets_fit_the_zones_of_queries(tmp_path):
             table.query("date_trunc('DAY', time) AS d", "count(*)", context=kolkata)
 
     log = logging(tmp_path / "log", ask)
-    advice = projseg.advise(table, log, budget="50%")
+    advice = advice_of(table, log, budget="50%")
     assert any("PT30M" in item.sql for item in advice.items)
     advice.apply(table)
     for part in (
@@ -188,14 +188,14 @@ def test_buckets_fit_the_zones_of_queries(tmp_path):
 
 def test_a_log_without_queries_of_the_table_names_the_others(table, tmp_path, log):
     other = made(tmp_path / "other")
-    advice = projseg.advise(other, log)
+    advice = advice_of(other, log)
     assert advice.items == ()
     assert table.location in str(advice)
 
 
 def test_an_empty_table_has_nothing_to_sample(tmp_path, log):
     empty = projseg.Table.create(tmp_path / "t", rows_of(1).schema, time_column="time")
-    advice = projseg.advise(empty, log_of(log, empty))
+    advice = advice_of(empty, log_of(log, empty))
     assert advice.items == ()
     assert "no rows to sample" in str(advice)
 
@@ -214,12 +214,12 @@ def test_an_empty_table_has_nothing_to_sample(tmp_path, log):
 )
 def test_what_cannot_be_advised_is_refused(table, log, options, code):
     with pytest.raises(InvalidInputError, match=code):
-        projseg.advise(table, **({"log": log} | options))
+        advice_of(table, **({"log": log} | options))
 
 
 def test_advice_is_stale_where_a_name_or_a_column_changed(tmp_path, log):
     table = made(tmp_path / "t")
-    advice = projseg.advise(table, log_of(log, table), budget="40%")
+    advice = advice_of(table, log_of(log, table), budget="40%")
     name = advice.items[0].name
     other = projseg.Table(table.location)
     other.add_projection(projseg.Projection(name, ["page"], ["count(*) AS n"]))
@@ -250,16 +250,16 @@ def test_unused_and_subsumed_projections_are_dropped_and_rare_ones_kept(tmp_path
 
     log = logging(tmp_path / "log", ask)
     spread(log, days=32)
-    assert [item.kind for item in projseg.advise(table, log).items] == []  # the table is young
+    assert [item.kind for item in advice_of(table, log).items] == []  # the table is young
     old = datetime.now(UTC) - timedelta(days=60)
     monkeypatch.setattr(needless, "declared_since", lambda *_: old)
-    items = {item.name: item for item in projseg.advise(table, log, since="90 days").items}
+    items = {item.name: item for item in advice_of(table, log, since="90 days").items}
     assert set(items) - {"by_channel"} - {"same"} == {"by_page"}
     assert len(set(items) & {"by_channel", "same"}) == 1
     assert items["by_page"].evidence["reason"] == "no query in 32 days of python"
-    short = projseg.advise(table, log, since="10 days")
+    short = advice_of(table, log, since="10 days")
     assert short.items == ()
-    advice = projseg.advise(table, log, since="90 days")
+    advice = advice_of(table, log, since="90 days")
     advice.apply(table)
     assert len(table.properties.projections) == 4
     advice.apply(table, drop=True)
@@ -286,7 +286,7 @@ def test_declared_since_is_found_in_the_log_of_versions(tmp_path):
 
 def test_a_report_sets_estimates_beside_what_was_measured(tmp_path, log):
     table = made(tmp_path / "t")
-    advice = projseg.advise(table, log_of(log, table), budget="40%")
+    advice = advice_of(table, log_of(log, table), budget="40%")
     advice.apply(table)
     found = projseg.advice_report(table, log_of(log, table)).to_pylist()
     assert {row["name"] for row in found} == {item.name for item in advice.items}
@@ -317,7 +317,7 @@ def test_verdicts(queries, measured, is_used, word):
 
 
 def at_shell(*words):
-    return CliRunner().invoke(app, ["advise", *map(str, words)])
+    return CliRunner().invoke(app, ["advise", "--seconds", "3600", *map(str, words)])
 
 
 def test_the_shell_prints_advice_and_applies_it_only_if_asked(tmp_path):
@@ -345,7 +345,7 @@ def test_names_of_a_log_are_escaped(tmp_path):
     table = projseg.Table.create(tmp_path / "t", schema, data=rows)
     path = tmp_path / "questions.sql"
     path.write_text("-- weight: 9\nSELECT `a ``<b>`, sum(n) FROM t GROUP BY 1;")
-    advice = projseg.advise(table, path, budget="200%")
+    advice = advice_of(table, path, budget="200%")
     assert "<b>" not in advice._repr_html_()
     assert "`a ``<b>`" in advice.sql()
     advice.apply(table)
@@ -354,7 +354,7 @@ def test_names_of_a_log_are_escaped(tmp_path):
 
 def test_an_apply_that_fails_while_building_is_completed_by_another(tmp_path, log, monkeypatch):
     table = made(tmp_path / "t")
-    advice = projseg.advise(table, log_of(log, table), budget="40%")
+    advice = advice_of(table, log_of(log, table), budget="40%")
     with monkeypatch.context() as patch:
 
         def fails(*_, **__):
@@ -374,7 +374,7 @@ def test_advice_is_given_for_a_version_and_not_applied_to_it(tmp_path, log):
     table = made(tmp_path / "t")
     table.append(rows_of(100, 2))
     pinned = projseg.Table(table.location, version=0)
-    advice = projseg.advise(pinned, log_of(log, table), budget="40%")
+    advice = advice_of(pinned, log_of(log, table), budget="40%")
     assert (advice.version, bool(advice.items)) == (0, True)
     with pytest.raises(InvalidInputError, match="PROJSEG_PINNED_VERSION"):
         advice.apply(pinned)
@@ -386,7 +386,7 @@ def test_advice_is_given_for_a_version_and_not_applied_to_it(tmp_path, log):
 def test_nothing_is_added_where_the_budget_is_passed_already(tmp_path, log):
     all_columns = "SELECT channel, page, robot, added, price, time ORDER BY page"
     table = made(tmp_path / "t", projections=[{"name": "sorted", "sql": all_columns}])
-    advice = projseg.advise(table, log_of(log, table), budget="10%")
+    advice = advice_of(table, log_of(log, table), budget="10%")
     assert advice.bytes_before > advice.budget_bytes
     assert advice.items == ()
 
@@ -403,7 +403,7 @@ def test_deleted_rows_and_changed_columns_are_planned_as_after_building(tmp_path
     ]
     path.write_text(";".join(f"-- weight: 20\n{one}" for one in statements))
     answers = [table.sql(one) for one in statements]
-    advice = projseg.advise(table, path, budget="80%")
+    advice = advice_of(table, path, budget="80%")
     assert len(advice.items) >= 1
     planned = [table.explain(one, what_if=imagined(advice)).sources for one in statements]
     advice.apply(table)
@@ -443,7 +443,7 @@ def test_hostile_queries_of_a_log_are_counted_and_do_no_harm(table, tmp_path, qu
     }
     lines = [json.dumps(record)] * 20 + [json.dumps(good)] * 20
     (tmp_path / "queries-1.jsonl").write_text("\n".join(lines) + "\n")
-    advice = projseg.advise(table, tmp_path, since=None, seconds=20)
+    advice = advice_of(table, tmp_path, since=None, seconds=20)
     assert any(shape.query.startswith("SELECT channel, count(*)") for shape in advice.shapes)
     assert "<b>" not in advice._repr_html_()
     assert json.loads(advice.to_json())["log"]["shapes"] >= 1
@@ -465,7 +465,7 @@ def test_hostile_queries_of_a_log_are_counted_and_do_no_harm(table, tmp_path, qu
 )
 def test_arguments_of_other_types_are_refused(table, log, wrong):
     with pytest.raises(InvalidInputError) as caught:
-        projseg.advise(table, log, **wrong)
+        advice_of(table, log, **wrong)
     assert caught.value.code == "PROJSEG_BAD_ARGUMENT"
 
 

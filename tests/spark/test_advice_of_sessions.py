@@ -37,7 +37,7 @@ def ask(spark, location, times=12, **settings):
 def test_a_session_is_advised_from_what_its_driver_remembers(spark, location):
     ask(spark, location)
     with using(spark, enabled="true"):
-        advice = projseg.advise(spark, location, budget="200%")
+        advice = projseg.advise(spark, location, budget="200%", seconds=3_600)
         found = spark.sql(
             f"SELECT * FROM projseg_advice('projseg.`{location}`', '200%') WHERE kind <> 'drop'"
         ).collect()
@@ -88,8 +88,8 @@ def test_a_frame_of_records_is_a_log(spark, location, tmp_path):
         ["projseg_log", "time", "table_id", "query", "answered", "answered_ms", "interval", "door"]
     )
     frame = spark.createDataFrame(records)
-    plain = projseg.advise(table, records, budget="200%", since=None)
-    advice = projseg.advise(table, frame, budget="200%", since=None)
+    plain = projseg.advise(table, records, budget="200%", seconds=3_600, since=None)
+    advice = projseg.advise(table, frame, budget="200%", seconds=3_600, since=None)
     assert {item.name for item in advice.items} == {item.name for item in plain.items} != set()
     with using(spark, enabled="true", queryLog_path=folder):
         found = spark.sql(f"SELECT name FROM projseg_advice('projseg.`{location}`', '200%')")
