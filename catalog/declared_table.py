@@ -148,7 +148,7 @@ def layout_of(
     names = {name_key(column.name): column.name for column in properties.columns}
     stored = stored_columns(definition, properties)
     names |= {folded: name for folded, name in stored.items() if name is not None}
-    _check_time_column(layout.time_column or None, names, properties)
+    check_time_column(layout.time_column or None, names, properties)
     # A projection names columns as the definition does; it is kept under their stored names.
     shown = with_changes(properties, _renames(stored, properties))
     specs = [
@@ -191,9 +191,10 @@ def _known_name(name: str, names: Mapping[str, str]) -> str:
     return found
 
 
-def _check_time_column(
+def check_time_column(
     wanted: str | None, names: Mapping[str, str], properties: TableProperties
 ) -> None:
+    """Refuse a time column that is not the table's; `names` are stored ones by declared ones."""
     if wanted is not None and names.get(name_key(wanted)) != properties.time_column:
         raise InvalidInputError(
             "PROJSEG_OPTION_CONTRADICTS_TABLE",

@@ -6,10 +6,10 @@ ALTER TABLE changes a definition and, if values are affected, its table.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
@@ -64,7 +64,24 @@ def spec_of(request: Request) -> dict[str, Any]:
             )
     if free:
         fields["tableProperties"] = free
-    return {"type": "table", "properties": {**layout, **fields}, "columns": columns}
+    properties = {**layout, **fields}
+    if columns and request.get("location") is None:  # a table that is there may have others
+        _require_columns(properties, [column["name"] for column in columns])
+    return {"type": "table", "properties": properties, "columns": columns}
+
+
+def _require_columns(properties: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Refuse a layout that names a column which a table does not have."""
+    keys = [key["column"] for key in properties.get("clusterKeys", ())]
+    known = {name_key(name): name for name in names}
+    time = properties.get("timeColumn")
+    for field, name in [("timeColumn", time), *(("clusterBy", key) for key in keys)]:
+        if name is not None and name_key(name) not in known:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_COLUMN",
+                f"{field} names '{name}', which is not a column"
+                f"{did_you_mean(name, known.values())}",
+            )
 
 
 def _layout_of(transform: str, names: list[str]) -> dict[str, Any]:
@@ -211,7 +228,27 @@ def _set_properties(catalog: Catalog, name: tuple[str, str], change: Request) ->
             properties["tableProperties"] = texts
         return {**found, "properties": properties}
 
+    _require_fitting(catalog, name, fields_of(given)[0])
     catalog.edit(name, edited)
+
+
+def _require_fitting(catalog: Catalog, name: tuple[str, str], fields: Mapping[str, Any]) -> None:
+    """Refuse a time column that a table does not have, or that is not the one that it has."""
+    if not {"timeColumn", "clusterKeys"} & set(fields):
+        return
+    from projseg.catalog.declared_table import check_time_column, stored_columns
+
+    table = catalog.table(name)
+    own = [*(column.name for column in table.definition.spec.columns), *table.schema.names]
+    if table.is_unwritten:
+        _require_columns(fields, own)
+        return
+    properties = table.properties
+    names = {name_key(one): one for one in properties.schema.names}
+    _require_columns(fields, [*own, *names.values()])
+    declared = stored_columns(table.definition, properties)
+    names |= {folded: one for folded, one in declared.items() if one is not None}
+    check_time_column(fields.get("timeColumn"), names, properties)
 
 
 def shown_fields(definition: TableMetadata) -> dict[str, Any]:

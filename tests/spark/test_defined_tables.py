@@ -247,6 +247,9 @@ def test_registered_tables_keep_their_files(sql, house, tmp_path):
         ("(x INT DEFAULT 3)", "DEFAULT"),
         ("(x VARCHAR(3))", "VARCHAR"),
         ("(x INT) TBLPROPERTIES ('timeColumn' = 'x')", "PROJSEG_BAD_SPEC"),
+        ("(x INT) TBLPROPERTIES ('timeColumn' = 'y')", "UNKNOWN_COLUMN.*timeColumn names 'y'"),
+        ("(x INT) CLUSTER BY (y)", "y"),
+        ("(x INT) TBLPROPERTIES ('clusterBy' = 'X, y')", "UNKNOWN_COLUMN.*clusterBy names 'y'"),
         ("(x INT) TBLPROPERTIES ('password' = 'x')", "PROJSEG_BAD_SPEC"),
         ("(x INT) TBLPROPERTIES ('targetSegmentRows' = 'x')", "PROJSEG_BAD_OPTION"),
         ("(t DATE) PARTITIONED BY (days(t)) TBLPROPERTIES ('segmentGranularity' = 'hour')", "both"),
@@ -256,6 +259,25 @@ def test_what_a_definition_cannot_say_is_refused(sql, house, rest, words):
     with pytest.raises(Exception, match=words):
         sql(f"CREATE TABLE defs.s.bad {rest}")
     assert not house.exists("s.bad")
+
+
+def test_a_layout_that_no_write_could_follow_is_refused(sql, house):
+    sql("CREATE TABLE defs.s.laid (t TIMESTAMP, u TIMESTAMP, n INT)")
+    for name in ("nope", "n"):
+        with pytest.raises(Exception, match="PROJSEG_"):
+            sql(f"ALTER TABLE defs.s.laid SET TBLPROPERTIES ('timeColumn' = '{name}')")
+    with pytest.raises(Exception, match=r"UNKNOWN_COLUMN.*clusterBy names 'nope'"):
+        sql("ALTER TABLE defs.s.laid SET TBLPROPERTIES ('clusterBy' = 'nope')")
+    sql("ALTER TABLE defs.s.laid SET TBLPROPERTIES ('timeColumn' = 'T', 'clusterBy' = 'N')")
+    sql("INSERT INTO defs.s.laid SELECT timestamp'2024-05-01', NULL, 1")
+    with pytest.raises(Exception, match="CONTRADICTS_TABLE"):
+        sql("ALTER TABLE defs.s.laid SET TBLPROPERTIES ('timeColumn' = 'u')")
+    sql("ALTER TABLE defs.s.laid SET TBLPROPERTIES ('timeColumn' = 't', 'clusterBy' = 'u')")
+    sql("INSERT INTO defs.s.laid SELECT timestamp'2024-05-02', NULL, 2")
+    assert house.table("s.laid").properties.time_column == "t"
+    assert house.table("s.laid").query().num_rows == 2
+    house.register("s.less", house.metadata("s.laid").location, {"columns": []})
+    sql("ALTER TABLE defs.s.less SET TBLPROPERTIES ('timeColumn' = 't', 'clusterBy' = 'n')")
 
 
 def test_tables_of_a_query_get_their_name_when_they_are_whole(sql, house):
