@@ -203,8 +203,8 @@ class CsvRows:
                 self.notes.append(TypeNote(name, f"such as '{texts[0]}'; {option}"))
         odd = texts.filter(pc.invert(pc.match_substring_regex(texts, _NUMBER)))
         if 0 < 2 * len(odd) < len(texts):
-            told = f"as '{odd[0]}' is no number; --type '{name}=double' says in which lines"
-            self.notes.append(TypeNote(name, told))
+            reason = f"as '{odd[0]}' is no number; --type '{name}=double' says in which lines"
+            self.notes.append(TypeNote(name, reason))
 
     def _texts(self, part: _Part) -> tuple[pa.Table, dict[int, str]]:
         """Return the records as texts, and why records are no rows; blank ones for no reason."""
