@@ -6,11 +6,12 @@ The bytes of a page: SPEC.md section 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
@@ -55,8 +56,7 @@ _OPAQUE_PAGE_BYTES: Final = (
 )  # pages of text are cut here, so that a few rows cost one small read
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedPage:
+class EncodedPage(msgspec.Struct, frozen=True, gc=False):
     """A page before compression, and what the directory will say of it."""
 
     raw: bytes

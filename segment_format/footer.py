@@ -17,7 +17,8 @@ import msgspec
 import xxhash
 
 from projseg.errors import UnsupportedFeatureError
-from projseg.segment_format.byte_reader import ALIGNMENT, ByteReader, corrupt
+from projseg.memory.forks import cached_property
+from projseg.segment_format.byte_reader import ALIGNMENT, corrupt
 from projseg.segment_format.format_limits import FOOTER_BYTES_MAX, require_limit
 
 HEAD_MAGIC: Final = b"\x89PSEG\r\n\x1a"  # damaged by a transfer that takes it for text
@@ -96,15 +97,17 @@ def parse_tail(
     content: memoryview, file_bytes: int, path: str, magic: bytes = TAIL_MAGIC
 ) -> tuple[Tail, int]:
     """Read the tail; return it with the checksum it states."""
-    reader = ByteReader(content, path=path, part_name="tail")
-    *fields, checksum, found = reader.unpack(TAIL_LAYOUT)
-    reader.require(found == magic, "no such file ends here: truncated, or of another kind")
+    if len(content) != TAIL_LAYOUT.size:
+        raise corrupt(path, "tail", f"{len(content)} bytes of {TAIL_LAYOUT.size}")
+    *fields, checksum, found = TAIL_LAYOUT.unpack(content)
+    if found != magic:
+        raise corrupt(path, "tail", "no such file ends here: truncated, or of another kind")
     tail = Tail(*fields)
     require_limit("footer's size in bytes", tail.footer_bytes, FOOTER_BYTES_MAX)
     start, end = tail.footer_offset, tail.footer_offset + tail.footer_bytes
     is_aligned = start >= HEAD_LAYOUT.size and start % ALIGNMENT == 0
     if not is_aligned or end != file_bytes - TAIL_LAYOUT.size:
-        reader.require(False, f"footer at [{start}, {end}) does not end at the tail")
+        raise corrupt(path, "tail", f"footer at [{start}, {end}) does not end at the tail")
     return tail, int(checksum)
 
 
@@ -202,7 +205,7 @@ class PostingsEntry(msgspec.Struct, frozen=True):
     table: TableEntry
 
 
-class Footer(msgspec.Struct, frozen=True, omit_defaults=True):
+class Footer(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """The whole directory. SPEC.md section 4.1."""
 
     file_id: bytes
@@ -213,6 +216,11 @@ class Footer(msgspec.Struct, frozen=True, omit_defaults=True):
     not_built: tuple[NotBuiltEntry, ...]
     extra_sections: tuple[ExtraPartEntry, ...]
     postings: tuple[PostingsEntry, ...] = ()
+
+    @cached_property
+    def field_names(self) -> frozenset[str]:
+        """The names of the table's columns in the file."""
+        return frozenset(field.name for field in self.fields)
 
 
 def is_definition_of_rows(definition: str) -> bool:

@@ -29,6 +29,7 @@ from projseg.table_layer.metadata.table_schema import in_stored_names
 from projseg.table_layer.storage.paths import segment_name
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.writer.checked_rows import normalise_batches
+from projseg.writer.segment_contents import are_worth_threads
 from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import OnRows, SegmentLayout, write_segment
 
@@ -92,10 +93,13 @@ class _Writing:
         try:
             with (
                 ThreadPoolExecutor(thread_count) as pool,
-                ThreadPoolExecutor(segment_count_max) as outer,
+                ThreadPoolExecutor(2 * segment_count_max) as outer,
             ):
                 for start, columns in self._cut(batches, pool):
-                    if len(self._under_way) == segment_count_max:
+                    # Of few rows twice as many: each of them waits for the disk.
+                    is_large = are_worth_threads(len(next(iter(columns.values()))))
+                    most = segment_count_max if is_large else 2 * segment_count_max
+                    while len(self._under_way) >= most:
                         self._finish_first()
                     self._files.append(self._name_of(len(self._files)))
                     write = partial(self._write, self._files[-1], start, columns, pool)

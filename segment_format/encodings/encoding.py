@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
@@ -52,17 +53,21 @@ class _Chosen(NamedTuple):
         return self.number, self.offer.make()
 
 
+_LEAST_BYTES: Final = 8
+"""No page has fewer: its parts are padded to so many."""
+
+
 def _least(candidates: Iterable[tuple[Encoding[Codec], Offer | None]]) -> _Chosen:
     """Return the candidate of the least weighted size, of equal ones the first."""
-    best: tuple[float, _Chosen] | None = None
+    best: _Chosen | None = None
+    least = math.inf
     for encoding, offer in candidates:
-        if offer is None:
-            continue
-        weighted = offer.byte_count * encoding.weight
-        if best is None or weighted < best[0]:
-            best = weighted, _Chosen(encoding.number, offer)
+        if offer is not None and (weighted := offer.byte_count * encoding.weight) < least:
+            best, least = _Chosen(encoding.number, offer), weighted
+            if least <= _LEAST_BYTES:
+                break
     assert best is not None, "one encoding of each kind holds any page"
-    return best[1]
+    return best
 
 
 class IntegerEncodings:

@@ -24,7 +24,8 @@ def offsets_from(values: Int64s, reference: int) -> NDArray[np.uint64]:
 
 def byte_width(span: int) -> int:
     """Return the least of 1, 2, 4, 8 bytes that holds `span`."""
-    return next(width for width in STORED_DTYPES if span < 1 << (8 * width))
+    bits = span.bit_length()
+    return 1 if bits <= 8 else 2 if bits <= 16 else 4 if bits <= 32 else 8
 
 
 def wrapped(addend: int) -> int:

@@ -51,7 +51,7 @@ def listing_mismatches(
 ) -> Iterator[Mismatch]:
     """Yield where an entry contradicts a file's footer; `row_counts` are the rows of its tables."""
     projections = footer.tables[1:]
-    fields = {field.name for field in footer.fields}
+    fields = footer.field_names
     is_part = entry.file.startswith(VIEWS)  # whose rows and columns are those of other segments
     if is_part and (fields or not projections):
         yield Mismatch("tables", "one of groups", [table.name for table in footer.tables])

@@ -185,7 +185,7 @@ class Manifest:
     def live_row_count(self) -> int:
         """Base rows that are not deleted, of all entries."""
         rows = 0
-        for index, one in enumerate(self._identified()):
+        for index, one in enumerate(self._identify()):
             # An entry that states more than a count of rows is decoded and checked.
             is_plain = one.deletion_vector is None and one.row_count <= SEGMENT_ROWS_MAX
             rows += one.row_count if is_plain else self.entry(index).live_row_count
@@ -203,15 +203,22 @@ class Manifest:
 
     def _identified(self) -> tuple[_Identity, ...]:
         if self._identities is None:
-            try:
-                decoder = _FOREIGN_IDENTITY_DECODER if self.is_foreign else _IDENTITY_DECODER
-                found: tuple[_Identity, ...] = tuple(map(decoder.decode, self.raw_entries))
-            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                raise self._corrupt(str(error)) from error
-            if any(one.deletion_vector for one in found) != self.has_deleted_rows:
-                raise self._corrupt("it tells of deleted rows and has none, or the other way round")
-            self._identities = found
+            self._identities = tuple(self._identify())
         return self._identities
+
+    def _identify(self) -> Iterator[_Identity]:
+        """Yield the identity of each entry, which takes as much memory as its JSON."""
+        decoder = _FOREIGN_IDENTITY_DECODER if self.is_foreign else _IDENTITY_DECODER
+        has_deleted_rows = False
+        try:
+            for raw in self.raw_entries:
+                one: _Identity = decoder.decode(raw)
+                has_deleted_rows = has_deleted_rows or one.deletion_vector is not None
+                yield one
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise self._corrupt(str(error)) from error
+        if has_deleted_rows != self.has_deleted_rows:
+            raise self._corrupt("it tells of deleted rows and has none, or the other way round")
 
     def overlapping(self, start_us: int, end_us: int) -> NDArray[np.int64]:
         """Return the indexes, intp[k], of segments that may hold a time in `[start_us, end_us)`."""

@@ -50,6 +50,7 @@ from projseg.table_layer.storage.storage_contract import (
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WAITING_BYTES_MAX: Final = 1 << 16  # that are held back, so that few calls write small parts
 _LINK_REFUSED: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK}
     | {errno.ENOENT, errno.ENOTSUP, errno.EXDEV}
@@ -92,9 +93,14 @@ class LocalStorage:
 
     def read_sized(self, name: str, offset: int, size: int) -> SizedRead:
         """Return at most `size` bytes, and the file's size."""
-        with self._opened(name) as (descriptor, length):
-            there = max(0, min(size, length - offset))
-            return SizedRead(_read_fully(descriptor, offset, there), length)
+        with self._explained("read", name):
+            descriptor = self._descriptor(name)
+            try:
+                length = regular_size(os.fstat(descriptor))
+                there = max(0, min(size, length - offset))
+                return SizedRead(_read_fully(descriptor, offset, there), length)
+            finally:
+                os.close(descriptor)
 
     def read_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Return the bytes of several ranges, opening the file once.
@@ -108,15 +114,19 @@ class LocalStorage:
     def _opened(self, name: str) -> Iterator[tuple[int, int]]:
         """Yield (descriptor, length) of a regular file."""
         with self._explained("read", name):
-            folder, base = _entered(self.root, check_name(name))
-            try:
-                descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
-            finally:
-                os.close(folder)
+            descriptor = self._descriptor(name)
             try:
                 yield descriptor, regular_size(os.fstat(descriptor))
             finally:
                 os.close(descriptor)
+
+    def _descriptor(self, name: str) -> int:
+        """Return the descriptor of a file, for the caller to close."""
+        folder, base = _entered(self.root, check_name(name))
+        try:
+            return os.open(base, _READ_FLAGS, dir_fd=folder)
+        finally:
+            os.close(folder)
 
     def _read_exactly(self, descriptor: int, length: int, name: str, wanted: ByteRange) -> bytes:
         offset, size = wanted
@@ -229,11 +239,21 @@ class _LocalSink:
         self._base = base
         self._temporary = temporary
         self._path = path
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
         self._descriptor = os.open(temporary, _CREATE_FLAGS, 0o644, dir_fd=folder)
 
     def write(self, payload: bytes | bytearray | memoryview) -> None:
-        """Append all bytes, however many calls that takes."""
-        rest = memoryview(payload).cast("B")
+        """Append all bytes, a little later where they are few."""
+        self._waiting.append(bytes(payload))
+        self._waiting_bytes += len(payload)
+        if self._waiting_bytes >= _WAITING_BYTES_MAX:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Write what is held back, however many calls that takes."""
+        rest = memoryview(b"".join(self._waiting))
+        self._waiting, self._waiting_bytes = [], 0
         with explained("write", self._path, FileExistsError):
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
@@ -244,6 +264,7 @@ class _LocalSink:
         The file is there then, and may not survive a power cut. A failed fsync is never repeated on
         the same file: the kernel may have dropped the pages and would report success.
         """
+        self._write_waiting()
         with explained("write", self._path, FileExistsError):
             if self._is_durable:
                 os.fsync(self._descriptor)
