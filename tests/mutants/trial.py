@@ -87,7 +87,7 @@ def try_mutants(
     RuntimeError
         If the tests fail without a mutant.
     """
-    os.environ.setdefault("PROJSEG_NIGHTLY", "1")  # by day tests draw fewer than `_EXAMPLES_MAX`
+    os.environ["PROJSEG_NIGHTLY"] = "1"  # by day tests draw fewer than `_EXAMPLES_MAX`
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
