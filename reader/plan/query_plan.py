@@ -209,7 +209,7 @@ def _plan_of_all(
     template: PlanTemplate | None = None,
 ) -> QueryPlan:
     """Plan from the segments alone, unless the query asks for a view."""
-    total = stated_total(snapshot, query)
+    total = stated_total(snapshot, query) if keys is None else None
     if total is None:
         plan = _plan_of_candidates(snapshot, query, keys, template)
     else:

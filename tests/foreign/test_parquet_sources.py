@@ -61,6 +61,18 @@ def test_explain_says_in_how_many_files_foreign_rows_are(folder, table):
     assert table.newest().detail()["source_files_without_companion"] == 1
 
 
+def test_rows_of_foreign_files_are_counted_as_base_rows(table):
+    def counts():
+        lines = projseg.metrics().splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines if line.startswith("projseg_sources"))
+
+    before = counts()
+    asked(table, "SELECT day, sum(added) AS added FROM t GROUP BY day")
+    after = counts()
+    gained = {name: int(n) - int(before.get(name, 0)) for name, n in after.items()}
+    assert {name: n for name, n in gained.items() if n} == {'projseg_sources_total{kind="base"}': 3}
+
+
 def test_a_pinned_version_answers_from_groups_when_its_file_is_gone(folder, table):
     expected = folder.ask(GROUPS)
     folder.remove()
