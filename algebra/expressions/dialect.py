@@ -98,7 +98,7 @@ def _is_name_after(
     if kind in (TokenType.ALL, TokenType.DISTINCT) and before != TokenType.DOT:
         is_first = before in (TokenType.SELECT, TokenType.L_PAREN)
         return is_first and after in (TokenType.PLUS, TokenType.L_BRACKET)
-    if kind == TokenType.ALIAS and before == TokenType.SELECT:
+    if kind == TokenType.ALIAS and before in (TokenType.SELECT, TokenType.DISTINCT):
         return True
     return before == TokenType.DOT and kind in _KEYWORDS
 

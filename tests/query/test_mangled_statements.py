@@ -175,6 +175,7 @@ def test_a_mangled_expression_is_refused_in_words_of_sql():
         ("SELECT sum(added AS) x FROM edits", "a name is missing before ')', at character 20"),
         ("SELECT added AS, day FROM edits", "a name is missing before ',', at character 16"),
         ("SELECT added FROM edits AS WHERE robot", "'robot' cannot stand after 'WHERE'"),
+        ("SELECT DISTINCT AS channel c FROM edits", "'c' cannot stand after 'channel'"),
         ("WITH AS g (SELECT 1 FROM edits) SELECT * FROM g", "a name is missing before 'AS'"),
     ],
 )  # fmt: skip
