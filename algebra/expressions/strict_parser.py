@@ -82,10 +82,9 @@ class StrictParser(Spark.Parser):  # type: ignore[valid-type, misc]  # it is a v
         if not is_there and self._is_behind(TokenType.ALIAS):
             self.refuse("a name is missing")
 
-    def _is_behind(self, *kinds: TokenType) -> bool:
-        """Whether the last tokens are of some kinds."""
-        last = self._tokens[max(self._index - len(kinds), 0) : self._index]
-        return tuple(token.token_type for token in last) == kinds
+    def _is_behind(self, kind: TokenType) -> bool:
+        """Whether the last token is of a kind."""
+        return bool(self._prev) and self._prev.token_type == kind
 
     def _parse_range(self, this: Any = None, *args: Any, **named: Any) -> Any:
         """Refuse NOT behind a value and before IS, NULL or nothing, which sqlglot would take."""
