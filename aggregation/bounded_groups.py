@@ -36,8 +36,8 @@ from projseg.segment_format.vectors import Ids, Opaque, Vector, held_bytes
 # held, of states that take a few bytes each.
 _MERGED_BYTES: Final = 256 << 20
 _GROUPS_COUNTED_MIN: Final = 1 << 17
-# Where the groups of a task are more than this share of its rows, rows of later tasks are dealt to
-# parts as they are.
+# Where groups are to be parted, and those of a task are more than this share of its rows, rows of
+# later tasks are dealt to parts as they are.
 _MANY_SHARE: Final = 0.7
 # Small parts are merged together.
 _TOGETHER_BYTES: Final = 8 << 20
@@ -211,14 +211,15 @@ class _Parts:
             for held, written in zip(self._held, self._written, strict=True):
                 if held:
                     check_deadline()
-                    written.append(self._write(held))
+                    written += self._write(held)
                     held.clear()
             self._held_bytes = 0
 
-    def _write(self, held: Sequence[_Piece]) -> _Written:
+    def _write(self, held: Sequence[_Piece]) -> Iterator[_Written]:
         rows = pa.Table.from_batches([self._batch(piece.groups) for piece in held])
-        (batch,) = rows.combine_chunks().to_batches()
-        return _Written(self._file.write(batch), _byte_count(held))
+        group_bytes = _byte_count(held) / len(rows)
+        for batch in rows.combine_chunks().to_batches():  # one, unless texts pass 2 GiB
+            yield _Written(self._file.write(batch), int(group_bytes * len(batch)))
 
     def _batch(self, groups: StoredPartial) -> pa.RecordBatch:
         columns = {f"key {i}": key.to_arrow() for i, key in enumerate(groups.keys)}
