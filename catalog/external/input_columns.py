@@ -51,6 +51,12 @@ class BadLines:
         self._file: TextIO | None = None
 
     def __enter__(self) -> Self:
+        if self._on_error == "null":
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                "--on-error null is what definitions of files have; say fail, skip, or a file for "
+                "bad lines, such as ./null",
+            )
         if self._on_error not in (FAIL, SKIP):
             try:
                 self._file = open(self._on_error, "w", encoding="utf-8")

@@ -82,6 +82,16 @@ def test_good_lines_are_rows_and_bad_ones_are_told_by_number(tmp_path, monkeypat
         assert sorted(projseg.Table(table).query()["n"].to_pylist()) == good
 
 
+def test_null_names_no_file_of_bad_lines(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("n\n1\nx\n")
+    asked = ("import", "t", "a.csv", "--type", "n=int", "--on-error")
+    code, _, error = run(monkeypatch, capsys, *asked, "null")
+    assert (code, "say fail, skip, or a file" in error) == (1, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv"]
+    assert run(monkeypatch, capsys, *asked, "./null")[0] == 0
+
+
 def test_text_is_taken_as_it_is_said_to_be(tmp_path, monkeypatch, capsys):
     path = tmp_path / "a.txt"
     path.write_text("007;'a;b';-\n008;-;9\n")

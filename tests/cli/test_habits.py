@@ -80,6 +80,19 @@ def test_times_are_shown_in_the_zone_that_is_asked_for(run, location, words):
     assert json.loads(run(*asked[:-4], "-o", "json")[1].splitlines()[0])["time"].endswith("Z")
 
 
+def test_times_within_are_shown_in_that_zone(run, tmp_path):
+    noon = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
+    shown = "2024-05-01T14:00:00+02:00"
+    types = "struct<list: array<timestamp>, map: map<timestamp, timestamp>, n: int>"
+    rows = [{"s": {"list": [noon, None], "map": {noon: noon}, "n": 1}}, {"s": None}]
+    projseg.Table.create(tmp_path / "t", {"s": types}, data=rows)
+    asked = ("query", tmp_path / "t", "--timezone", "Europe/Berlin", "-o", "json")
+    found = [json.loads(line)["s"] for line in run(*asked)[1].splitlines()]
+    assert found[0]["list"] == [shown, None]
+    assert str(found[0]["map"]).count("14:00:00+02:00") == 2
+    assert (found[0]["n"], found[1]) == (1, None)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -160,11 +160,22 @@ def listed(found: pa.Table, none: str) -> pa.Table:
 
 def in_zone(found: pa.Table, zone: str | None) -> pa.Table:
     """Return rows whose instants are shown in a zone; None means UTC."""
-    for number, field in enumerate(found.schema if zone else ()):
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            column = found.column(number).cast(pa.timestamp(field.type.unit, zone))
-            found = found.set_column(number, field.name, column)
-    return found
+    if zone is None:
+        return found
+    return found.cast(pa.schema([(field.name, _zoned(field.type, zone)) for field in found.schema]))
+
+
+def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
+    """Return a type whose instants, also those within, are of a zone."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, zone)
+    if pa.types.is_list(kind):
+        return pa.list_(_zoned(kind.value_type, zone))
+    if pa.types.is_map(kind):
+        return pa.map_(_zoned(kind.key_type, zone), _zoned(kind.item_type, zone))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _zoned(field.type, zone)) for field in kind])
+    return kind
 
 
 def previewed(would: Mapping[str, Any], location: str, condition: str = "") -> dict[str, Any]:
