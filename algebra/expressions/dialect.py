@@ -147,8 +147,9 @@ class SparkExpression(Spark):
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: closed(parse)
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
-            # They would drop or rename arguments.
+            # They would drop or rename arguments, or are none of Spark's.
             if name not in ("MIN_BY", "MAX_BY", "INITCAP", "LISTAGG", "STRING_AGG")
+            and name not in ("CONVERT", "TRY_CONVERT", "SAFE_CAST")
             and "PERCENTILE" not in name
         } | {"CEIL": _of_a_value(exp.Ceil), "FLOOR": _of_a_value(exp.Floor)}
         PRIMARY_PARSERS: ClassVar[dict[TokenType, Any]] = {

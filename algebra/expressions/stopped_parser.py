@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sqlglot.errors import ParseError
-from sqlglot.tokens import Token  # type: ignore[attr-defined]  # not in its __all__
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
 
 from projseg.errors import did_you_mean
 
@@ -19,25 +19,24 @@ _CLAUSES: Final = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT
 _QUOTES: Final = ("'", '"', "`")
 _SHOWN: Final = 40  # characters of a word in a message
 _MISSING: Final = re.compile(r"Expect(?:ing|ed) ([A-Z]+|[^\w\s]+)(?: after [A-Z]+)?\.?")
-_NAMED: Final = {"table name": "a table", "type": "a type"}
+_NAMED: Final = {"table name": "a table", "type": "a type", "TYPE": "a type"}
 
 
 class StoppedError(ParseError):
     """A parser met a token, None at the end, that does not fit; it may know what is wrong."""
 
     def __init__(self, problem: str, token: Token | None) -> None:
-        super().__init__(problem)
+        super().__init__(problem, [{}])  # into which sqlglot writes
         self.problem, self.token = problem, token
 
 
 def problem_of(message: str) -> str:
     """Return what a message of sqlglot says is missing; empty if it says something else."""
-    if found := _MISSING.fullmatch(message):
-        return f"{found[1]} is missing"
-    named = next(
-        (name for key, name in _NAMED.items() if message.startswith(f"Expected {key}")), ""
-    )
-    return named and f"{named} is missing"
+    for key, name in _NAMED.items():
+        if message.startswith(f"Expected {key}"):
+            return f"{name} is missing"
+    found = _MISSING.fullmatch(message)
+    return f"{found[1]} is missing" if found else ""
 
 
 def refusal_of(error: Exception, tokens: Sequence[Token], sql: str, added: int = 0) -> str:
@@ -46,7 +45,10 @@ def refusal_of(error: Exception, tokens: Sequence[Token], sql: str, added: int =
     The first `added` characters of it, which are a token, are none of the caller's.
     """
     own = [token for token in tokens if token.start >= added]
-    if not isinstance(error, StoppedError) or not own:
+    if not isinstance(error, StoppedError):  # hints are parsed by themselves
+        hint = next((token for token in own if token.token_type == TokenType.HINT), None)
+        return "" if hint is None else f": a hint cannot be read, at character {hint.start + 1}"
+    if not own:
         return ""
     at = error.token
     before = [token for token in own if at is None or token.start < at.start]

@@ -26,6 +26,15 @@ _KINDS: Final = {
     "ANTI": "anti",
 }
 """From the words before JOIN to the kind of join."""
+_CALLED: Final = {
+    "LIMIT OPTIONS in LIMIT": "an option of LIMIT",
+    "EXPRESSIONS in LIMIT": "LIMIT ... BY",
+    "DIRECTION in FETCH": "FETCH",
+    "LOCKS in SELECT": "FOR UPDATE or FOR SHARE",
+    "CONNECT in SELECT": "CONNECT BY",
+    "WHEN in TABLE": "AT or BEFORE behind a table's name",
+}
+"""What is refused, where sqlglot's name of a part says little."""
 _OF_IN: Final = (
     "x IN (SELECT ...) may stand by itself between the ANDs of WHERE; NOT IN of two columns "
     "without nulls is a LEFT ANTI JOIN, which keeps rows with a null key"
@@ -85,7 +94,7 @@ def check_parts(sql: str, tree: exp.Expression, *names: str) -> None:
     for name, value in tree.args.items():
         if value and name.rstrip("_") not in names:
             what = f"{name.rstrip('_').upper().replace('_', ' ')} in {tree.key.upper()}"
-            raise unsupported(sql, start_of(tree), what)
+            raise unsupported(sql, start_of(tree), _CALLED.get(what, what))
 
 
 def start_of(tree: exp.Expression) -> int:

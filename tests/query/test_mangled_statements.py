@@ -175,6 +175,9 @@ def test_a_mangled_expression_is_refused_in_words_of_sql():
         ("SELECT sum(added AS) x FROM edits", "a name is missing before ')', at character 20"),
         ("SELECT added AS, day FROM edits", "a name is missing before ',', at character 16"),
         ("SELECT added FROM edits AS WHERE robot", "'robot' cannot stand after 'WHERE'"),
+        ("SELECT /*+ */ added FROM edits", "a hint cannot be read, at character 8"),
+        ("SELECT /*+ 'x */ added FROM edits", "a hint cannot be read, at character 8"),
+        ("SELECT CAST(added AS foo) FROM edits", "a type is missing before 'foo'"),
         ("SELECT DISTINCT AS channel c FROM edits", "'c' cannot stand after 'channel'"),
         ("WITH AS g (SELECT 1 FROM edits) SELECT * FROM g", "a name is missing before 'AS'"),
     ],
@@ -183,6 +186,24 @@ def test_the_place_and_the_word_there_are_named(table, others, text, problem):
     with pytest.raises(ProjsegError, match="PROJSEG_BAD_SQL") as refused:
         table.sql(text, tables=others)
     assert problem in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("SELECT added FROM edits LIMIT 1 BY added", "LIMIT ... BY"),
+        ("SELECT added FROM edits FETCH FIRST 5 ROWS ONLY", "FETCH"),
+        ("SELECT added FROM edits FOR UPDATE", "FOR UPDATE or FOR SHARE"),
+        ("SELECT added FROM edits AT (TIMESTAMP => 'x')", "AT or BEFORE behind a table's name"),
+        ("SELECT convert(added, int) FROM edits", "function 'convert' is not supported"),
+        ("SELECT max(added ORDER BY day) FROM edits", "'added ORDER BY day' is not supported"),
+        ("SELECT (added, day) FROM edits", "'(added, day)' is not supported in expressions"),
+    ],
+)
+def test_clauses_of_other_dialects_are_named_in_words_of_sql(table, text, what):
+    with pytest.raises(ProjsegError, match="PROJSEG_UNSUPPORTED") as refused:
+        table.sql(text)
+    assert what in refused.value.message
 
 
 @pytest.mark.parametrize(
