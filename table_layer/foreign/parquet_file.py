@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import ProjsegError
 from projseg.evaluation.arrow_vectors import encode_sorted, vector_of_array
+from projseg.kernels.parquet_footers import misfit
 from projseg.memory.cache import KEPT
 from projseg.segment_format.arrow_arrays import primitive_array, primitive_values, valid_values
 from projseg.segment_format.cast_arrays import cast_array
@@ -58,6 +59,12 @@ _GROUP_ROWS_MAX: Final = 1 << 26  # a column of so many rows takes half a gigaby
 _HELD_PER_STORED: Final = 8  # bytes of a parsed footer for each of its bytes, about
 _DISTINCT_SHARE_MAX: Final = 0.7  # texts with more different values are left as they are
 _DISTINCT_MIN: Final = 4096
+_PHYSICAL_TYPES: Final = (
+    *("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"),
+    *("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"),
+)
+"""By Parquet's numbers."""
+_BOUND_BYTES: Final = {"INT32": 4, "INT64": 8}  # of types whose bounds are looked at
 _MICROS: Final = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
 
@@ -183,6 +190,7 @@ def _parsed(file: ListedFile, content: bytes) -> ParquetFooter:
             thrift_string_size_limit=FOOTER_BYTES_MAX,
             thrift_container_size_limit=_THRIFT_ITEMS_MAX,
         ).metadata
+        _require_parts(content[:-_TAIL_BYTES], metadata)
         schema = metadata.schema.to_arrow_schema()
         names = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -205,6 +213,24 @@ def _parsed(file: ListedFile, content: bytes) -> ParquetFooter:
             file.path, f"states {metadata.num_rows} rows and has {sum(counts)}, or was listed so"
         )
     return ParquetFooter(digest, metadata, *_columns(file, schema, names), counts)
+
+
+def _require_parts(content: bytes, metadata: pq.FileMetaData) -> None:
+    """Raise ValueError where pyarrow would end the process at a part of a row group."""
+    columns = np.zeros((4, metadata.num_columns), np.int64)
+    for place in range(metadata.num_columns):
+        leaf = metadata.schema.column(place)
+        columns[:, place] = (
+            _PHYSICAL_TYPES.index(leaf.physical_type),
+            leaf.max_repetition_level,
+            leaf.max_definition_level,
+            _BOUND_BYTES.get(leaf.physical_type, 0),
+        )
+    found = misfit(np.frombuffer(content, np.uint8), columns)
+    if found is not None:
+        raise ValueError(
+            f"at byte {found} it does not fit its schema, or a column is encrypted; write it anew"
+        )
 
 
 def _columns(
@@ -327,7 +353,6 @@ class ParquetRows:
             content = self._content
             source = None if content is None else pa.BufferReader(content)
             try:
-                self._require_chunks(field.name, groups)
                 opened = pq.ParquetFile(
                     source or pa.PythonFile(_RawFile(reads, file.byte_count), "r"),
                     metadata=self._footer.metadata,
@@ -346,19 +371,6 @@ class ParquetRows:
                     file.path, f"cannot be read in column '{field.name}': {_first_line(error)}"
                 ) from error
         return found.column(found.column_names.index(field.name))
-
-    def _require_chunks(self, name: str, groups: range) -> None:
-        """Look at each part of a column in Python: Arrow ends the process where one is of no type.
-
-        Raises OSError or ValueError if the parts are not those of the schema.
-        """
-        metadata = self._footer.metadata
-        for part in self._footer.leaves[name_key(name)]:
-            for group in groups:
-                chunk = metadata.row_group(group).column(part)
-                found, wanted = chunk.physical_type, metadata.schema.column(part).physical_type
-                if found != wanted:
-                    raise ValueError(f"a part of row group {group} is of {found}, not of {wanted}")
 
     @contextmanager
     def held(self) -> Iterator[None]:
