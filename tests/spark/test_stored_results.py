@@ -171,7 +171,7 @@ def test_what_is_no_view_is_said(spark, sql, tmp_path, select, words):
         ("REFRESH ON COMMIT", "no commit refreshes"),
         ("PARTITIONED BY (months(t))", "no chunk"),
         ("TBLPROPERTIES ('retain' = '9 days')", "no retain"),
-        ("TBLPROPERTIES ('require' = 'incremental')", "VIEW_NEEDS_SPARK"),
+        ("TBLPROPERTIES ('require' = 'incremental')", "VIEW_NOT_INCREMENTAL"),
     ],
 )
 def test_options_of_parts_are_refused(sql, clauses, words):

@@ -429,6 +429,23 @@ def test_what_is_no_star_is_refused(star, sql, code):
     assert star[0].refresh().views().num_rows == 0
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        STAR + " HAVING sum(n) > 1",
+        STAR + " UNION ALL SELECT 'a', 1",
+        STAR.replace("sum(n)", "row_number() OVER (ORDER BY n)"),
+        STAR.replace("SELECT ", "SELECT (SELECT 1), "),
+    ],
+)
+def test_spark_is_no_way_out_for_a_view_that_is_to_be_incremental(star, sql):
+    edits, places = star
+    given = {"tables": {"places": places}, "properties": {"require": "incremental"}}
+    with pytest.raises(projseg.ProjsegError, match="PROJSEG_VIEW_NOT_INCREMENTAL") as caught:
+        edits.create_view("v", sql, **given)
+    assert "Spark" not in caught.value.message
+
+
 def test_the_table_verifies_its_views(star):
     view_of(star)
     assert star[0].refresh().verify(deep=True) == []

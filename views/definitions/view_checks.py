@@ -104,11 +104,16 @@ def needs_spark(what: str) -> UnsupportedFeatureError:
     )
 
 
+_ENDS: Final = {"PROJSEG_VIEW_NEEDS_SPARK": ". Leave it", "PROJSEG_UNSUPPORTED_SQL": "; projseg"}
+"""What begins the advice in errors of a SELECT that is more than groups."""
+
+
 def as_required(error: ProjsegError, options: Mapping[str, object]) -> ProjsegError:
     """Return the error of a SELECT; Spark is no way out where a view is to be incremental."""
-    if error.code != "PROJSEG_VIEW_NEEDS_SPARK" or "require" not in options:
+    end = _ENDS.get(error.code)
+    if end is None or "require" not in options:
         return error
-    what, _, _ = error.message.partition(" Leave it")
+    what = error.message.partition(end)[0] + "."
     return InvalidInputError(
         "PROJSEG_VIEW_NOT_INCREMENTAL",
         f"{what} A refresh would compute all of its rows anew, and the view is to be incremental: "
