@@ -62,7 +62,9 @@ def refusal_of(error: Exception, tokens: Sequence[Token], sql: str, added: int =
         after = f"stand after {last}" if last else "begin it"
         problem = f"{_word(sql, at)} cannot {after}"
     start = (before[-1] if at is None else at).start - added
-    return f": {problem}, at character {start + 1}{_nearest_clause(before, at)}"
+    word, near = _nearest_clause([*before, *([] if at is None else [at])])
+    named = f", after '{word}'" if near and f"'{word}'" not in problem else ""
+    return f": {problem}, at character {start + 1}{named}{near}"
 
 
 def _word(sql: str, token: Token) -> str:
@@ -71,10 +73,10 @@ def _word(sql: str, token: Token) -> str:
     return shown if text[:1] in _QUOTES else f"'{shown}'"
 
 
-def _nearest_clause(before: Sequence[Token], at: Token | None) -> str:
-    """Propose a clause for the last word that is nearly the name of one."""
-    for token in reversed([*before, *([] if at is None else [at])][-2:]):
+def _nearest_clause(tokens: Sequence[Token]) -> tuple[str, str]:
+    """Return the last word, of two, that is nearly a clause's name, and a proposal of that."""
+    for token in reversed(tokens[-2:]):
         near = did_you_mean(token.text, _CLAUSES, 0.7)
         if near and token.text.upper() not in _CLAUSES:
-            return f", after '{token.text}'{near}"
-    return ""
+            return token.text, near
+    return "", ""

@@ -169,8 +169,8 @@ def test_a_mangled_expression_is_refused_in_words_of_sql():
         ("SELECT (added", ") is missing after 'added', at character 9"),
         ("SELECT CAST(added) FROM edits", "AS is missing before ')', at character 18"),
         ("SELECT a AND FROM edits", "'FROM' cannot stand after 'AND', at character 14"),
-        ("SELECT a FORM edits x", "'edits' cannot stand after 'FORM', at character 15, after "
-         "'FORM'; did you mean 'FROM'?"),
+        ("SELECT a FORM edits x",
+         "'edits' cannot stand after 'FORM', at character 15; did you mean 'FROM'?"),
         ("SELECT , added FROM edits", "a part of a list is empty before ',', at character 8"),
         ("SELECT sum(added AS) x FROM edits", "a name is missing before ')', at character 20"),
         ("SELECT added AS, day FROM edits", "a name is missing before ',', at character 16"),
