@@ -153,6 +153,7 @@ def test_help_breaks_no_word_at_80_columns(monkeypatch):
 
 def test_one_table_has_any_name_and_a_catalogs_tables_have_theirs(folder, tmp_path):
     assert run(folder / "places", "-c", "SELECT count(*) AS n FROM t").stdout == '{"n": 2}\n'
+    pytest.importorskip("sqlalchemy")
     with projseg.Catalog(tmp_path / "house.db") as catalog:
         catalog.register("edits", str(folder / "edits"))
         catalog.create_namespace("geo")
@@ -198,6 +199,7 @@ class Prompt:
     """A shell on a terminal of 80 columns."""
 
     def __init__(self, *words, home):
+        pytest.importorskip("prompt_toolkit")
         self.terminal, theirs = pty.openpty()
         self.unread = ""
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
