@@ -217,7 +217,7 @@ def unknown_column(where: str, name: str, target: pa.Schema) -> InvalidInputErro
         "PROJSEG_BAD_INPUT_FILE",
         f"{where} has a column '{name}' that the table lacks{did_you_mean(name, target.names)}; "
         f"leave it out with --exclude {name}, say which it is with --rename {name}=..., or add it "
-        "with append --merge-schema",
+        "by import --merge-schema",
     )
 
 

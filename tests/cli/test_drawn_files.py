@@ -273,7 +273,7 @@ def test_a_new_field_of_a_later_file(tmp_path, monkeypatch, capsys):
             files[-1].write_text(text)
         table = tmp_path / kind
         code, _, error = run(monkeypatch, capsys, "import", table, *files)
-        assert (code, "add it with append --merge-schema" in error) == (1, True), error
+        assert (code, "add it by import --merge-schema" in error) == (1, True), error
         assert files[1].name in error
         _, found, _ = imported(monkeypatch, capsys, table, *files, "--merge-schema")
         assert found == [{"a": 1, "b": None}, {"a": 2, "b": 3}]

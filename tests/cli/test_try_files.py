@@ -296,8 +296,8 @@ def test_what_an_error_advises_is_an_option_of_the_verb(tmp_path):
     (tmp_path / "y.csv").write_text("a,c\n1,2\n")
     done = run(tmp_path)
     error = str(done.exception)
-    advised = re.findall(r"(append )?(--[a-z-]+)", error)
+    advised = re.findall(r"(import )?(--[a-z-]+)", error)
     options = CliRunner().invoke(app, ["try", "--help"], env={"COLUMNS": "200"}).output
     assert done.exit_code != 0
-    assert ("append ", "--merge-schema") in advised
+    assert ("import ", "--merge-schema") in advised
     assert all(option in options for verb, option in advised if not verb), error

@@ -338,6 +338,7 @@ def test_what_cannot_be_changed_is_refused_and_nothing_is_written(
     [
         ("add_column", (None, "int"), "PROJSEG_BAD_NAME"),
         ("add_column", (5, "int"), "PROJSEG_BAD_NAME"),
+        ("add_column", ([], "int"), "PROJSEG_BAD_NAME"),
         ("rename_column", (None, "x"), "PROJSEG_UNKNOWN_COLUMN"),
         ("drop_column", (None,), "PROJSEG_UNKNOWN_COLUMN"),
         ("widen_column", (None, "bigint"), "PROJSEG_UNKNOWN_COLUMN"),

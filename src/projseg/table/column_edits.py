@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from projseg.errors import InvalidInputError
 from projseg.table.declaration_commits import adding, change_columns, dropping, renaming, widening
 from projseg.table.table_state import TableState
 from projseg.table_layer.column_changes import ColumnChanges
@@ -22,6 +23,8 @@ class ColumnEdits:
 
     def add(self, name: str, type: str | pa.DataType) -> int:
         """Add a column."""
+        if not isinstance(name, str):
+            raise InvalidInputError("PROJSEG_BAD_NAME", f"a column's name is {name!r}; give a text")
         return self._commit(adding(self._state.properties, {name: type}))
 
     def rename(self, old: str, new: str) -> int:
