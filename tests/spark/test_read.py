@@ -195,7 +195,7 @@ def test_a_frame_keeps_its_version(spark, rows, tmp_path):
     [
         ({"groupBy": "kk"}, "[PROJSEG_UNKNOWN_COLUMN]"),
         ({"groupby2": "k"}, "did you mean 'groupBy'?"),
-        ({"aggregators": "skewness(n)"}, "[PROJSEG_UNSUPPORTED_FUNCTION]"),
+        ({"aggregators": "histogram_numeric(n, 3)"}, "[PROJSEG_UNSUPPORTED_FUNCTION]"),
         ({"groupBy": "x", "forceProjections": "true"}, "by_k"),
         ({"interval": "1970"}, "[PROJSEG_BAD_INTERVAL]"),
         ({"groupBy": "k", "useProjection": "by_z"}, "by_z"),

@@ -5,18 +5,12 @@ import re
 import pytest
 
 from projseg.spark_datasource.statement_list import FORMS, REPLIES
-from projseg.spark_engine import (
-    definition_requests,
-    index_requests,
-    statement_requests,
-    view_requests,
-)
+from projseg.spark_engine import engine
 
 FUNCTIONS = {
     name
-    for module in (definition_requests, index_requests, statement_requests, view_requests)
-    for functions in vars(module).values()
-    if isinstance(functions, dict)
+    for kind, functions in vars(engine).items()
+    if isinstance(functions, dict) and not kind.startswith("__")
     for name, function in functions.items()
     if callable(function)
 }
