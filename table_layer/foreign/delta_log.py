@@ -44,7 +44,11 @@ def open_log(location: str, options: StorageOptions) -> DeltaTable:
 
     try:
         table = DeltaTable(location, storage_options=dict(options) or None)
-    except (DeltaError, OSError, ValueError) as error:
+    except BaseException as error:
+        # A panic of the reader, as at a damaged checkpoint, is no Exception.
+        is_failure = isinstance(error, DeltaError | OSError | ValueError)
+        if not is_failure and type(error).__name__ != "PanicException":
+            raise
         problem = (str(error) or type(error).__name__).splitlines()[0]
         raise bad_source(f"delta:{location} cannot be read as a Delta table: {problem}") from error
     features = set(table.protocol().reader_features or ())

@@ -2,12 +2,15 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 from foreign_source import asked, code_of, comparable, drawn_question, rows, stats_of, write
+from oracle import parquet_footer as thrift
+from parquet_mutants import footer_of
 from scale import IS_NIGHTLY, tries
 
 import projseg
@@ -213,3 +216,17 @@ def test_what_is_no_delta_table_is_refused(tmp_path, what):
         write(tmp_path / "delta" / "a.parquet", rows(np.random.default_rng(1), 5))
     source = f"delta:{tmp_path}/delta"
     assert code_of(lambda: projseg.Table.attach(tmp_path / "ours", source)) == "PROJSEG_BAD_SOURCE"
+
+
+def test_a_checkpoint_at_which_its_reader_panics_is_refused(log, tmp_path):
+    log.table.create_checkpoint()
+    (path,) = Path(log.place).glob("_delta_log/*.checkpoint.parquet")
+    content = path.read_bytes()
+    footer = footer_of(content)
+    tree = thrift.decode(footer)
+    part = thrift.values(thrift.values(thrift.values(tree, 4)[0][1][0], 1)[0][1][0], 3)[0]
+    part[:] = [[field, kind, -5 if field == 7 else one] for field, kind, one in part]  # its size
+    changed = thrift.encode(tree)
+    ending = len(changed).to_bytes(4, "little") + content[-4:]
+    path.write_bytes(content[: -8 - len(footer)] + changed + ending)
+    assert code_of(lambda: attached(log, tmp_path)) == "PROJSEG_BAD_SOURCE"
