@@ -250,7 +250,7 @@ def test_columns_are_described_as_those_of_other_tables(sql, tmp_path):
 def test_show_create_table_makes_the_same_table(sql, tmp_path, place):
     where = f"LOCATION '{tmp_path / 'Größe x.y'}' " if place == "external" else ""
     sql(
-        "CREATE TABLE Repeated_1 (`select` string COMMENT 'it''s', `a b.c` int, `Übung``s` date, "
+        "CREATE TABLE Repeated_1 (`select` string COMMENT 'it\\'s', `a b.c` int, `Übung``s` date, "
         "l array<struct<`p q`: bigint>>, z timestamp_ntz, `when` timestamp) USING projseg "
         f"{where}COMMENT 'odd' TBLPROPERTIES ('timeColumn' = 'when', 'segmentGranularity' = 'P5D', "
         """'clusterBy' = '["a b.c"]', 'purpose' = 'a ''test''', 'projections' = """

@@ -195,7 +195,7 @@ def test_what_is_told_of_a_table(sql, edits, warehouse):
 def test_show_create_table_makes_the_same_table(sql, warehouse):
     name = "house.here.`Größe x.y`"
     sql(
-        f"CREATE TABLE {name} (`select` string COMMENT 'it''s', `a b.c` int, `Übung``s` date, "
+        f"CREATE TABLE {name} (`select` string COMMENT 'it\\'s', `a b.c` int, `Übung``s` date, "
         "`X` decimal(12, 3), l array<struct<`p q`: bigint>>, m map<string, double>, "
         "z timestamp_ntz, `when` timestamp) USING projseg COMMENT 'odd' TBLPROPERTIES "
         "('timeColumn' = 'when', 'segmentGranularity' = 'P5D', 'clusterBy' = '[\"a b.c\"]', "
