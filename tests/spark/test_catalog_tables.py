@@ -253,7 +253,7 @@ def test_show_create_table_makes_the_same_table(sql, tmp_path, place):
         "CREATE TABLE Repeated_1 (`select` string COMMENT 'it\\'s', `a b.c` int, `Übung``s` date, "
         "l array<struct<`p q`: bigint>>, z timestamp_ntz, `when` timestamp) USING projseg "
         f"{where}COMMENT 'odd' TBLPROPERTIES ('timeColumn' = 'when', 'segmentGranularity' = 'P5D', "
-        """'clusterBy' = '["a b.c"]', 'purpose' = 'a ''test''', 'projections' = """
+        """'clusterBy' = '["a b.c"]', 'purpose' = 'a \\'test\\'', 'projections' = """
         """'[{"name": "p", "sql": "SELECT `a b.c`, count(*) GROUP BY ALL"}]')"""
     )
     try:

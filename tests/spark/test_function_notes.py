@@ -21,7 +21,13 @@ EXAMPLES += [example for *_, example in SYNTAX if example]
 
 def not_yet_in(spark):
     """Return the functions that came with a later Spark."""
-    return {"time_bucket"} if spark.version < "4.2" else set()
+    since_4_1 = {
+        "theta_sketch_agg",
+        *(f"kll_sketch_agg_{of}" for of in ("bigint", "double", "float")),
+    }
+    return (since_4_1 if spark.version < "4.1" else set()) | (
+        {"time_bucket"} if spark.version < "4.2" else set()
+    )
 
 
 def test_examples_have_sparks_values(spark):

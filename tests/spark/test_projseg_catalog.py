@@ -200,7 +200,7 @@ def test_show_create_table_makes_the_same_table(sql, warehouse):
         "z timestamp_ntz, `when` timestamp) USING projseg COMMENT 'odd' TBLPROPERTIES "
         "('timeColumn' = 'when', 'segmentGranularity' = 'P5D', 'clusterBy' = '[\"a b.c\"]', "
         "'targetSegmentRows' = '1000', 'projections' = "
-        """'[{"name": "p", "sql": "SELECT `a b.c`, sum(`X`), count(*) WHERE `select` > ''a'' """
+        """'[{"name": "p", "sql": "SELECT `a b.c`, sum(`X`), count(*) WHERE `select` > \\'a\\' """
         """GROUP BY ALL"}]')"""
     )
     before = folder(warehouse, "Größe x.y")
