@@ -50,6 +50,21 @@ def store_place(store_server):
     return StorePlace(f"s3://tables/{uuid.uuid4().hex}", store_server.options())
 
 
+@pytest.fixture
+def dear_base_rows(monkeypatch):
+    """Let any projection that fits be cheaper than base rows."""
+    from msgspec.structs import replace
+
+    from projseg.algebra.planning import planner
+
+    shape_of = planner.base_shape
+
+    def dear(query, conditions):
+        return replace(shape_of(query, conditions), filter_work=10_000, fold_work=10_000)
+
+    monkeypatch.setattr(planner, "base_shape", dear)
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
 def pytest_collection_modifyitems(items):
     """Sample the cases of tests that have many costly ones, and begin with what takes longest.

@@ -2,26 +2,11 @@
 
 import collections
 
-import pytest
 from matching_tables import answer, make_query, make_table, random_of
-from msgspec.structs import replace
 from scale import tries
-
-import projseg.algebra.planning.planner as planner
 
 TABLES = tries(300, 6)
 QUERIES_A_TABLE = 16
-
-
-@pytest.fixture
-def dear_base_rows(monkeypatch):
-    """Let any projection that fits be cheaper than base rows."""
-    shape_of = planner.base_shape
-
-    def dear(query, conditions):
-        return replace(shape_of(query, conditions), filter_work=10_000, fold_work=10_000)
-
-    monkeypatch.setattr(planner, "base_shape", dear)
 
 
 def test_projections_and_base_rows_agree(tmp_path, dear_base_rows):

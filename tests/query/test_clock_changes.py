@@ -4,10 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from expressions import floor_instant
-from msgspec.structs import replace
 
 import projseg
-import projseg.algebra.planning.planner as planner
 from projseg.algebra.time.duration import DAY, HOUR, MINUTE
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.zoned_buckets import Granularity
@@ -36,15 +34,7 @@ DATE = "in_zone('Atlantic/Azores', to_date(time))"
 MINUTES = np.unique([*range(-540, 540, 15), *range(-5, 6), *range(-57, 60, 6)]) * MINUTE
 
 
-@pytest.fixture(autouse=True)
-def dear_base_rows(monkeypatch):
-    """Let any projection that fits be cheaper than base rows."""
-    shape_of = planner.base_shape
-
-    def dear(query, conditions):
-        return replace(shape_of(query, conditions), filter_work=10_000, fold_work=10_000)
-
-    monkeypatch.setattr(planner, "base_shape", dear)
+pytestmark = pytest.mark.usefixtures("dear_base_rows")
 
 
 def table_about(location, change, projections=()):

@@ -12,11 +12,9 @@ from contextlib import suppress
 import duckdb
 import pyarrow as pa
 import pytest
-from msgspec.structs import replace
 from scale import tries
 
 import projseg
-from projseg.algebra.planning import planner
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter
 from projseg.errors import InvalidInputError, ProjectionNotUsableError
 
@@ -143,17 +141,6 @@ def comparable(answer):
         is_time = pa.types.is_timestamp(column.type)
         columns.append((column.cast(pa.int64()) if is_time else column).to_pylist())
     return sorted(zip(*columns, strict=True), key=repr)
-
-
-@pytest.fixture
-def dear_base_rows(monkeypatch):
-    """Let any projection that fits be cheaper than base rows."""
-    shape_of = planner.base_shape
-
-    def dear(query, conditions):
-        return replace(shape_of(query, conditions), filter_work=10_000, fold_work=10_000)
-
-    monkeypatch.setattr(planner, "base_shape", dear)
 
 
 @pytest.mark.usefixtures("dear_base_rows")

@@ -6,10 +6,8 @@ import zlib
 
 import pytest
 from clock_cases import answer, changes_of, make_case, make_query
-from msgspec.structs import replace
 from odd_zones import ODD_ZONES
 
-import projseg.algebra.planning.planner as planner
 from projseg.algebra.time.interval import Interval
 
 START, END = (Interval.parse((f"{year}-01-01",) * 2).start_us for year in (1840, 2060))
@@ -17,15 +15,7 @@ CI_ZONES = ODD_ZONES[::4]
 QUERIES_A_TABLE = 12
 
 
-@pytest.fixture(autouse=True)
-def dear_base_rows(monkeypatch):
-    """Let any projection that fits be cheaper than base rows."""
-    shape_of = planner.base_shape
-
-    def dear(query, conditions):
-        return replace(shape_of(query, conditions), filter_work=10_000, fold_work=10_000)
-
-    monkeypatch.setattr(planner, "base_shape", dear)
+pytestmark = pytest.mark.usefixtures("dear_base_rows")
 
 
 def compare_sources(seed, location, zone, counts):
