@@ -246,7 +246,7 @@ class _LocalSink:
     def write(self, payload: bytes | bytearray | memoryview) -> None:
         """Append all bytes, a little later where they are few."""
         self._waiting.append(bytes(payload))
-        self._waiting_bytes += len(payload)
+        self._waiting_bytes += len(self._waiting[-1])
         if self._waiting_bytes >= _WAITING_BYTES_MAX:
             self._write_waiting()
 
