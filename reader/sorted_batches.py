@@ -30,8 +30,10 @@ from projseg.segment_format.arrow_arrays import primitive_array
 
 # A run has this share of the bytes that rows may take: it is joined, ranked and copied in order.
 _RUN_SHARE: Final = 1 / 4
-# Larger runs are far from the processor, and slower to sort than more of them are to merge.
-_RUN_BYTES_MAX: Final = 1 << 26
+# Larger runs are far from the processor, and slower to sort than more of them are to merge; beyond
+# so many runs they grow, since a merge keeps a batch of each.
+_RUN_BYTES: Final = 1 << 24
+_RUNS: Final = 128
 # Sorted runs of this share of the bytes stay in memory.
 _HELD_SHARE: Final = 1 / 4
 # A run is cut into so many batches: a batch of each of as many runs takes the memory of a run.
@@ -59,14 +61,13 @@ def sorted_batches(
     and the temporary folder has no room.
     """
     limit = bytes_in_memory()
-    run_bytes = min(int(limit * _RUN_SHARE), _RUN_BYTES_MAX)
     held: list[pa.RecordBatch] = []
     byte_count = 0
-    with closing(_Runs(schema, criteria, limit, run_bytes)) as runs:
+    with closing(_Runs(schema, criteria, limit)) as runs:
         for batch in batches:
             held.append(batch)
             byte_count += batch.nbytes
-            if byte_count > run_bytes:
+            if byte_count > runs.run_bytes:
                 runs.add(held)
                 byte_count = 0
         if runs.is_empty:
@@ -80,13 +81,12 @@ def sorted_batches(
 class _Runs:
     """Sorted runs of rows, in batches whose first rows' keys are in memory.
 
-    A run takes `run_bytes`, and up to `limit` bytes of batches are held.
+    A run and the batches that are held take a share of `limit` bytes each.
     """
 
-    def __init__(
-        self, schema: pa.Schema, criteria: Sequence[OrderTerm], limit: int, run_bytes: int
-    ) -> None:
-        self._schema, self._held_max, self._run_bytes = schema, limit * _HELD_SHARE, run_bytes
+    def __init__(self, schema: pa.Schema, criteria: Sequence[OrderTerm], limit: int) -> None:
+        self._schema, self._held_max = schema, limit * _HELD_SHARE
+        self._run_bytes_max = int(limit * _RUN_SHARE)
         self._criteria = (*criteria, *ascending([_ARRIVAL]))
         read = frozenset[str]().union(*(term.expression.columns for term in self._criteria))
         self._stored = schema.append(pa.field(_ARRIVAL.name, _ARRIVAL.expression.type))
@@ -95,6 +95,11 @@ class _Runs:
         self._batches: list[pa.RecordBatch | Place | None] = []
         self._firsts: list[pa.Table] = []
         self._file = TemporaryBatches("sorted rows", _ADVICE)
+
+    @property
+    def run_bytes(self) -> int:
+        """How many bytes the next run takes."""
+        return min(max(_RUN_BYTES, self._byte_count // _RUNS), self._run_bytes_max)
 
     @property
     def is_empty(self) -> bool:
@@ -126,7 +131,7 @@ class _Runs:
 
     def _batch_bytes(self) -> int:
         share = min(1.0, _BATCHES / (len(self._firsts) + 1)) ** 2 / _BATCHES
-        return max(int(self._run_bytes * share), _BATCH_BYTES_MIN)
+        return max(int(self.run_bytes * share), _BATCH_BYTES_MIN)
 
     def merged(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows in order, merging about the bytes of a run at a time."""
@@ -136,7 +141,7 @@ class _Runs:
         while waiting:
             check_deadline()
             byte_count = 0
-            while waiting and byte_count <= self._run_bytes:
+            while waiting and byte_count <= self.run_bytes:
                 rest.append(self._batch(waiting.pop()))
                 byte_count += rest[-1].nbytes
             rows = pa.Table.from_batches(rest, self._stored).combine_chunks()
