@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from contextlib import suppress
+from operator import attrgetter
 from types import UnionType
 from typing import Union, get_args, get_origin, get_type_hints
 
@@ -75,19 +76,17 @@ def few_rows_limit(request):
         patch.setattr(interpreter, "is_retired", True)
         few_rows = 0 if request.param == "narrow" else kernel_module.FEW_ROWS
         patch.setattr(kernel_module, "FEW_ROWS", few_rows)
-        if request.param == "interpreted":
-            kernels = [each for each in every_kernel() if each.is_interpretable]
-            for kernel in kernels:
+        if request.param in ("interpreted", "stored"):
+            for kernel in every_kernel():
                 kernel.compiled()  # all, before any is replaced that another one calls
-            for kernel in kernels:
+        if request.param == "interpreted":
+            for kernel in filter(attrgetter("is_interpretable"), every_kernel()):
                 patch.setattr(kernel, "_compiled", interpreted(kernel))
         if request.param == "python":
             patch.setattr(interpreter, "is_alone", True)
             for kernel in every_kernel():
                 patch.setattr(kernel, "_compiled", kernel._interpreted)
         if request.param == "stored":
-            for kernel in every_kernel():
-                kernel.compiled()
             for kernel in every_kernel():
                 patch.setattr(kernel, "_compiled", from_stored_code(kernel))
         yield
