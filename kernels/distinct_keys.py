@@ -402,7 +402,8 @@ def _mark_pairs(
         if group_ids is not None:
             place += np.int64(group_ids[row]) * id_count
         if validity is not None:
-            place = place if validity[row] else len(marks) - 1  # no branch, which would be guessed
+            left_out = np.int64(len(marks) - 1)
+            place = place if validity[row] else left_out  # no branch, which would be guessed
         marks[place] = True
 
 
