@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.extras import require_catalog
 from projseg.segment_format.format_limits import name_key
 from projseg.segment_format.logical_types import parse_type_name, type_name
 from projseg.spark_datasource.options import parse_list
@@ -49,6 +50,7 @@ def _catalog(request: Request) -> Catalog:
     """Return the catalog that a request is for; its connections are kept."""
     key = json.dumps(request["catalog"], sort_keys=True)
     if key not in _opened:
+        require_catalog("a Spark catalog with a uri")
         from projseg.catalog.catalog import Catalog
 
         given = dict(request["catalog"])

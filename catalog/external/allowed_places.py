@@ -18,12 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import urllib3
-
 from projseg.errors import InvalidInputError
+from projseg.extras import require
+
+if TYPE_CHECKING:
+    import urllib3
 
 ROOTS: Final = "PROJSEG_EXTERNAL_ROOTS"
 HOSTS: Final = "PROJSEG_EXTERNAL_HOSTS"
@@ -217,6 +219,9 @@ def fetched(
     The connection goes to the address that was checked, whatever the name means by now. No
     redirect is followed, and no proxy of the environment is used.
     """
+    require("urllib3", f"reading {url}")
+    import urllib3
+
     host = address.host if ":" not in address.host else f"[{address.host}]"
     sent = {**headers, "Host": f"{host}:{address.port}", "Accept-Encoding": "identity"}
     if user is not None:

@@ -104,14 +104,13 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'projseg' has no attribute '{name}'")
     # Imported here: most users of a package look up nothing that is missing.
     from projseg.errors import MissingPackageError
-    from projseg.extras import refusal, require, require_spark
+    from projseg.extras import refusal, require, require_catalog, require_spark
 
     try:
         if _HOMES[name].startswith("projseg.spark_datasource"):
             require_spark(f"projseg.{name}")
         elif name == "Catalog":
-            require("sqlalchemy", "projseg.Catalog")
-            require("alembic", "projseg.Catalog")
+            require_catalog("projseg.Catalog")
         elif name == "serve_page":
             for package in ("starlette", "jinja2", "uvicorn"):
                 require(package, "the page")

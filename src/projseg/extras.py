@@ -52,6 +52,12 @@ def require(package: str, purpose: str) -> None:
         )
 
 
+def require_catalog(purpose: str) -> None:
+    """Raise MissingPackageError if a package that every catalog of definitions takes is missing."""
+    for package in ("sqlalchemy", "alembic"):
+        require(package, purpose)
+
+
 def installing(package: str) -> str:
     """Return the command that installs a package in a release that projseg works with."""
     return f"pip install '{REQUIREMENTS[package]}'"

@@ -79,6 +79,26 @@ def test_rows_are_stored_and_asked_without_any_extra(tmp_path):
     assert run_without(missing, _SHELL, *asked).stdout == '{"n": 6}\n'
 
 
+@pytest.mark.parametrize(
+    ("package", "missing"), [("sqlalchemy", ["sqlalchemy", "urllib3"]), ("alembic", ["alembic"])]
+)
+def test_a_spark_catalog_names_the_package_of_its_definitions(package, missing):
+    pytest.importorskip("pyspark")
+    code = """
+from projseg.spark_engine.definition_requests import DEFINITIONS
+DEFINITIONS["defined_view"]({"catalog": {"uri": "c.db"}})
+"""
+    told = run_without(missing, code)
+    assert "[PROJSEG_MISSING_PACKAGE] a Spark catalog with a uri" in told.stderr.splitlines()[-1]
+    assert f"pip install '{REQUIREMENTS[package]}'" in told.stderr.splitlines()[-1]
+
+
+def test_a_catalog_of_a_file_is_opened_without_the_package_of_servers(tmp_path):
+    pytest.importorskip("sqlalchemy")
+    code = "import sys, projseg; c = projseg.Catalog(sys.argv[1]); c.init(); print(c.namespaces())"
+    assert run_without(["urllib3"], code, tmp_path / "c.db").stdout == "['default']\n"
+
+
 def test_a_verb_names_its_package_in_one_line():
     told = run_without(["pyspark"], _SHELL, "demo", "--spark")
     assert told.returncode == 1

@@ -36,6 +36,7 @@ def doors(tmp_path_factory):
     table = projseg.Table.create(place / "edits", schema, time_column="time")
     times = pa.array([0, 1, 2], pa.timestamp("us", tz="UTC"))
     table.append(pa.table({"time": times, "k": ["a", "b", "a"], "v": [1, 2, 3]}, schema))
+    pytest.importorskip("sqlalchemy")
     catalog = projseg.Catalog(place / "catalog.sqlite")
     catalog.register("edits", place / "edits")
     return {

@@ -77,6 +77,7 @@ def test_both_are_fields_of_a_struct(tmp_path, pair):
 def test_both_are_declared_in_a_definition(tmp_path, pair):
     one, other = pair
     made(tmp_path, pair)
+    pytest.importorskip("sqlalchemy")
     catalog = projseg.Catalog(tmp_path / "c.db")
     columns = [{"name": other, "sqlType": "bigint"}, {"name": one, "sqlType": "bigint"}]
     catalog.register("t", tmp_path / "t", {"columns": columns})

@@ -223,6 +223,7 @@ def test_arguments_outside_their_range_are_refused(location, arguments):
 
 
 def test_a_table_by_name_is_refused_as_workers_would_show_its_hidden_columns(location, tmp_path):
+    pytest.importorskip("sqlalchemy")
     catalog = projseg.Catalog(tmp_path / "catalog.db")
     catalog.register("edits", location)
     catalog.hide_columns("edits", ["added"])

@@ -74,6 +74,7 @@ def test_writes_are_refused(spark, place):
 
 @pytest.fixture
 def lake(tmp_path):
+    pytest.importorskip("sqlalchemy")
     pytest.importorskip("pyiceberg")
     from iceberg_source import IcebergLake
 
