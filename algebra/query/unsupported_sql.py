@@ -167,6 +167,9 @@ class _Scan:
         is_clause = kind in _CLAUSES and before != TokenType.DISTINCT
         word = token.text.upper()
         ends = (*_CLAUSES, *_CLOSING, None)
+        is_as = kind == TokenType.ALIAS and before != TokenType.ALIAS and not level.names_others
+        if is_as and self._kind(place + 1) in (*ends, TokenType.COMMA, TokenType.ON):
+            raise bad_sql("no name follows AS; write one, `as` in backticks if it is that", token)
         is_of_select = before == TokenType.SELECT and kind in (TokenType.DISTINCT, TokenType.ALL)
         is_followed = self._kind(place + 1) not in ends
         if (is_clause or kind == TokenType.ON or is_of_select) and not is_followed:
