@@ -16,12 +16,13 @@ import msgspec
 import pyarrow as pa
 
 from projseg.catalog.spec.spec_edits import SpecEdit
-from projseg.catalog.spec.spec_rules import DESCRIPTION_BYTES_MAX, checked
+from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
 from projseg.catalog.store.store_contract import Store
 from projseg.catalog.store.table_metadata import Action, NameLike, TableMetadata, parse_name
 from projseg.catalog.table_places import TablePlaces
 from projseg.errors import CatalogConflictError, InvalidInputError
+from projseg.table_layer.metadata.metadata_limits import COMMENT_BYTES_MAX
 
 T = TypeVar("T")
 TRASH_DAYS: Final = 7
@@ -142,10 +143,10 @@ class Definitions:
         if not is_map or not all(isinstance(one, str) for pair in texts.items() for one in pair):
             raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "properties are texts by name")
         size = len(msgspec.json.encode((comment, texts)))
-        if size > DESCRIPTION_BYTES_MAX:
+        if size > COMMENT_BYTES_MAX:
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT",
-                f"comment and properties have {size} bytes; at most {DESCRIPTION_BYTES_MAX} are",
+                f"comment and properties have {size} bytes; at most {COMMENT_BYTES_MAX} are kept",
             )
         return self._edited(lambda: self.store.put_namespace(checked_name, comment, properties))
 

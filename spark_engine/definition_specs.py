@@ -15,6 +15,7 @@ from projseg.segment_format.logical_types import parse_type_name
 from projseg.segment_format.page_directory import may_widen
 from projseg.spark_datasource.options import parse_list
 from projseg.table_layer.metadata.known_properties import check_spelling
+from projseg.table_layer.metadata.text_bounds import check_comment
 
 if TYPE_CHECKING:
     from projseg.catalog.catalog import Catalog
@@ -159,7 +160,9 @@ def _external_spec(
 
 
 def alter(catalog: Catalog, name: tuple[str, str], changes: list[Request]) -> None:
-    """Make the changes of one ALTER TABLE, in their order."""
+    """Make the changes of one ALTER TABLE, in their order; none if a comment is too long."""
+    for change in changes:
+        check_comment(f"the comment of column '{change.get('column')}'", change.get("comment"))
     for change in changes:
         _CHANGES[change["kind"]](catalog, name, change)
         if change.get("where"):

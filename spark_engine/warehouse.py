@@ -28,7 +28,8 @@ from projseg.table import Table
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.commits.open_version import version_at
 from projseg.table_layer.metadata.change import SetProperties
-from projseg.table_layer.metadata.known_properties import check_spelling
+from projseg.table_layer.metadata.known_properties import check_set, check_spelling
+from projseg.table_layer.metadata.text_bounds import check_all_sizes
 from projseg.table_layer.storage.locate_storage import open_storage
 from projseg.table_layer.storage.paths import METADATA_PREFIX, new_write_id
 
@@ -187,6 +188,20 @@ def _described(warehouse: Warehouse, request: Request) -> dict[str, Any]:
     return described(Table(location, version))
 
 
+def _change_columns(_: Warehouse, request: Request) -> None:
+    """Change columns, once the properties that are to be set next of them are known to be fit."""
+    table = Table(request["location"])
+    changes = request.get("declared", {})
+    check_set({name: text for name, text in changes.items() if text is not None})
+    check_all_sizes(table.location, table.properties.properties, _changed(table, changes))
+    apply_column_changes(table, request["changes"])
+
+
+def _changed(table: Table, changes: Mapping[str, str | None]) -> dict[str, str]:
+    found = {**table.properties.properties, **changes}
+    return {name: text for name, text in found.items() if text is not None}
+
+
 def _layout(request: Request) -> Reply:
     """Tell a table's time column, and the chunks of time that its segments lie within.
 
@@ -223,7 +238,7 @@ _ACTS: Final[dict[str, Callable[[Warehouse, Request], object]]] = {
         r["namespace"], r["table"], r["new_namespace"], r["new_table"]
     ),
     "drop_table": lambda w, r: w.drop(r["namespace"], r["table"]),
-    "change_table": lambda _, r: apply_column_changes(Table(r["location"]), r["changes"]),
+    "change_table": _change_columns,
     "set_properties": lambda _, r: set_properties(Table(r["location"]), r["properties"]),
 }
 TABLES: Final = {

@@ -13,6 +13,7 @@ from projseg.segment_format.format_limits import check_new_name
 from projseg.table_layer.metadata.change import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.metadata.text_bounds import check_comment
 from projseg.table_layer.storage.paths import VIEWS, new_write_id
 from projseg.table_layer.storage.storage_contract import ViewsFolder
 from projseg.views.damaged_store import mended_store
@@ -51,6 +52,7 @@ class NewView:
     def entry(self, snapshot: Snapshot) -> ViewEntry:
         """Return the view without parts."""
         check_new_name("view", self.name)
+        check_comment("a view's comment", self.comment)
         options = read_options(self.options)
         definition = self.definition
         if definition.grade == "result":

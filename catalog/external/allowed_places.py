@@ -21,6 +21,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from projseg.catalog.spec.spec_rules import pattern_problem
 from projseg.errors import InvalidInputError
 from projseg.extras import require
 
@@ -87,6 +88,10 @@ class AllowedPlaces:
         folder = self._resolved(base)
         if names is not None:
             return [_regular(self._resolved(folder / name)) for name in names]
+        if (problem := pattern_problem(str(pattern))) is not None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_INPUT_FILE", f"the pattern {str(pattern)[:80]!r}: {problem}"
+            )
         parts = PurePath(str(pattern)).parts
         paths = sorted(path for path in self._matching(folder, parts, set()) if path.is_file())
         if not paths:

@@ -41,8 +41,8 @@ from projseg.segment_format.format_limits import (
 from projseg.segment_format.logical_types import is_nested, normal_type, type_name
 from projseg.table_layer.metadata.known_properties import check_set, declare_scope
 from projseg.table_layer.metadata.table_properties import check_field_names
+from projseg.table_layer.metadata.text_bounds import comment_problem
 
-DESCRIPTION_BYTES_MAX: Final = 8 << 10
 TARGET_ROWS_MAX: Final = 2**32 - 1
 OWN_PROPERTIES: Final = ("catalog.",)
 """What keys of a table's properties begin with that only projseg sets."""
@@ -51,6 +51,9 @@ INLINE_BYTES_MAX: Final = 1 << 20
 # What is parsed takes a millisecond for ten characters, in a server beside others' requests.
 TYPES_CHARACTERS_MAX: Final = 256 << 10
 PROJECTIONS_BYTES_MAX: Final = 64 << 10
+FILE_PATTERN_BYTES_MAX: Final = 4_096
+FILE_PATTERN_PARTS_MAX: Final = 64
+"""Folders of a pattern: each `**` may stand for many, and each is looked for in each."""
 
 _SECRET: Final = re.compile(r"password|secret|token|credential|access_?key|authorization")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
@@ -81,12 +84,6 @@ def _problems(spec: TableSpec) -> Iterator[tuple[str, str]]:
     yield from _of_columns(spec)
     description = properties.description
     yield from _of_comment("$.properties.description", description)
-    if description is not UNSET and len(description.encode()) > DESCRIPTION_BYTES_MAX:
-        size = len(description.encode())
-        yield (
-            "$.properties.description",
-            f"it has {size} bytes; at most {DESCRIPTION_BYTES_MAX} are kept",
-        )
     if isinstance(properties, LayoutSpec):
         yield from _of_layout(spec, properties)
     else:
@@ -114,12 +111,15 @@ def _of_columns(spec: TableSpec) -> Iterator[tuple[str, str]]:
                 yield f"{path}.sqlType", error.message
         if column.properties is not UNSET:
             yield from _of_map(f"{path}.properties", column.properties)
+            yield from _of_comment(
+                f"{path}.properties", msgspec.json.encode(column.properties).decode()
+            )
         yield from _of_comment(f"{path}.comment", column.comment)
 
 
 def _of_comment(path: str, comment: Text) -> Iterator[tuple[str, str]]:
-    if comment is not UNSET and "\0" in comment:
-        yield path, "it has the character U+0000, which not every database and tool takes"
+    if comment is not UNSET and (problem := comment_problem(comment)) is not None:
+        yield path, problem
 
 
 def _of_names(names: Iterable[str], paths: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -156,7 +156,7 @@ def _of_layout(spec: TableSpec, layout: LayoutSpec) -> Iterator[tuple[str, str]]
         yield from _of_map(f"{root}.tableProperties", properties)
         try:
             check_set(properties)
-        except InvalidInputError as error:
+        except ProjsegError as error:
             yield f"{root}.tableProperties", error.message
         own = (key for key in properties if key.startswith(OWN_PROPERTIES))
         yield from ((f"{root}.tableProperties.{key}", "only projseg sets it") for key in own)
@@ -290,13 +290,26 @@ def _of_files(properties: FilesSpec, root: str) -> Iterator[tuple[str, str]]:
         yield f"{root}.baseDir", "it is missing; name the folder of the files"
     if properties.files is not UNSET and properties.file_pattern is not UNSET:
         yield f"{root}.filePattern", "files are given too; give one of the two"
-    relative = [(f"{root}.filePattern", properties.file_pattern or "")]
+    pattern = properties.file_pattern or ""
+    if (problem := pattern_problem(pattern)) is not None:
+        yield f"{root}.filePattern", problem
+    relative = [(f"{root}.filePattern", pattern)]
     for place, name in enumerate(properties.files or ()):
         relative.append((f"{root}.files[{place}]", name))
     for path, name in relative:
         parts = name.replace("\\", "/").split("/")
         if ".." in parts or name.startswith(("/", "\\")) or ":" in name or "\0" in name:
             yield path, f"'{name[:80]}' is not relative to baseDir; name files below it"
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Return why a pattern of files is not looked for, or None if it may be."""
+    size, parts = len(pattern.encode(errors="replace")), pattern.count("/") + 1
+    if size > FILE_PATTERN_BYTES_MAX:
+        return f"it has {size} bytes; a pattern has at most {FILE_PATTERN_BYTES_MAX}"
+    if parts > FILE_PATTERN_PARTS_MAX:
+        return f"it has {parts} parts; a pattern has at most {FILE_PATTERN_PARTS_MAX}"
+    return None
 
 
 def _of_http(properties: HttpSpec, root: str) -> Iterator[tuple[str, str]]:

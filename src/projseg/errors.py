@@ -105,7 +105,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_PINNED_VERSION": "A table that was opened at a version was to be written to.",
     "PROJSEG_CORRUPT_TABLE": "A snapshot or manifest is damaged, missing, or foreign.",
     "PROJSEG_UNSUPPORTED_TABLE_VERSION": "A later release wrote the table's metadata.",
-    "PROJSEG_METADATA_TOO_LARGE": "A snapshot or manifest passes the size that is read.",
+    "PROJSEG_METADATA_TOO_LARGE": "A snapshot, a manifest or a text to be kept there is too large.",
     "PROJSEG_BAD_LOCATION": "A text is not a path or a file: URI.",
     "PROJSEG_UNSUPPORTED_STORAGE": "A location has a scheme that this release does not read.",
     "PROJSEG_BAD_FILE_NAME": "A name is not one that projseg gives to a table's files.",

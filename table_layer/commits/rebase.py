@@ -53,6 +53,7 @@ from projseg.table_layer.metadata.table_properties import (
     check_properties,
 )
 from projseg.table_layer.metadata.table_schema import named_schema
+from projseg.table_layer.metadata.text_bounds import check_all_sizes
 from projseg.table_layer.metadata.versions_and_tags import changed_tags
 
 
@@ -106,6 +107,11 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
         adopted = with_layout(draft.properties, change.layout)
         draft = replace_fields(draft, properties=adopted)
     check_properties(draft.properties)
+    check_all_sizes(
+        f"properties of {current.storage.location}",
+        current.properties.properties,
+        draft.properties.properties,
+    )
     declared = change.declared if isinstance(change, Overwrite | Sync) else None
     check_entries(added_entries(change), base, since, draft.properties, declared)
     return draft

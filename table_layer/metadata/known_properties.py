@@ -20,12 +20,14 @@ import msgspec
 from projseg.algebra.time.duration import DAY, HOUR, WEEK, parse_period
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
+from projseg.table_layer.metadata.text_bounds import check_property_sizes
 
 SKIPPED: Final = "skipped: "
 """How the reason begins where a projection is left out on purpose; other reasons are failures."""
 
 KEYS: Final = ("build", "interval", "retain", "maxRowRatio", "maxBytesRatio")
 _UNITS: Final = {"hour": HOUR, "day": DAY, "week": WEEK}
+_AGE_CHARACTERS_MAX: Final = 100
 _AGE: Final = re.compile(r"([0-9]{1,9}) *(hour|day|week)s?", re.IGNORECASE)
 
 AUTO_COMPACT: Final = "autoCompact"
@@ -148,6 +150,8 @@ def _ratio(name: str, text: str | None) -> float | None:
 
 def _age_us(text: str) -> int:
     text = str(text)
+    if len(text) > _AGE_CHARACTERS_MAX:
+        raise _bad_scope("retain", f"{text[:80]}...", f"{_AGE_CHARACTERS_MAX} characters or fewer")
     match = _AGE.fullmatch(text.strip())
     if match is not None:
         return int(match[1]) * _UNITS[match[2].lower()]
@@ -218,7 +222,10 @@ _BY_FOLDED: Final = {name.casefold(): name for name in _READERS}
 
 
 def check_set(properties: Mapping[str, str]) -> None:
-    """Refuse properties that a table is to have, unless each is a text and means something."""
+    """Refuse properties that a table is to have, unless each is a short text and means something.
+
+    Raises PROJSEG_METADATA_TOO_LARGE of one that is too long.
+    """
     for name, text in properties.items():
         for what, given in (("name", name), ("value", text)):
             if not isinstance(given, str):
@@ -227,6 +234,7 @@ def check_set(properties: Mapping[str, str]) -> None:
                     f"property {name!r} has the {what} {given!r}, which is of type "
                     f"{type(given).__name__}; names and values of properties are texts",
                 )
+        check_property_sizes("property", {name: text})
         known = _BY_FOLDED.get(name.casefold())
         if known is not None and known != name:
             raise InvalidInputError(

@@ -33,6 +33,15 @@ SMALL_MANIFESTS_MAX: Final = 32
 COMMIT_TEXT_BYTES_MAX: Final = 65_536
 """UTF-8 bytes of one text that a commit keeps for the history: each version repeats none of it."""
 
+COMMENT_BYTES_MAX: Final = 8_192
+"""UTF-8 bytes of a comment or a description, of whatever it is: lists show them whole."""
+
+PROPERTY_BYTES_MAX: Final = 262_144
+"""UTF-8 bytes of a property and its name: one may state a column of very many fields."""
+
+PROPERTIES_BYTES_MAX: Final = 4_194_304
+"""UTF-8 bytes of all properties of a table and their names: each version repeats them."""
+
 COMMIT_TRIES_MAX: Final = 20
 """Versions one commit tries to publish before it reports a conflict."""
 

@@ -19,12 +19,17 @@ from projseg.segment_format.format_limits import check_new_name, name_key, name_
 from projseg.segment_format.logical_types import is_nested, normal_type, parse_type_name, type_name
 from projseg.table_layer.metadata.index_declaration import DeclaredIndex, check_indexes
 from projseg.table_layer.metadata.known_properties import check_set
-from projseg.table_layer.metadata.metadata_limits import COLUMNS_MAX, PROJECTIONS_MAX
+from projseg.table_layer.metadata.metadata_limits import (
+    COLUMNS_MAX,
+    NAME_BYTES_MAX,
+    PROJECTIONS_MAX,
+)
 from projseg.table_layer.metadata.stored_columns import (
     ColumnDeclaration,
     StoredColumns,
     stored_columns_problem,
 )
+from projseg.table_layer.metadata.text_bounds import check_all_sizes
 
 VIEWS_PROPERTY: Final = "views"
 """The property of a table that says whether it has a store of views: `on`."""
@@ -119,6 +124,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 "PROJSEG_BAD_OPTION", f"properties are {properties!r}; give a mapping of texts"
             )
         check_set(properties or {})
+        check_all_sizes("properties of a table", {}, properties or {})
         for projection in projections:
             check_new_name("projection", projection.name)
         order = _checked_order(cluster_by, schema.names)
@@ -163,9 +169,17 @@ def columns_of(schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
 
 
 def check_field_names(column: str, type_: pa.DataType) -> None:
-    """Refuse a struct, at any depth, with two fields whose names differ only in case."""
+    """Refuse a struct, at any depth, with long names of fields or two that differ only in case."""
     fields = [type_.field(place) for place in range(type_.num_fields)]
     if pa.types.is_struct(type_):
+        for name in (one.name for one in fields):
+            size = len(name.encode())
+            _require(
+                size <= NAME_BYTES_MAX,
+                "PROJSEG_BAD_NAME",
+                f"in column '{column}', the field name {name[:80]!r} has {size} bytes of UTF-8; at "
+                f"most {NAME_BYTES_MAX} are allowed",
+            )
         _check_distinct(f"in column '{column}', the field", [one.name for one in fields])
     for one in fields:
         check_field_names(column, one.type)

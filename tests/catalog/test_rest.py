@@ -197,6 +197,17 @@ def test_what_would_be_read_otherwise_than_it_was_written_is_refused(root):
         assert re.search(r"the field '(columns|name|hide|comment|type)' twice", found["message"])
     for comment, told in (("a\0b", "U+0000"), (5, "`str | null`")):
         assert told in root("POST", "/schemas/s", {"comment": comment}, 400)["message"]
+    for at, body in {
+        "$.columns[0].comment": {"columns": [{"name": "a", "comment": "x" * 3_000_000}]},
+        "$.properties.description": {"properties": {"description": "x" * 8193}},
+    }.items():
+        for method, address in (("POST", "/tables/default/long"), ("PUT", "/tables/default/t")):
+            found = root(method, address, body, 400)
+            assert found["code"] == "PROJSEG_BAD_SPEC"
+            assert found["message"].startswith(f"{at}: it has ")
+    for text in ({"comment": "x" * 8193}, {"properties": {"k": "x" * 8193}}):
+        found = root("POST", "/schemas/s", text, 400)
+        assert "at most 8192 are kept" in found["message"]
     described = {"properties": {"description": "a\0b"}}
     assert "U+0000" in root("PUT", "/tables/default/t", described, 400)["message"]
     assert root("GET", "/list/tables/names")["names"] == ["default.t"]

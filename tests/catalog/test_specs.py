@@ -109,6 +109,56 @@ def test_a_broken_rule_is_named_by_its_path(path):
     assert caught.value.message.startswith(f"{path}: ")
 
 
+LONG = {
+    "$.properties.description": spec_of(description="x" * 8193),
+    "$.columns[0].comment": {"columns": [{"name": "a", "comment": "ü" * 4097}]},
+    "$.columns[1].properties": {
+        "columns": [{"name": "a"}, {"name": "b", "properties": {"k": "x" * 8192}}]
+    },
+    "$.columns[0].sqlType": {"columns": [{"name": "a", "sqlType": f"struct<`{'x' * 256}`:int>"}]},
+    "$.properties.tableProperties": spec_of(tableProperties={"k": "x" * 262_144}),
+    "$.properties.filePattern": {
+        "type": "files",
+        "properties": {"baseDir": "/d", "format": "parquet", "filePattern": "*" * 4097},
+    },
+}
+PARTS = {"$.properties.filePattern": {**LONG["$.properties.filePattern"]}}
+PARTS["$.properties.filePattern"]["properties"] = {
+    "baseDir": "/d",
+    "format": "parquet",
+    "filePattern": "**/" * 64 + "a",
+}
+
+
+@pytest.mark.parametrize("broken", [LONG, PARTS], ids=["bytes", "parts"])
+def test_a_text_that_is_too_long_is_named_by_its_path(broken):
+    for path, spec in broken.items():
+        with pytest.raises(InvalidInputError, match=r"has \d+ (bytes|parts)") as caught:
+            checked(TableSpec.of(spec))
+        assert caught.value.code == "PROJSEG_BAD_SPEC"
+        assert caught.value.message.startswith(f"{path}: ")
+
+
+def test_the_longest_texts_are_kept():
+    found = checked(
+        TableSpec.of(
+            {
+                "properties": {
+                    "description": "x" * 8192,
+                    "tableProperties": {"k": "x" * 262_143},
+                },
+                "columns": [
+                    {"name": "a", "comment": "ü" * 4096, "properties": {"k": "x" * 8184}},
+                    {"name": "b", "sqlType": f"struct<`{'x' * 255}`:int>"},
+                ],
+            }
+        )
+    )
+    assert TableSpec.of(found.to_json()) == found
+    files = {"baseDir": "/d", "format": "parquet", "filePattern": "**/" * 63 + "a"}
+    assert checked(TableSpec.of({"type": "files", "properties": files}))
+
+
 def test_a_near_name_is_suggested():
     with pytest.raises(InvalidInputError, match="did you mean 'segmentGranularity'"):
         TableSpec.of(spec_of(segmentGranularty="P1D"))

@@ -55,6 +55,19 @@ def rows(tmp_path):
     return path
 
 
+def test_texts_that_are_too_long_are_refused(run, tmp_path):
+    run("create-namespace", "long", "--comment", "x" * 8193, exits=1)
+    assert "at most 8192 are kept" in run.error
+    spec = {"columns": [{"name": "a", "comment": "x" * 3_000_000}]}
+    (tmp_path / "long.json").write_text(json.dumps(spec))
+    run("create", "sales.long", "@long.json", exits=1)
+    assert "$.columns[0].comment: it has 3000000 bytes" in run.error
+    part = json.dumps({"columns": [{"name": "channel", "comment": "x" * 8193}]})
+    run("merge", "sales.edits", part, exits=1)
+    assert "comment: it has 8193 bytes" in run.error
+    assert {"namespace": "long"} not in run("namespaces")
+
+
 def test_rows_go_in_by_name_and_come_out(run, rows):
     assert run("sql", "SELECT count(*) AS n FROM sales.edits") == [{"n": 0}]
     made = run("insert", "sales.edits", rows, "--commit-as", "first/1")

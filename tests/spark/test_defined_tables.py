@@ -128,6 +128,24 @@ def test_the_chain_of_the_seed(sql, house, spark):
     assert sql("SELECT * FROM defs.s.edits").columns == ["x"]
 
 
+def test_comments_that_are_too_long_are_refused(sql, house):
+    sql(EDITS)
+    before, long = house.spec("s.edits"), "x" * 8_193
+    for text in (
+        f"COMMENT ON TABLE defs.s.edits IS '{long}'",
+        f"ALTER TABLE defs.s.edits ALTER COLUMN channel COMMENT '{long}'",
+        f"ALTER TABLE defs.s.edits ADD COLUMNS (a int, b int COMMENT '{long}')",
+        f"ALTER TABLE defs.s.edits SET TBLPROPERTIES ('note' = '{long * 32}')",
+        f"CREATE TABLE defs.s.other (a int COMMENT '{long}') USING projseg",
+        f"CREATE TABLE defs.s.other (a int) USING projseg COMMENT '{long}'",
+        f"CREATE NAMESPACE defs.other COMMENT '{long}'",
+    ):
+        with pytest.raises(Exception, match=r"ha(s|ve) \d+ bytes; at most \d+ are kept"):
+            sql(text)
+    assert house.spec("s.edits") == before
+    assert [str(name) for name in house.tables("s")] == ["s.edits"]
+
+
 def test_declared_types_are_casts(sql, house):
     house.create("s.t", {"columns": [{"name": "a", "sqlType": "string"}, {"name": "b"}]})
     house.table("s.t").append(pa.table({"a": ["1", "2"], "b": ["x", "y"]}))

@@ -306,6 +306,49 @@ def test_rows_are_changed(sql, edits):
     assert sql(f"SELECT count(*) FROM {edits}").first()[0] == 0
 
 
+LONG = "x" * 8_193
+COLUMN = f"k string COMMENT '{LONG}'"
+
+
+def test_comments_and_properties_that_are_too_long_are_refused(sql, spark, edits, warehouse):
+    sql(f"INSERT INTO {edits} {ROWS}")
+    before, longest = folder(warehouse, "edits"), LONG[1:]
+    many = LONG * 32
+    frame = spark.createDataFrame([("a",)], "k string")
+    view = f"AS SELECT k, sum(n) AS n FROM {edits} GROUP BY k"
+    refused = [
+        *(
+            lambda text=text: sql(text)
+            for text in (
+                f"COMMENT ON TABLE {edits} IS '{LONG}'",
+                f"ALTER TABLE {edits} ALTER COLUMN n COMMENT '{LONG}'",
+                f"ALTER TABLE {edits} ADD COLUMNS (a int, b int COMMENT '{LONG}')",
+                f"ALTER TABLE {edits} SET TBLPROPERTIES ('note' = '{many}')",
+                f"CREATE TABLE house.here.other ({COLUMN}) USING projseg",
+                f"CREATE TABLE house.here.other (s struct<{COLUMN.replace(' ', ': ', 1)}>)",
+                f"CREATE TABLE house.here.other (k int) COMMENT '{LONG}'",
+                f"CREATE TABLE house.here.other TBLPROPERTIES ('note' = '{many}') AS SELECT 1 AS k",
+                f"CREATE MATERIALIZED VIEW v COMMENT '{LONG}' {view}",
+                f"CREATE TABLE other (k int) USING projseg TBLPROPERTIES ('note' = '{many}')",
+            )
+        ),
+        lambda: frame.writeTo("house.here.other").tableProperty("note", many).create(),
+    ]
+    for statement in refused:
+        with pytest.raises(IllegalArgumentException, match="PROJSEG_METADATA_TOO_LARGE") as caught:
+            statement()
+        assert len(str(caught.value)) < 500
+    assert [row.tableName for row in sql("SHOW TABLES IN house.here").collect()] == ["edits"]
+    assert not spark.catalog.tableExists("other")
+    now = folder(warehouse, "edits")
+    assert (now.version, now.schema, now.properties) == (
+        before.version, before.schema, before.properties,
+    )  # fmt: skip
+    sql(f"COMMENT ON TABLE {edits} IS '{longest}'")
+    sql(f"ALTER TABLE {edits} ADD COLUMN a int COMMENT '{longest}'")
+    assert sql(f"DESCRIBE {edits}").where("col_name = 'a'").first().comment == longest
+
+
 def test_namespaces(sql, edits):
     with pytest.raises(Exception, match="SCHEMA_ALREADY_EXISTS"):
         sql("CREATE NAMESPACE house.here")

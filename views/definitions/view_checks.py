@@ -25,6 +25,7 @@ from projseg.table_layer.metadata.known_properties import ProjectionScope, decla
 from projseg.table_layer.metadata.manifest import NO_TIME_MIN
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.text_bounds import check_property_sizes
 from projseg.views.view_records import VIEW_SQL_BYTES_MAX, ViewEntry
 
 _RANDOM: Final = re.compile(
@@ -139,6 +140,7 @@ def read_options(given: Mapping[str, object]) -> dict[str, str]:
             )
         if value is not None:
             found[name] = str(value)
+    check_property_sizes("option", found)
     if found.get("refresh", "commit") not in ("commit", "deferred"):
         raise bad_view(f"refresh '{found['refresh']}' is neither commit nor deferred")
     if found.get("require", "incremental") != "incremental":

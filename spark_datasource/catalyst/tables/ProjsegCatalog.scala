@@ -165,12 +165,12 @@ class ProjsegCatalog extends StagesTables with SupportsNamespaces with ListedTab
     val before = found.structure
     val after = ColumnChanges.declared(before, ofColumns)
     val steps = ColumnChanges.of(ofColumns, before)
-    if (steps.nonEmpty) ask("change_table", named, "location" -> found.location, "changes" -> steps)
     val (kept, keeps) = (DeclaredColumns.kept(before), DeclaredColumns.kept(after))
-    val declared =
-      (kept -- keeps.keys).map { case (name, _) => name -> null } ++ keeps.filter(one => !kept.exists(_ == one))
-    if (texts.nonEmpty || declared.nonEmpty)
-      ask("set_properties", named, "location" -> found.location, "properties" -> (declared ++ texts))
+    val fresh = keeps.filter(one => !kept.exists(_ == one))
+    val declared = (kept -- keeps.keys).map { case (name, _) => name -> null } ++ fresh ++ texts
+    if (steps.nonEmpty)
+      ask("change_table", named, "location" -> found.location, "changes" -> steps, "declared" -> declared)
+    if (declared.nonEmpty) ask("set_properties", named, "location" -> found.location, "properties" -> declared)
     loadTable(named)
   }
 
