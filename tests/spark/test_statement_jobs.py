@@ -295,9 +295,16 @@ def slow(tmp_path):
     return made
 
 
+def stages_of(tracker, group):
+    """The stages of the jobs of a group that Spark has begun."""
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+    return [stage for stage in stages if stage]
+
+
 @contextmanager
-def optimizing(spark, table):
-    """Optimize a table in a thread; yield the job group once a task runs, and await the thread."""
+def optimizing(spark, table, tasks="numActiveTasks"):
+    """Optimize a table in a thread; yield the job group once it has tasks, and await the thread."""
     group, outcome = uuid.uuid4().hex, []
     tracker = spark.sparkContext.statusTracker()
 
@@ -309,9 +316,7 @@ def optimizing(spark, table):
             outcome.append(str(error))
 
     def is_running():
-        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-        stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
-        return any(stage.numActiveTasks for stage in stages if stage)
+        return any(getattr(stage, tasks) for stage in stages_of(tracker, group))
 
     thread = InheritableThread(target=optimize)
     thread.start()
@@ -333,21 +338,46 @@ def test_killed_workers_double_nothing(spark, sql, slow):
     assert files_of(slow) == listed(slow)
 
 
-@pytest.mark.slow  # on a busy machine the job may end before its workers are stopped
-def test_a_cancelled_job_fails_its_statement_and_leaves_no_file(spark, sql, slow):
-    files, version = files_of(slow), slow.version
-    with optimizing(spark, slow) as (group, outcome):
-        for _ in range(20):  # others may be forked meanwhile
-            for worker in workers(spark):
-                os.kill(worker, signal.SIGSTOP)
+@contextmanager
+def busy(spark, release):
+    """Keep all cores of Spark at work until the end."""
+    group, tracker = uuid.uuid4().hex, spark.sparkContext.statusTracker()
+    count = spark.sparkContext.defaultParallelism
+
+    def wait(_):
+        while not release.exists():
+            time.sleep(0.01)
+
+    def keep():
+        spark.sparkContext.setJobGroup(group, "busy")
+        spark.sparkContext.parallelize(range(count), count).foreach(wait)
+
+    thread = InheritableThread(target=keep)
+    thread.start()
+    try:
+        while sum(stage.numActiveTasks for stage in stages_of(tracker, group)) < count:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield
+    finally:
+        release.touch()
+        thread.join()
+
+
+def test_a_cancelled_job_fails_its_statement_and_leaves_no_file(spark, sql, table, tmp_path):
+    """Its tasks await a core when it is cancelled, however fast they were."""
+    files, version = files_of(table), table.version
+    with (
+        busy(spark, tmp_path / "release"),
+        optimizing(spark, table, "numTasks") as (group, outcome),
+    ):
         spark.sparkContext.cancelJobGroup(group)
-    for worker in workers(spark):
-        os.kill(worker, signal.SIGCONT)
     (words,) = outcome
     assert "[PROJSEG_JOB_FAILED]" in words
     assert "cancelled" in words
-    assert files_of(slow) == files
-    assert projseg.Table(slow.location).version == version
+    assert files_of(table) == files
+    assert projseg.Table(table.location).version == version
+    assert spark.sql(f"OPTIMIZE {named(table)}").first().segments == 3
 
 
 def test_work_that_nobody_sent_is_refused(spark, table):
