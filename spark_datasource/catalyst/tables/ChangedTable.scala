@@ -25,7 +25,7 @@ class ChangedTable(title: String, location: String, given: StructType, declared:
     with SupportsRowLevelOperations with SupportsMetadataColumns {
 
   /** The columns, with the types of CHAR and VARCHAR in their metadata. */
-  val stated: StructType = DeclaredColumns.inEntry(given)
+  val stated: StructType = DeclaredColumns.asTexts(given)
 
   /** Columns that are declared NOT NULL. */
   val withoutNulls: Set[String] = stated.filterNot(_.nullable).map(_.name).toSet
@@ -55,7 +55,7 @@ object ChangedTable {
 
   /** Columns that may be null. Whether parts of values may be, Spark checks as it aligns them. */
   private def open(given: StructType): StructType =
-    StructType(DeclaredColumns.inEntry(given).map(_.copy(nullable = true)))
+    StructType(DeclaredColumns.inSession(given).map(_.copy(nullable = true)))
 
   private val number = new MetadataColumn {
     override def name(): String = Number

@@ -20,12 +20,15 @@ object DeclaredColumns {
     field.copy(dataType = declared, metadata = others)
   })
 
-  /** Columns as an entry of Spark's own catalog has them; a session may keep CHAR and VARCHAR as types besides. */
-  def inEntry(columns: StructType): StructType =
+  /** Columns with texts in place of CHAR and VARCHAR, which their metadata name. */
+  def asTexts(columns: StructType): StructType =
     StoredType.inNoSession(CharVarcharUtils.replaceCharVarcharWithStringInSchema(columns))
 
+  /** The same, but in a session that keeps CHAR and VARCHAR as types. */
+  def inSession(columns: StructType): StructType = CharVarcharUtils.replaceCharVarcharWithStringInSchema(columns)
+
   /** Columns as they are read: any may be null, and no text has a length. */
-  def read(columns: StructType): StructType = inEntry(columns).asNullable
+  def read(columns: StructType): StructType = asTexts(columns).asNullable
 
   /** Whether a type says more than what is stored. */
   def isMoreThanStored(declared: DataType): Boolean = StoredType.of(declared) != declared.asNullable

@@ -42,7 +42,7 @@ object ProjsegSource {
 
 /** A table of the source, which stores CHAR and VARCHAR as texts. */
 private[projseg] class SourceTable(source: ProjsegSource, declared: StructType)
-    extends PythonTable(source, ProjsegSource.Name, DeclaredColumns.inEntry(declared)) {
+    extends PythonTable(source, ProjsegSource.Name, DeclaredColumns.asTexts(declared)) {
   override def schema(): StructType = declared
   override def columns(): Array[Column] = CatalogV2Util.structTypeToV2Columns(declared)
 
@@ -54,7 +54,7 @@ private[projseg] class SourceTable(source: ProjsegSource, declared: StructType)
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
     new SourceWriteBuilder(super.newWriteBuilder(
-      LogicalWriteInfoImpl(info.queryId, DeclaredColumns.inEntry(info.schema), info.options))
+      LogicalWriteInfoImpl(info.queryId, DeclaredColumns.asTexts(info.schema), info.options))
         .asInstanceOf[WriteBuilder with SupportsTruncate])
 }
 

@@ -23,8 +23,7 @@ object SessionEntry {
       properties = present(entry.properties),
       storage = entry.storage.copy(properties = present(entry.storage.properties))))
     // What a session catalog checks first would refuse to drop a column.
-    catalog.externalCatalog.alterTableDataSchema(entry.database, entry.identifier.table,
-        DeclaredColumns.inEntry(columns))
+    catalog.externalCatalog.alterTableDataSchema(entry.database, entry.identifier.table, columns)
     session.catalog.refreshTable(entry.identifier.quotedString)
   }
 }

@@ -161,9 +161,9 @@ private[projseg] class SessionDeclaration(val given: Map[String, String]) {
   /** What is no option. */
   val properties: Map[String, String] = stated.filterNot { case (name, _) => Declaration.isOption(name) }
 
-  /** An entry that says this, as Spark's own would. */
+  /** An entry that says this, as Spark's own would: columns have the types that they declare. */
   def entry(before: CatalogTable, columns: StructType): CatalogTable = before.copy(
-    schema = DeclaredColumns.inEntry(columns),
+    schema = columns,
     provider = Some("projseg"),
     storage = before.storage.copy(properties = options),
     properties = given - PROP_LOCATION,
