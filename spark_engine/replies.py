@@ -30,6 +30,7 @@ from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_asked, plan_query
 from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads
 from projseg.segment_format.logical_types import type_name
+from projseg.spark_datasource.task_split import work_of_scan
 from projseg.table import Table
 from projseg.table_layer.commits.open_version import open_as_of
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -43,6 +44,8 @@ Reply = tuple[dict[str, Any], bytes]
 _REFUSALS_SHOWN: Final = 8
 _TASKS_START_NANOS: Final = 200_000_000
 """What starting tasks takes Spark, so that it must save more."""
+_LITTLE_WORK_MAX: Final = 25_000_000
+"""Nanoseconds of a scan that is not worth a task: starting one, in Python, takes as long."""
 _ROW_SENT_NANOS: Final = 1000
 """What sending a row to Spark takes, where its expressions are left to it."""
 
@@ -202,7 +205,8 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     and `conditions`: each a `text` and the `columns` that it needs if it is not applied;
     `max_bytes` and `max_rows` as in `answered`. The reply is what is read (`_summary`), `accepted`
     conditions by position, the `query`, and `answered`: if the query has a limit and all conditions
-    are applied, a small answer comes with it.
+    are applied, a small answer comes with it; and so do rows that are little work, if the request
+    `plants`.
     """
     snapshot = snapshot_of(request)
     query = query_of(request)
@@ -229,10 +233,19 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     is_whole = len(accepted) == len(conditions)
     # The first rows in stored order are found without reading the rest.
     is_cheap = not (conditions or query.order_by) or summary["bytes"] <= request["max_bytes"]
-    is_answered = query.limit is not None and is_whole and is_cheap
+    if query.limit is None:
+        is_small = request.get("plants", False) and summary["bytes"] <= request["max_bytes"]
+        is_answered = is_small and _is_little(plan)
+    else:
+        is_answered = is_whole and is_cheap
     return with_rows(
         summary, answered_rows(snapshot, plan, summary) if is_answered else None, request
     )
+
+
+def _is_little(plan: QueryPlan) -> bool:
+    """Whether reading rows, and sending them, takes less than a task of Spark in any case."""
+    return sum(work_of_scan(one).nanoseconds for one in plan.segments) <= _LITTLE_WORK_MAX
 
 
 def views_of(snapshot: Snapshot) -> WiderSources | None:

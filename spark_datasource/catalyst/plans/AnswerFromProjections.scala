@@ -67,16 +67,38 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
           }, answered => answered)
       }
       // Answers have keys too, that are known only here.
-      knownKeys.passed(grouped).transformDownWithPruning(_ => true) {
+      val passed = knownKeys.passed(grouped)
+      val mayPlant = isOfSeveral(plan)
+      (if (mayPlant) settled(passed) else passed).transformDownWithPruning(_ => true) {
         case limit @ GlobalLimit(IntegerLiteral(most), local @ LocalLimit(IntegerLiteral(_), child)) =>
           first(child, most).map(rows => limit.copy(child = local.copy(child = rows))).getOrElse(limit)
         case scan @ PhysicalOperation(projects, filters, RowsOf(table)) =>
-          val note = table.options.get(Table.OfView).map(view => Refusal(s"the stored rows of view $view"))
-            .orElse(table.relation.output.flatMap(column => refused.get(column.exprId)).headOption)
-            .orElse(table.noResult)
-          requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
+          requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, noteOf(table), mayPlant))
+            .getOrElse(scan)
       }
     } finally requests.planned.publish()
+
+  /** Whether a statement reads something else, too: a scan alone tells no other what keys it has. */
+  private def isOfSeveral(plan: LogicalPlan): Boolean = plan.isInstanceOf[Subquery] ||
+    plan.collectLeaves().size > 1 || plan.exists(_.expressions.exists(SubqueryExpression.hasSubquery))
+
+  /** The plan with the rows of little scans planted: their keys may make others little. */
+  private def settled(plan: LogicalPlan): LogicalPlan = {
+    val planted = withLittle(plan)
+    if (planted eq plan) plan else settled(knownKeys.passed(planted))
+  }
+
+  private def withLittle(plan: LogicalPlan): LogicalPlan = plan match {
+    case PhysicalOperation(projects, filters, Table(table)) =>
+      scans.little(projects, filters, table, noteOf(table)).getOrElse(plan)
+    case other => other.mapChildren(withLittle)
+  }
+
+  /** Why no more than a table's rows are asked for. */
+  private def noteOf(table: Table): Option[Refusal] =
+    table.options.get(Table.OfView).map(view => Refusal(s"the stored rows of view $view"))
+      .orElse(table.relation.output.flatMap(column => refused.get(column.exprId)).headOption)
+      .orElse(table.noResult)
 
   /** What gives the first rows of a scan, sorted or not; Spark still sorts and cuts them. */
   private def first(plan: LogicalPlan, limit: Int): Either[Refusal, LogicalPlan] = plan match {

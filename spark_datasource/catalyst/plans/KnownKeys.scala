@@ -86,15 +86,16 @@ class KnownKeys(texts: SqlTexts) extends PredicateHelper {
   }
 
   /** The values of a plan of one column that are not null, if they are known and few. */
-  private def keysOf(plan: LogicalPlan): Option[Seq[Any]] = {
-    val column = plan.output.head
-    rowsOf(plan).map(_.collect { case row if !row.isNullAt(0) => row.get(0, column.dataType) }.distinct)
-      .filter(_.size <= keysMax)
+  private def keysOf(plan: LogicalPlan): Option[Seq[Any]] = rowsOf(plan).flatMap { rows =>
+    val found = collection.mutable.LinkedHashSet[Any]()
+    rows.takeWhile(_ => found.size <= keysMax).filterNot(_.isNullAt(0))
+      .foreach(row => found += row.get(0, plan.output.head.dataType))
+    Option.when(found.size <= keysMax)(found.toSeq)
   }
 
-  private def rowsOf(plan: LogicalPlan): Option[Seq[InternalRow]] = plan match {
-    case answer: ProjsegAnswer => Some(answer.rows.rows.toSeq)
-    case local: LocalRelation if !local.isStreaming => Some(local.data)
+  private def rowsOf(plan: LogicalPlan): Option[Iterator[InternalRow]] = plan match {
+    case answer: ProjsegAnswer => Some(answer.rows.rows)
+    case local: LocalRelation if !local.isStreaming => Some(local.data.iterator)
     case Project(list, child) if list.forall(isCertain) =>
       val project = new InterpretedProjection(list, child.output)
       rowsOf(child).map(_.map(row => project(row).copy()))

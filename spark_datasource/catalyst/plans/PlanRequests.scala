@@ -48,10 +48,21 @@ class PlanRequests(settings: Settings) extends Requests(settings) {
   /** What was asked by `reply`. */
   val planned = new Planned(settings)
 
+  /** Replies, and how long each took, to requests that were asked before it was known whether they count. */
+  private val early = collection.mutable.Map[ObjectNode, (Either[Refusal, Reply], Long)]()
+
+  /** The reply to a request that `reply` is perhaps asked for later. */
+  def foreseen(request: ObjectNode): Either[Refusal, Reply] = early.getOrElseUpdate(request, timed(request))._1
+
   override def reply(request: ObjectNode): Either[Refusal, Reply] = {
+    val (found, nanos) = early.getOrElse(request, timed(request))
+    if (request.has("query")) planned.add(request, found, nanos)
+    found
+  }
+
+  private def timed(request: ObjectNode): (Either[Refusal, Reply], Long) = {
     val started = System.nanoTime()
     val found = super.reply(request)
-    if (request.has("query")) planned.add(request, found, System.nanoTime() - started)
-    found
+    (found, System.nanoTime() - started)
   }
 }

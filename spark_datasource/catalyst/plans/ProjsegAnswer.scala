@@ -12,8 +12,12 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 
-/** Rows that the engine answered while the statement was planned; `summary` says from what. */
-case class ProjsegAnswer(output: Seq[Attribute], rows: PackedRows, summary: PlanSummary)
+/**
+ * Rows that the engine answered while the statement was planned; `summary` says from what, and `read`, which rows of a
+ * table they are, if they are its columns.
+ */
+case class ProjsegAnswer(
+    output: Seq[Attribute], rows: PackedRows, summary: PlanSummary, read: Option[ReadRows] = None)
     extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics =
@@ -83,6 +87,11 @@ case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: PackedRows
     if (summary == PlanSummary.Empty) super.doCanonicalize() else copy(summary = PlanSummary.Empty).canonicalized
 
   override def executeCollect(): Array[InternalRow] = answered.rows.toArray
+  /** What is broadcast is here already, and needs no job. */
+  private[spark] override def executeCollectIterator(): (Long, Iterator[InternalRow]) = {
+    val found = answered
+    (found.size.toLong, found.rows)
+  }
   override def executeTake(limit: Int): Array[InternalRow] = answered.rows.take(limit).toArray
   override def executeTail(limit: Int): Array[InternalRow] = answered.rows.drop(rows.size - limit).toArray
   override protected def stringArgs: Iterator[Any] = Iterator(output, summary.line)
@@ -90,7 +99,7 @@ case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: PackedRows
 
 object PlanAnswers extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case ProjsegAnswer(output, rows, summary) => ProjsegAnswerExec(output, rows, summary) :: Nil
+    case ProjsegAnswer(output, rows, summary, _) => ProjsegAnswerExec(output, rows, summary) :: Nil
     case _ => Nil
   }
 }

@@ -132,12 +132,10 @@ object StarTree extends PredicateHelper {
     case Table(table) => Some(StarTree(Vector(table), Vector.empty, Vector.empty, AttributeMap.empty[Expression]))
     // Subqueries are optimized first, and their tables are read already.
     case read: DataSourceV2ScanRelation => read.scan match {
-      case scan: PlannedScan => scan.rows.map { case ReadRows(table, conditions) =>
-        val columns = read.output.flatMap(one => table.relation.output.find(_.name == one.name).map(one -> _))
-        StarTree(Vector(table), Vector.empty, conditions.toVector, AttributeMap(columns))
-      }
+      case scan: PlannedScan => scan.rows.map(of(_, read.output))
       case _ => None
     }
+    case answer: ProjsegAnswer => answer.read.map(of(_, answer.output))
     case Project(list, child) if list.forall(_.deterministic) => of(child).map(_.projected(list))
     case Filter(condition, child) if condition.deterministic =>
       splitConjunctivePredicates(condition).foldLeft(of(child)) { (found, one) => found.flatMap(_.filtered(one)) }
@@ -152,6 +150,12 @@ object StarTree extends PredicateHelper {
         case _ => None
       }
     case _ => None
+  }
+
+  private def of(read: ReadRows, output: Seq[Attribute]): StarTree = {
+    val stored = read.table.relation.output
+    val columns = output.flatMap(one => stored.find(_.name == one.name).map(one -> _))
+    StarTree(Vector(read.table), Vector.empty, read.conditions.toVector, AttributeMap(columns))
   }
 
   private def both(one: LogicalPlan, other: LogicalPlan): Option[(StarTree, StarTree)] =
