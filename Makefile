@@ -9,6 +9,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # Tests wait for Spark and for disks, so three processes are quicker than two processors alone;
 # tests/conftest.py says what stays in one, and what is first.
 SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
+# Where all tests are of Spark, each process has a session.
+SESSIONS := --numprocesses 2 --no-loadscope-reorder --dist loadfile
 
 # Environments for other releases of what projseg runs on, and the tests that run in all of them.
 OTHERS := .venvs
@@ -16,7 +18,7 @@ PYTHONS := 3.11 3.12 3.13
 SPARK_RELEASES := 4.0 4.1 4.2 4.3
 NEIGHBOURS := io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0 \
 	org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0
-TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout
+TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout pytest-xdist
 QUICK_TESTS := tests/cli tests/doors/test_duckdb_*.py tests/install/test_extras.py \
 	tests/query/test_without_pandas.py tests/query/test_parameters.py tests/query/test_parsed_once.py \
 	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
@@ -125,7 +127,7 @@ test-spark-%:
 	$(OTHERS)/spark-$*/bin/pip install --quiet --disable-pip-version-check \
 		--editable '.[stores,server]' 'pyspark==$*.*' $(TEST_TOOLS)
 	PYSPARK_PYTHON=$(CURDIR)/$(OTHERS)/spark-$*/bin/python \
-		$(OTHERS)/spark-$*/$(PYTEST_ELSEWHERE) tests/spark
+		$(OTHERS)/spark-$*/$(PYTEST_ELSEWHERE) $(SESSIONS) tests/spark
 
 # Delta and Iceberg in one session with projseg, on a Spark that all three know.
 test-neighbours: $(VENV)/installed-dev $(OTHERS)/neighbours/installed

@@ -79,8 +79,11 @@ def pytest_collection_modifyitems(items):
 def pytest_xdist_make_scheduler(config, log):
     """Give a file's tests to one process, and those of a few folders.
 
-    Spark's have one session; those of the house's style parse all modules once.
+    Spark's have one session, but where `--dist loadfile` asks for one in each process; those of
+    the house's style parse all modules once.
     """
+    if config.option.dist == "loadfile":
+        return None  # the scheduler of xdist that knows files alone
     from xdist.scheduler import LoadFileScheduling
 
     class OneSessionScheduling(LoadFileScheduling):
