@@ -5,10 +5,11 @@ import re
 
 import function_matrix
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from scale import IS_NIGHTLY
-from spark_sql import plan_of, using
+from spark_sql import plan_of, time_by_double, using
 
 import projseg
 from projseg.algebra.expressions.bind import bind
@@ -121,6 +122,7 @@ def is_same(one, other, is_rounded=False):
 
 ROUNDED = re.compile(r"^(exp|ln|log|log2|log10|power)\(")
 NEGATED = re.compile(r"^(abs|negative|\(-) ?\(?([wxc])2?\)")
+TIME_AS_DECIMAL = re.compile(r"^(TRY_)?CAST\((t2?) AS DECIMAL\(\d+,\d+\)\)$")
 UNKNOWN_TIME = re.compile(r"^T?\d{1,2}:\d{2}| PST$")
 LEFT_ALONE = (
     "not UTF-8",
@@ -128,6 +130,14 @@ LEFT_ALONE = (
     "PROJSEG_TEXT_TOO_LONG",
     "has a word boundary",
 )
+
+
+def is_of_release(text, row, kind, expected):
+    """Whether Spark 4.0 casts a time by way of a double."""
+    time = TIME_AS_DECIMAL.match(text)
+    if time is None or pyspark.__version__ >= "4.1":
+        return False
+    return expected == time_by_double(COLUMNS[time[2]][row].value, kind)
 
 
 def is_named(text, row, found, expected):
@@ -168,7 +178,9 @@ def differences(text, expression, answer):
     return [
         (text, row, found, value)
         for row, (found, value) in enumerate(zip(of_evaluator(expression), expected, strict=True))
-        if not is_same(found, value, is_rounded) and not is_named(text, row, found, value)
+        if not is_same(found, value, is_rounded)
+        and not is_named(text, row, found, value)
+        and not is_of_release(text, row, type_found, value)
     ]
 
 

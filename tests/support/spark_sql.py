@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from contextlib import contextmanager
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 
 @contextmanager
@@ -29,6 +30,15 @@ def is_same(one, other):
         is_close = math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
         return is_close or (math.isnan(one) and math.isnan(other))
     return one == other
+
+
+def time_by_double(micros, kind):
+    """Return what `CAST(t AS DECIMAL)` is in Spark 4.0: later releases keep all digits."""
+    if micros is None:
+        return None
+    unit, wide = Decimal(1).scaleb(-kind.scale), Context(prec=76, rounding=ROUND_HALF_UP)
+    found = Decimal(repr(micros / 1e6)).quantize(unit, context=wide)
+    return found if abs(found) < 10 ** (kind.precision - kind.scale) else None
 
 
 def assert_same(found, expected):

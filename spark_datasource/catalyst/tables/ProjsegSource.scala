@@ -46,11 +46,15 @@ private[projseg] class SourceTable(source: ProjsegSource, declared: StructType)
   override def schema(): StructType = declared
   override def columns(): Array[Column] = CatalogV2Util.structTypeToV2Columns(declared)
 
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = {
+    lazy val first = StructType(source.inferSchema(options).take(1))
     super.newScanBuilder(options) match {
       case below: SupportsPushDownFilters => new FilteredScanBuilder(below)
-      case below => new SourceScanBuilder(below) // of releases before 4.1
+      // Releases before 4.1 count no rows of no column.
+      case _ if declared.isEmpty && first.nonEmpty => new SourceTable(source, first).newScanBuilder(options)
+      case below => new SourceScanBuilder(below)
     }
+  }
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
     new SourceWriteBuilder(super.newWriteBuilder(

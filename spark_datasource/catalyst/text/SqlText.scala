@@ -18,6 +18,12 @@ object SqlText {
   private[projseg] lazy val aggregates = new CatalystCalls("aggregates", "aggregate.")
 
   def quoted(name: String): String = "`" + name.replace("`", "``") + "`"
+
+  /** Whether a time is cast to a decimal with all of its digits; Spark 4.0 casts it by way of a double. */
+  private[projseg] lazy val castsTimesExactly: Boolean = {
+    val last = Literal(253402300799999999L, TimestampType)
+    Cast(last, DecimalType(38, 18), Some("UTC")).eval() == Decimal("253402300799.999999")
+  }
 }
 
 /**
@@ -185,6 +191,7 @@ class SqlTexts(zone: String, sharesRules: => Boolean,
   }
 
   private def isWrittenAlike(cast: Cast, isAnsi: Boolean): Boolean = (cast.child.dataType, cast.dataType) match {
+    case (TimestampType, _: DecimalType) => SqlText.castsTimesExactly
     case (DoubleType | FloatType, StringType) => false // keys of projections do not keep the sign of zero
     case (decimal: DecimalType, StringType) => isAnsi || decimal.scale <= 6 // else with exponents
     case _ => true
