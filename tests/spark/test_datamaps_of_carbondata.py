@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from scale import IS_NIGHTLY
 from spark_sql import using
 
@@ -232,13 +232,22 @@ def test_time_series_are_rolled_up(sql, form):
     sql(CREATE_SALES)
     sql(LOAD.format(0, 40))
     series = "timeseries(order_time,'five_minute')"
-    sql(f"""CREATE DATAMAP agg_sales
+    create = f"""CREATE DATAMAP agg_sales
         {form}
         USING "MV"
         AS
           SELECT {series},avg(price)
           FROM sales
-          GROUP BY {series}""")
+          GROUP BY {series}"""
+    if not form and sql.__self__.version < "4.2":  # whose views have no function of an extension
+        with pytest.raises(AnalysisException, match="INVALID_TEMP_OBJ_REFERENCE"):
+            sql(create)
+        assert sql("SHOW DATAMAPS").collect() == []
+        sql(create.replace("five_minute", "hour"))
+        text = "SELECT timeseries(order_time, 'day') t, avg(price) FROM sales GROUP BY t"
+        check(sql, text, "from view agg_sales: ")
+        return
+    sql(create)
     source = " x agg_sales" if form else "from view agg_sales: "
     units = ("year", "month", "week", "day", "hour", "thirty_minute", "fifteen_minute")
     for unit in units if IS_NIGHTLY else units[::3]:
