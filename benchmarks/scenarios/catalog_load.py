@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -160,18 +160,19 @@ def _add_editors(bench: Bench, catalog: projseg.Catalog, uri: str, database: str
     catalog.create("edited", {})
     bench.progress(f"{database}: {bench['clients']} processes edit one definition")
     words, pipe = [sys.executable, "-c", _EDITOR, uri], subprocess.PIPE
-    running: list[Any] = [
-        subprocess.Popen([*words, str(client), str(bench["edits"])], stdin=pipe, stdout=pipe)  # noqa: S603
-        for client in range(bench["clients"])
-    ]
-    for one in running:
-        one.stdout.readline()  # it is ready
-    with measured() as spent:
+    with ExitStack() as stack:
+        running: list[Any] = [
+            stack.enter_context(
+                subprocess.Popen([*words, str(one), str(bench["edits"])], stdin=pipe, stdout=pipe)  # noqa: S603
+            )
+            for one in range(bench["clients"])
+        ]
         for one in running:
-            one.stdin.close()
-        counts = [json.loads(one.stdout.read()) for one in running]
-    for one in running:
-        one.wait()
+            one.stdout.readline()  # it is ready
+        with measured() as spent:
+            for one in running:
+                one.stdin.close()
+            counts = [json.loads(one.stdout.read()) for one in running]
     applied, refused = (sum(one[key] for one in counts) for key in ("applied", "refused"))
     bench.require("edits of all processes", applied + refused, bench["clients"] * bench["edits"])
     bench.require("history of what was edited", len(catalog.history("edited")), applied + 1)
