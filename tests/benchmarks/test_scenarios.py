@@ -85,7 +85,7 @@ def test_a_compaction_leaves_fewer_segments(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_scattered_delete_writes_less_by_vectors_than_anew(tmp_path):
+def test_a_scattered_delete_writes_less_by_vectors_than_anew(tmp_path, dear_base_rows):
     results = _run("scattered-delete", tmp_path)
     steps = _by_way(results, "steps")
     by_vectors, anew = steps["delete by vectors"][""], steps["delete by writing anew"][""]
