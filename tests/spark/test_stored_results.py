@@ -247,8 +247,9 @@ CLOCKS = (
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("begin", ["2024-03-30 20:00:00", "2024-10-26 20:00:00"])
+@pytest.mark.parametrize(
+    "begin", ["2024-03-30 20:00:00", pytest.param("2024-10-26 20:00:00", marks=pytest.mark.slow)]
+)
 def test_a_session_zone_at_a_change_of_the_clock(spark, sql, begin):
     """The rows are those of the zone that the SELECT was read in; another zone has none of them."""
     sql(
@@ -270,7 +271,6 @@ def test_a_session_zone_at_a_change_of_the_clock(spark, sql, begin):
         sql("DROP TABLE plain_sales")
 
 
-@pytest.mark.slow
 def test_rules_of_the_session_that_read_the_select(spark, sql):
     """ANSI off: a failing cast is null; with ANSI it is an error of the build."""
     lax = "SELECT k, sum(p) AS s, CAST(k AS int) AS i FROM sales GROUP BY k, q HAVING q > 1"

@@ -28,6 +28,7 @@ object ResultPlan {
     "icu.caseMappings.enabled", "mapKeyDedupPolicy", "orderByOrdinal", "parser.escapedStringLiterals",
     "parser.quotedRegexColumnNames", "session.collation.default", "storeAssignmentPolicy", "timestampType")
       .map("spark.sql." + _)
+  private val ZoneAndErrors = Set(SQLConf.SESSION_LOCAL_TIMEZONE.key, SQLConf.ANSI_ENABLED.key)
   private val Defaults = new SQLConf()
   private val Legacy = "spark.sql.legacy."
 
@@ -38,6 +39,9 @@ object ResultPlan {
     } ++ Map(
       SQLConf.SESSION_LOCAL_TIMEZONE.key -> conf.sessionLocalTimeZone,
       SQLConf.ANSI_ENABLED.key -> conf.ansiEnabled.toString)
+
+  /** Whether `sessionOf` may name a setting: a store's text is a stranger's, and sets no other. */
+  def isOfSelect(key: String): Boolean = ZoneAndErrors.contains(key) || isRule(key)
 
   def isRule(key: String): Boolean = Rules.contains(key) || key.startsWith(Legacy)
 

@@ -38,7 +38,7 @@ class SelectJobs(user: ClassicSession) {
     if (settings != null && !settings.isNull) {
       val conf = session.sessionState.conf
       conf.getAllConfs.keys.filter(ResultPlan.isRule).foreach(conf.unsetConf)
-      settings.properties().asScala.filter(one => ResultPlan.isRule(one.getKey))
+      settings.properties().asScala.filter(one => ResultPlan.isOfSelect(one.getKey))
         .foreach(one => conf.setConfString(one.getKey, one.getValue.asText))
     }
     session
