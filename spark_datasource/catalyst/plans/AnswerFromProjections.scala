@@ -38,7 +38,9 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   private val reads = new PlannedReads(session, settings, zone)
   private val scans = new Scans(settings, reads, requests, texts)
   private val belowJoins = new GroupBelowJoinOrDistinct(session, settings, reads, requests, texts)
-  private val knownKeys = new KnownKeys(texts)
+  private val knownKeys = new KnownKeys(texts, takesReadRows = true)
+  /** For stars: a view that answers one has the joined columns, and perhaps no key. */
+  private val keysOfAnswers = new KnownKeys(texts, takesReadRows = false)
   /**
    * Whether the aggregate that is looked at reads all that its statement does, so that it may be of
    * an earlier state.
@@ -52,7 +54,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   def rewritten(plan: LogicalPlan): LogicalPlan =
     try {
       val sources = EarlierState.sources(plan, session)
-      val grouped = knownKeys.passed(plan).transformDownWithPruning(_ => true) {
+      val grouped = keysOfAnswers.passed(plan).transformDownWithPruning(_ => true) {
         case aggregate: Aggregate =>
           def tables = aggregate.child.collectLeaves().collect { case Table(table) => table }
           mayBeOld = sources > 0 && tables.size == sources && !aggregate.child.isInstanceOf[Expand]

@@ -12,8 +12,9 @@ import org.apache.spark.sql.types._
  * A row of a table that is joined by an equality, or asked for with `IN (subquery)`, can only stay
  * where its key is among those of the other side. Where these are few and in the plan already, as a
  * local relation or an answer of the engine, they become a condition of the table. The join stays.
+ * Rows of a table that were read while planning are such an answer if `takesReadRows`.
  */
-class KnownKeys(texts: SqlTexts) extends PredicateHelper {
+class KnownKeys(texts: SqlTexts, takesReadRows: Boolean) extends PredicateHelper {
   // Beyond that, binding the condition costs more than it saves.
   private val keysMax = 256
 
@@ -94,7 +95,7 @@ class KnownKeys(texts: SqlTexts) extends PredicateHelper {
   }
 
   private def rowsOf(plan: LogicalPlan): Option[Iterator[InternalRow]] = plan match {
-    case answer: ProjsegAnswer => Some(answer.rows.rows)
+    case answer: ProjsegAnswer if takesReadRows || answer.read.isEmpty => Some(answer.rows.rows)
     case local: LocalRelation if !local.isStreaming => Some(local.data.iterator)
     case Project(list, child) if list.forall(isCertain) =>
       val project = new InterpretedProjection(list, child.output)
