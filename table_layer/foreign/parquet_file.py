@@ -483,6 +483,8 @@ def _vector(column: pa.ChunkedArray, wanted: pa.DataType) -> Vector:
 
 def _ids_of(column: pa.ChunkedArray, wanted: pa.DataType) -> Vector:
     """Return texts that are read as dictionaries as ids of a sorted one, unless few repeat."""
+    for chunk in column.chunks:
+        _check_indices(chunk)
     unified = column.unify_dictionaries().combine_chunks()
     if isinstance(unified, pa.ChunkedArray):
         unified = (
@@ -508,6 +510,18 @@ def _ids_of(column: pa.ChunkedArray, wanted: pa.DataType) -> Vector:
     if validity is not None:
         ids[~validity] = 0
     return Ids(ids, Dictionary(in_order))
+
+
+def _check_indices(chunk: pa.DictionaryArray) -> None:
+    """Raise IndexError if a damaged page names no value of its dictionary.
+
+    Arrow neither checks the indices that it reads nor those that it maps to another dictionary.
+    """
+    found = pc.min_max(chunk.indices).as_py()
+    if found["max"] is not None and not 0 <= found["min"] <= found["max"] < len(chunk.dictionary):
+        raise IndexError(
+            f"indices {found['min']} to {found['max']} in {len(chunk.dictionary)} values"
+        )
 
 
 def _number(bound: pa.Scalar) -> int | None:
