@@ -192,7 +192,7 @@ def test_the_thrift_server_and_a_jdbc_client(work, counted, tmp_path):
     counts = [line for line in lines if line[0].startswith("c") and len(line) == 2]
     assert counts == [(channel, str(count)) for channel, count in counted]
     assert "5 x by_channel" in said
-    assert any(line[2:3] == ("add projection",) for line in lines)
+    assert any("add projection" in line for line in lines)
 
 
 CLUSTER = """
