@@ -104,9 +104,16 @@ def annotations_hold():
                 assert is_annotated(hints[name], found), (kernel.function, name, found)
 
 
+def written_out(hint):
+    """What an annotation stands for: NumPy's are aliases of their own from Python 3.12 on."""
+    meant = getattr(get_origin(hint), "__value__", None)
+    return hint if meant is None else meant[get_args(hint)]
+
+
 def is_annotated(hint, numba_type):
     """Whether a type of Numba is one of those an annotation allows."""
     allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    allowed = tuple(map(written_out, allowed))
     if isinstance(numba_type, types.NoneType):
         return type(None) in allowed
     if isinstance(numba_type, types.UniTuple):
