@@ -24,7 +24,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 TABLE = {"columns": [{"name": "a", "sqlType": "bigint"}]}
-LARGE = {"columns": [{"name": "a", "comment": "x" * 700_000}]}
+LARGE = {"columns": [{"name": f"c{n}", "comment": "x" * 8_000} for n in range(88)]}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
