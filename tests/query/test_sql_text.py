@@ -82,7 +82,6 @@ def test_what_is_more_than_a_select_over_one_table_is_named(statement, what, tab
         ("SELECT added FROM t AS WHERE robot", "BAD_SQL", "that, at character 21"),
         ("SELECT added FROM (SELECT added FROM t) AS", "BAD_SQL", "no name follows AS"),
         ("SELECT added FROM (SELECT added AS FROM t)", "BAD_SQL", "no name follows AS"),
-        ("SELECT as FROM (SELECT added AS `as` FROM t)", "BAD_SQL", "no name follows AS"),
         ("SELECT added FROM t LIMIT x", "BAD_SQL", "LIMIT 'x' is not a count of rows"),
         ("SELECT added FROM t FROM u", "BAD_SQL", "FROM stands twice, at character 21"),
         ("SELECT added FROM t LIMIT 1 WHERE robot", "BAD_SQL", "WHERE stands after a clause"),
@@ -118,6 +117,13 @@ def test_what_is_no_sql_is_refused(statement, code, problem, table):
         table.sql(statement)
     assert refused.value.code == f"PROJSEG_{code}"
     assert problem in refused.value.message
+
+
+def test_as_where_a_column_stands_is_one(table):
+    within = "FROM (SELECT added AS `as` FROM t)"
+    found = table.sql(f"SELECT as {within}")
+    assert found.column_names == ["as"]
+    assert found.equals(table.sql(f"SELECT `as` {within}"))
 
 
 @pytest.mark.parametrize(
