@@ -197,6 +197,7 @@ def duckdb_over(rows: pa.Table):
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
+        connection.execute("SET order_by_non_integer_literal = true")  # ORDER BY NULL
         connection.register("edits", rows)
         yield connection
 
