@@ -68,13 +68,37 @@ def apply_items(
             is_compacted = any(item.kind == "compact" for item in items)
             commits += _built(table, added, building, is_compacted=is_compacted)
         for view in views:
-            table.create_view(view.name, view.sql, build=building.is_wanted)
-            commits.append(commit_of(table.snapshot.version, ()))
+            if _is_made(table, view, build=building.is_wanted):
+                commits.append(commit_of(table.snapshot.version, ()))
     for name, kind in dropped.items():
-        if kind == "view" and name in _definitions_of_views(table):
-            table.view(name).drop()
+        if kind == "view" and _is_dropped(table, name):
             commits.append(commit_of(table.snapshot.version, ()))
     return commits
+
+
+def _is_made(table: Table, view: ViewCandidate, *, build: bool) -> bool:
+    """Make a view; return False if another apply of the same advice has made it by now."""
+    try:
+        table.create_view(view.name, view.sql, build=build)
+    except InvalidInputError as error:
+        if error.code != "PROJSEG_VIEW_EXISTS":
+            raise
+        table.refresh()
+        if _definitions_of_views(table).get(view.name) != _digest(table, view):
+            raise
+        return False
+    return True
+
+
+def _is_dropped(table: Table, name: str) -> bool:
+    """Drop a view; return False if it is gone."""
+    try:
+        table.view(name).drop()
+    except InvalidInputError as error:
+        if error.code != "PROJSEG_UNKNOWN_VIEW":
+            raise
+        return False
+    return True
 
 
 def _missing(
@@ -101,7 +125,7 @@ def _missing(
                     raise _stale(f"the table has another index '{item.name}' by now")
                 indexes += [] if item.name in indexed else [index]
             elif isinstance(candidate, ViewCandidate):
-                digest = ViewForm(candidate.sql).definition(reader_of(table)).digest
+                digest = _digest(table, candidate)
                 if defined.get(item.name, digest) != digest:
                     raise _stale(f"the table has another view '{item.name}' by now")
                 views += [] if item.name in defined else [candidate]
@@ -119,6 +143,10 @@ def _missing(
     new = {one.name for several in (projections, indexes, views) for one in several}
     estimates = {item.name: _estimate(item) for item in items if item.name in new}
     return Declarations(tuple(projections), tuple(indexes), estimates), views
+
+
+def _digest(table: Table, view: ViewCandidate) -> str:
+    return ViewForm(view.sql).definition(reader_of(table)).digest
 
 
 def _definitions_of_views(table: Table) -> dict[str, str]:

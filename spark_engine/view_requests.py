@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase as fnmatch
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,7 +29,7 @@ from projseg.table.segment_edits import interval_of
 from projseg.table.star_statements import bound_statement
 from projseg.table.stored_view import StoredView
 from projseg.table.table_version import reader_of, readers_by_name, state_of
-from projseg.table.view_edits import new_view
+from projseg.table.view_edits import new_view, view_there
 from projseg.table.view_form import ViewForm
 from projseg.table.view_object import View
 from projseg.views.definitions.definition import Definition
@@ -86,8 +86,9 @@ def _create_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
         given["chunk"] = _chunk(request["chunk"])
     is_deferred = request.get("deferred", given.get("refresh", "commit") == "deferred")
     tables = {one: Table(location) for one, location in request["tables"].items()}
-    if request["lenient"] and (known := _known_view(name, tables.values())) is not None:
-        return _created(known, [])
+    known = (view_there(state_of(table), name) for table in tables.values())
+    if request["lenient"] and (there := next(filter(None, known), None)) is not None:
+        return _created(there, [])
     found = _defined(request["sql"], tables, given, run_job)
     is_said = "deferred" in request or "refresh" in given
     if is_said or found.definition.grade == "grouped":
@@ -98,6 +99,7 @@ def _create_view(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
         "comment": request.get("comment"),
     }
     arguments |= {"replace": request["replace"], "run_select": run_job}
+    arguments["if_not_exists"] = request["lenient"]
     if request["op"] == "explain_view":
         return _explained(name, found, tables, given, arguments)
     view = new_view(state_of(found.table), name, found.definition, given, **arguments)
@@ -111,14 +113,6 @@ def _created(view: View, ignored: Sequence[str]) -> Reply:
     made["segments"] = detail["segments_covered"]
     made["ignored"] = f"{', '.join(ignored)}: without effect" if ignored else None
     return rows([made], REPLIES["create_view"])
-
-
-def _known_view(name: str, tables: Iterable[Table]) -> View | None:
-    """Return the view of a name in the store of one of some tables."""
-    for table in tables:
-        if any(one.casefold() == name.casefold() for one in table.views()["name"].to_pylist()):
-            return table.view(name)
-    return None
 
 
 class _Defined(NamedTuple):

@@ -150,6 +150,18 @@ def test_two_applies_at_once_do_it_once(tmp_path, turn):
     assert commits.count("APPLY ADVICE") + commits.count("apply advice") == 1
 
 
+def test_an_apply_leaves_to_another_what_that_did_in_between(tmp_path):
+    table, advice = made(tmp_path / "t")
+    expected = answers(table)
+
+    def come_between(_done, _of):
+        advice.apply(projseg.Table(table.location), drop=True)
+
+    advice.apply(table, drop=True, on_progress=come_between)
+    assert declared(opened(table.location)) == ({*advice.candidates}, True)
+    assert all(map(same_answer, answers(opened(table.location)), expected))
+
+
 APPLY = """
 import pickle, sys, projseg
 advice = pickle.load(open(sys.argv[2], "rb"))

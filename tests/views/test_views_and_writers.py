@@ -9,7 +9,7 @@ from scale import IS_NIGHTLY
 from viewed_tables import check_covers
 
 from projseg import Table
-from projseg.errors import CommitConflictError, ProjsegError
+from projseg.errors import CommitConflictError, InvalidInputError, ProjsegError
 from projseg.table.table_version import reader_of
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
@@ -147,3 +147,21 @@ def test_who_makes_and_who_drops_one_name_at_once(tmp_path):
     kept = {path.name for path in (tmp_path / "t" / "views" / "data").iterdir()}
     assert kept == {name.rpartition("/")[2] for name in parts}, "no file of a loser stays"
     assert table.verify(deep=True) == []
+
+
+@pytest.mark.parametrize("sql", [SQL, "SELECT max(n) AS n FROM t"])
+def test_if_not_exists_takes_a_view_that_came_while_it_was_built(tmp_path, sql):
+    first = Table.create(str(tmp_path / "t"), SCHEMA)
+    first.append(pa.table([["a"], [1]], schema=SCHEMA))
+    made = []
+
+    def come_between(_done, _of):
+        made.append(Table(first.location).create_view("V", SQL))
+
+    view = first.create_view("v", sql, if_not_exists=True, on_progress=come_between)
+    assert [one.detail()["view_id"] for one in made] == [view.detail()["view_id"]]
+    assert first.views()["name"].to_pylist() == ["V"]
+    with pytest.raises(InvalidInputError, match=r"PROJSEG_VIEW_EXISTS.*there is a view 'V'"):
+        first.create_view("v", sql)
+    with pytest.raises(InvalidInputError, match=r"PROJSEG_VIEW_EXISTS.*use that one"):
+        first.create_view("other", SQL, if_not_exists=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from projseg.errors import UnsupportedFeatureError
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.table.segment_edits import OnProgress
 from projseg.table.stored_view import StoredView
 from projseg.table.table_state import TableState
@@ -44,11 +44,8 @@ class ViewEdits:
         state = self._state
         state.check_newest()
         state.refresh()
-        if if_not_exists and name is not None:
-            store = state.reader.view_store()
-            known = [] if store is None else store.views.values()
-            if any(view.name.casefold() == name.casefold() for view in known):
-                return self.view(name)
+        if if_not_exists and (known := view_there(state, name)) is not None:
+            return known
         try:
             definition = form.definition(state.reader, may_be_damaged=replace)
         except UnsupportedFeatureError as error:
@@ -59,6 +56,7 @@ class ViewEdits:
             definition,
             options,
             comment=comment,
+            if_not_exists=if_not_exists,
             replace=replace,
             build=build,
             dry_run=dry_run,
@@ -77,6 +75,7 @@ def new_view(
     options: Mapping[str, Any],
     *,
     comment: str | None = None,
+    if_not_exists: bool = False,
     replace: bool = False,
     build: bool = True,
     dry_run: bool = False,
@@ -91,11 +90,27 @@ def new_view(
         name = f"{folder}-{definition.digest[:8]}"
     new = NewView(name, definition, options, comment or "", is_built=build, replaces=replace)
     work = Work(on_progress=on_progress, run_select=run_select)
-    snapshot, store, view, done = create_view(
-        state.snapshot, new, state.note, dry_run=dry_run, work=work
-    )
+    try:
+        snapshot, store, view, done = create_view(
+            state.snapshot, new, state.note, dry_run=dry_run, work=work
+        )
+    except InvalidInputError as error:
+        if not if_not_exists or error.code != "PROJSEG_VIEW_EXISTS":
+            raise
+        state.refresh()
+        if (known := view_there(state, name)) is None:  # another name stores the same
+            raise
+        return known
     state.move_to(snapshot)
     if view is None:
         return done
     state.keep_store(store)
     return View(StoredView(state, view))
+
+
+def view_there(state: TableState, name: str | None) -> View | None:
+    """Return the view of a name at the version that is open, if there is one."""
+    store = None if name is None else state.reader.view_store()
+    views = () if store is None else store.views.values()
+    named = (view for view in views if view.name.casefold() == str(name).casefold())
+    return next((View(StoredView(state, view)) for view in named), None)
