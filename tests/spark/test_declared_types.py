@@ -175,7 +175,7 @@ def test_each_pair_is_the_same_through_every_door(spark, house, tmp_path, own):
         opened = house.duckdb([full])
         if len(good) == len(expected):
             wanted = house.sql(f"SELECT i, c FROM {full}")
-            found = opened.sql(f'SELECT i, c FROM "default".{full} ORDER BY i').to_arrow_table()
+            found = opened.sql(f'SELECT i, c FROM "default".{full} ORDER BY i')
             found, wanted = found.cast(wanted.schema), wanted.sort_by("i")
             assert repr(found.to_pylist()) == repr(wanted.to_pylist()), pair
         else:

@@ -117,8 +117,8 @@ class PlannedScan(val source: PythonSource, summary: PlanSummary, val rows: Opti
   override def getMetaData(): Map[String, String] = Map("Projseg" -> summary.line)
   override def estimateStatistics(): Statistics = new Statistics {
     override def sizeInBytes(): OptionalLong = summary.most.map { case (rows, bytes) =>
-      OptionalLong.of((EstimationUtils.getSizePerRow(toAttributes(source.schema)) * rows).max(bytes).max(1)
-          .min(Long.MaxValue).toLong)
+      OptionalLong.of((EstimationUtils.getSizePerRow(toAttributes(source.schema)) * rows / PlannedScan.Compressed)
+          .max(bytes).max(1).min(Long.MaxValue).toLong)
     }.getOrElse(OptionalLong.empty())
     override def numRows(): OptionalLong =
       summary.most.map { case (rows, _) => OptionalLong.of(rows) }.getOrElse(OptionalLong.empty())
@@ -140,6 +140,11 @@ class PlannedScan(val source: PythonSource, summary: PlanSummary, val rows: Opti
     case _ => false
   }
   override def hashCode(): Int = source.hashCode
+}
+
+object PlannedScan {
+  /** How many times smaller than its rows Spark's estimate of a file is taken to be at most. */
+  private val Compressed = 8
 }
 
 /** A figure of a scan. Spark's UI makes one without a name, to add values up. */
