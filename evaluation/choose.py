@@ -187,6 +187,24 @@ def without_joins(expression: Expression, rows: Rows) -> Expression:
     return with_columns(expression, names) if names else expression
 
 
+def is_true_of_a_joined_row(condition: Expression) -> bool:
+    """Whether a condition is true of some row of its dimension, or of none; True if it has others.
+
+    It is known without the rows that are joined to the dimension.
+    """
+    parts = joined_parts(condition)
+    if not parts or parts[0].whole != condition or parts[0].over_rows.columns == {POSITION}:
+        return True
+    (part,) = parts
+    values = _values_of_rows(part)
+    if values is None:
+        return True
+    is_true = truth(values)
+    if part.hop.path.dimension.rows().by_key(part.hop.path).is_empty:
+        return bool(is_true[-1])
+    return bool(is_true.any())
+
+
 def _values_of_rows(part: JoinedPart) -> Vector | None:
     try:
         values: Vector = part.hop.path.dimension.rows().values(part.over_rows)

@@ -161,6 +161,11 @@ class RowsByKey:
         return self._table.byte_count + pairs + sum(one.byte_count for one in self._coders)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no row has a key, so that nothing matches."""
+        return not len(self._table.rows)
+
+    @property
     def repeated(self) -> tuple[int, int] | None:
         """Two rows with the same key; None if each key is of one row."""
         return self._table.repeated

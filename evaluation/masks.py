@@ -19,9 +19,14 @@ from projseg.algebra.expressions.tree import BOTTOM, TOP, Call, Column, Cut, Exp
 from projseg.algebra.proofs.predicate_truth import truth_of
 from projseg.algebra.proofs.value_set import ANYTHING
 from projseg.evaluation.arrow_vectors import Search, truth_by_id
-from projseg.evaluation.choose import evaluate_over, truth, without_joins
+from projseg.evaluation.choose import (
+    evaluate_over,
+    is_true_of_a_joined_row,
+    truth,
+    without_joins,
+)
 from projseg.evaluation.in_blocks import evaluated_in_blocks
-from projseg.evaluation.rows import MaskedRows, Rows
+from projseg.evaluation.rows import MaskedRows, Rows, joined_parts
 from projseg.kernels.row_selection import allowed_rows, between
 from projseg.segment_format.arrow_arrays import WIDE, are_at_least, array_of
 from projseg.segment_format.dictionary import Dictionary
@@ -56,8 +61,21 @@ def mask_by_all(selected: MaskedRows, conditions: Iterable[Expression]) -> Maske
 
     Conditions on one column are applied together; columns one after the other. Once few rows are
     left, later columns are fetched for those alone, and so are columns whose conditions might raise
-    an error.
+    an error. What is joined comes last, and nothing is joined if a condition is true of no row of
+    its dimension.
     """
+    conditions = tuple(conditions)
+    joined = [one for one in conditions if joined_parts(one)]
+    if joined:
+        later = [one for one in conditions if joined_parts(one) or may_fail(one)]
+        selected = _mask_by_columns(selected, (one for one in conditions if one not in later))
+        if len(selected.rows) and not all(map(is_true_of_a_joined_row, joined)):
+            return MaskedRows(selected.rows.slice(0, 0))
+        conditions = tuple(later)
+    return _mask_by_columns(selected, conditions)
+
+
+def _mask_by_columns(selected: MaskedRows, conditions: Iterable[Expression]) -> MaskedRows:
     by_columns: dict[frozenset[str], list[Expression]] = {}
     for condition in conditions:
         by_columns.setdefault(condition.columns, []).append(condition)

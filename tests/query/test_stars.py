@@ -76,6 +76,29 @@ def test_the_dimensions_key_is_the_facts_where_a_row_is_found(tables):
     assert ask(tables, outer) == [("DE", 2), ("FR", 17), ("US", 32), (None, 12)]
 
 
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+@pytest.mark.parametrize("on", ["", " AND region = 'none'", " AND region = 'eu'"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "region = 'none'", "label = 'none'", "label = 'one'", "region IS NULL", "code IS NULL",
+        "coalesce(label, 'none') = 'none'", "label = 'none' OR region = 'eu'",
+        "added > 1 AND label = 'none'", "added > 1000 AND label = 'one'",
+        "region = 'none' AND 1 / (added - added) > 0",
+    ],
+)  # fmt: skip
+def test_conditions_that_are_true_of_no_joined_row(tables, kind, on, condition):
+    text = (
+        f"SELECT country, count(*) AS c FROM edits {kind} places ON country = code{on} "
+        f"{kind} zones ON zone = id WHERE {condition} GROUP BY country"
+    )
+    with duckdb.connect() as peer:
+        for name, rows in (("edits", EDITS), ("places", PLACES), ("zones", ZONES)):
+            peer.register(name, rows)
+        wanted = peer.sql(text).fetchall()
+    assert sorted(ask(tables, text), key=repr) == sorted(wanted, key=repr)
+
+
 def test_a_found_row_proves_that_the_key_is_not_null(tmp_path, tables):
     known = {
         "name": "known",
