@@ -138,6 +138,14 @@ def plan_figures(plan: QueryPlan, reads: Sequence[SourceRead]) -> PlanFigures:
     )
 
 
+def returned_bytes(plan: QueryPlan) -> int:
+    """Return the stored bytes of the columns that are returned, without those of conditions."""
+    return sum(
+        _rows_and_bytes(plan, segment.entry, replace(source, filter=None, interval=None))[1]
+        for segment, source in _single_reads(plan)
+    )
+
+
 def run_and_measure(storage: Storage, plan: QueryPlan) -> tuple[list[SourceRead], float]:
     """Run a plan; return each source's read, timed alone, and the whole query's milliseconds."""
     start = time.perf_counter()

@@ -28,7 +28,13 @@ from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.reader.answer import answer_without_views, segments_instead
 from projseg.reader.plan.query_plan import QueryPlan, WiderSources, plan_asked, plan_query
-from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads
+from projseg.reader.plan_figures import (
+    GROUPS_SHARE_MAX,
+    is_reducing,
+    plan_figures,
+    planned_reads,
+    returned_bytes,
+)
 from projseg.segment_format.logical_types import type_name
 from projseg.spark_datasource.task_split import work_of_scan
 from projseg.table import Table
@@ -227,6 +233,7 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     plan = plan_asked(snapshot, query)
     summary = _summary(snapshot, plan)
     summary |= {"accepted": accepted, "query": json.loads(query.to_json())}
+    summary["returned_bytes"] = returned_bytes(plan)
     if dear:
         summary["plan"] += f"; not {', '.join(map(to_sql, dear))}: EXPRESSION_COSTS"
         summary["refused"] |= {"conditions": "EXPRESSION_COSTS"}

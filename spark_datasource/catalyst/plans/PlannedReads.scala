@@ -48,7 +48,8 @@ object PlanSummary {
     val figures =
       descriptions.keys.toSeq.map(name => name -> bySource.getOrElse(name, 0L)) ++
       Option(reply.get("milliseconds")).map(Milliseconds -> _.asLong)
-    PlanSummary(reply.get("plan").asText, Some(reply.get("rows").asLong -> reply.get("bytes").asLong), figures.toMap)
+    val bytes = Option(reply.get("returned_bytes")).getOrElse(reply.get("bytes")).asLong
+    PlanSummary(reply.get("plan").asText, Some(reply.get("rows").asLong -> bytes), figures.toMap)
   }
 }
 
