@@ -52,6 +52,8 @@ _TASKS_START_NANOS: Final = 200_000_000
 """What starting tasks takes Spark, so that it must save more."""
 _LITTLE_WORK_MAX: Final = 25_000_000
 """Nanoseconds of a scan that is not worth a task: starting one, in Python, takes as long."""
+_PLANTED_VALUES_MAX: Final = 400_000
+"""Values that the driver unpacks in the time that tasks, which share the work, take to start."""
 _ROW_SENT_NANOS: Final = 1000
 """What sending a row to Spark takes, where its expressions are left to it."""
 
@@ -241,8 +243,10 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     # The first rows in stored order are found without reading the rest.
     is_cheap = not (conditions or query.order_by) or summary["bytes"] <= request["max_bytes"]
     if query.limit is None:
+        most = min(request["max_rows"], _PLANTED_VALUES_MAX // len(columns))
+        request = {**request, "max_rows": most}
         is_small = request.get("plants", False) and summary["bytes"] <= request["max_bytes"]
-        is_answered = is_small and _is_little(plan)
+        is_answered = is_small and _is_little(plan) and (accepted or summary["rows"] <= most)
     else:
         is_answered = is_whole and is_cheap
     return with_rows(

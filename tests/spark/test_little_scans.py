@@ -155,3 +155,14 @@ def test_what_is_more_work_than_a_task_is_left_to_tasks(views, monkeypatch):
     monkeypatch.setattr(replies, "_LITTLE_WORK_MAX", 1000)
     found, rows = reply_to(json.dumps(request).encode())
     assert (found["answered"], rows) == (False, b"")
+    monkeypatch.undo()
+    few = {"text": "k < 50", "columns": ["k"]}
+    for values, conditions, is_answered in (
+        (199, [], False),
+        (200, [], True),
+        (47, [few], False),
+        (48, [few], True),
+    ):
+        monkeypatch.setattr(replies, "_PLANTED_VALUES_MAX", values)
+        found, _ = reply_to(json.dumps(request | {"conditions": conditions}).encode())
+        assert found["answered"] == is_answered
