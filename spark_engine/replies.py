@@ -211,10 +211,11 @@ def scanned(request: Mapping[str, Any]) -> Reply:
 
     The request has `location`, `version`, a `query` without filter and columns, names of `columns`,
     and `conditions`: each a `text` and the `columns` that it needs if it is not applied;
-    `max_bytes` and `max_rows` as in `answered`. The reply is what is read (`_summary`), `accepted`
+    `max_bytes` and `max_rows` as in `answered`. The reply is what is read (`_summary`),
+    `returned_bytes`, the stored ones of the columns without those of conditions, `accepted`
     conditions by position, the `query`, and `answered`: if the query has a limit and all conditions
-    are applied, a small answer comes with it; and so do rows that are little work, if the request
-    `plants`.
+    are applied, a small answer comes with it; and so do few rows that are little work, if the
+    request `plants`.
     """
     snapshot = snapshot_of(request)
     query = query_of(request)
