@@ -8,10 +8,17 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.benchmarks.scenarios.function_costs import function_cases, made_rows
 from projseg.errors import ProjsegError
+from projseg.kernels.runtime import kernel
 
 FEW, MANY = 100, 1100
 ROWS = made_rows(MANY)
 DAILY = ("md5", "sha2", "rlike", "like", "hash", "lpad", "bround", "regexp_replace", "split")
+
+
+@pytest.fixture(autouse=True)
+def no_interpreted_kernels(monkeypatch):
+    """A kernel that is not stored yet would run as Python, a line for each row."""
+    monkeypatch.setattr(kernel, "interpreter", kernel.Interpreter(0))
 
 
 def lines_run(expression, count, compute=evaluate):
