@@ -7,6 +7,7 @@ radix or by packed keys come out in the order of the grouping columns.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -73,6 +74,15 @@ class WideKey(msgspec.Struct, frozen=True):
     words: NDArray[np.uint64]
     values_of: WordValues
     validity: NDArray[np.bool_] | None
+
+
+def spread_of(vector: Vector) -> float:
+    """Return how many whole numbers lie from the least value to the greatest; inf for others."""
+    is_whole = isinstance(vector, Numbers) and vector.values.dtype.kind in "iu"
+    if not isinstance(vector, Numbers) or not is_whole or not len(vector):
+        return inf
+    low, high = _bounds(vector.values, vector.validity)
+    return high - low + 1
 
 
 def wide_key(vector: Vector) -> WideKey | None:

@@ -127,6 +127,27 @@ def test_distinct_counts_are_duckdbs(table_and_peer, condition):
         assert as_set(found) == as_set(expected.to_arrow_table())
 
 
+@pytest.mark.usefixtures("rows_count")
+def test_distinct_numbers_of_segments_near_and_far_apart(tmp_path):
+    """Near ones are marked by their place, others are kept as words; a table has both."""
+    random = np.random.default_rng(4)
+    columns = {"few": random.integers(0, 5, 3_000), "id": random.integers(-400, 400, 3_000)}
+    near = pa.table(columns)
+    far = near.set_column(1, "id", pa.array(columns["id"] * (2**53 + 1)))
+    with_nulls = near.set_column(1, "id", pa.array(columns["id"], mask=columns["id"] % 7 == 0))
+    table = projseg.Table.create(tmp_path / "t", near.schema)
+    for one in (near, far, with_nulls, far.slice(0, 1), near.slice(0, 0)):
+        table.append(one)
+    with duckdb.connect() as peer:
+        peer.register("t", pa.concat_tables([near, far, with_nulls, far.slice(0, 1)]))
+        for text in (
+            "SELECT count(DISTINCT id) AS c, sum(DISTINCT few) AS s FROM t",
+            "SELECT few, count(DISTINCT id) AS c FROM t GROUP BY few",
+            "SELECT few, count(DISTINCT id) AS c FROM t WHERE id > 1 GROUP BY few",
+        ):
+            assert as_set(table.sql(text)) == as_set(peer.sql(text).to_arrow_table())
+
+
 def test_texts_that_no_array_holds_are_refused(table_and_peer, monkeypatch):
     table, _ = table_and_peer
     monkeypatch.setattr(arrow_vectors, "_TEXT_BYTES_MAX", 100_000)
