@@ -84,6 +84,7 @@ def test_rows_are_stored_and_asked_without_any_extra(tmp_path):
 )
 def test_a_spark_catalog_names_the_package_of_its_definitions(package, missing):
     pytest.importorskip("pyspark")
+    pytest.importorskip("sqlalchemy")  # which is missed first
     code = """
 from projseg.spark_engine.definition_requests import DEFINITIONS
 DEFINITIONS["defined_view"]({"catalog": {"uri": "c.db"}})
