@@ -98,9 +98,9 @@ nightly-files:
 		find $$place -name 'test_*.py'; done
 
 # The doors by path, where no process can import a catalog's packages and no database answers; what
-# lies below the doors imports nothing of a catalog, as tests/house_style proves.
+# lies below the doors imports nothing of a catalog, as tests/house_style proves. The cases are CI's.
 test-by-path: $(VENV)/installed-dev
-	PYTHONPATH=tests/support/without_catalog PROJSEG_CATALOG=postgresql://nobody@127.0.0.1:1/none \
+	PROJSEG_NIGHTLY= PYTHONPATH=tests/support/without_catalog PROJSEG_CATALOG=postgresql://nobody@127.0.0.1:1/none \
 		$(BIN)/pytest $(SIDE_BY_SIDE) $(DOORS)
 
 # The oldest releases that pyproject.toml allows.

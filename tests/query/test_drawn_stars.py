@@ -74,5 +74,4 @@ def test_duckdb_agrees(tmp_path, seed):
 def test_projections_answered_many():
     if not COUNTED:
         pytest.skip("counts what the tests above asked")
-    # Of all seeds a quarter is; a process that has a part of them may have drawn fewer.
-    assert COUNTED["projections"] > COUNTED["asked"] / 8, COUNTED
+    assert COUNTED["projections"] > COUNTED["asked"] / 4, COUNTED
