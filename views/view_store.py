@@ -83,11 +83,15 @@ class StoreVersion(msgspec.Struct, frozen=True):
 
     def view(self, name: str) -> ViewEntry:
         """Return a view by its name, in any case."""
-        views = self.views.values()
-        for view in views:
-            if view.name.casefold() == str(name).casefold():
-                return view
-        raise unknown_view(name, views, self.storage.location)
+        found = self.find(name)
+        if found is None:
+            raise unknown_view(name, self.views.values(), self.storage.location)
+        return found
+
+    def find(self, name: str) -> ViewEntry | None:
+        """Return a view by its name, in any case; None if there is none."""
+        named = str(name).casefold()
+        return next((one for one in self.views.values() if one.name.casefold() == named), None)
 
     def parts(self, view: ViewEntry) -> tuple[ViewPart, ...]:
         """Return the parts of a view."""

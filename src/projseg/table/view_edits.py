@@ -111,6 +111,5 @@ def new_view(
 def view_there(state: TableState, name: str | None) -> View | None:
     """Return the view of a name at the version that is open, if there is one."""
     store = None if name is None else state.reader.view_store()
-    views = () if store is None else store.views.values()
-    named = (view for view in views if view.name.casefold() == str(name).casefold())
-    return next((View(StoredView(state, view)) for view in named), None)
+    view = None if store is None or name is None else store.find(name)
+    return None if view is None else View(StoredView(state, view))
