@@ -188,21 +188,16 @@ def without_joins(expression: Expression, rows: Rows) -> Expression:
 
 
 def is_true_of_a_joined_row(condition: Expression) -> bool:
-    """Whether a condition is true of some row of its dimension, or of none; True if it has others.
-
-    It is known without the rows that are joined to the dimension.
-    """
+    """Whether a condition may be true, by the rows of its dimension; True if it depends on more."""
     parts = joined_parts(condition)
     if not parts or parts[0].whole != condition or parts[0].over_rows.columns == {POSITION}:
         return True
     (part,) = parts
-    values = _values_of_rows(part)
-    if values is None:
+    try:
+        path = part.hop.path
+        return bool(path.dimension.rows().is_true_of_some(path, part.over_rows))
+    except (ArithmeticError, TextsTooLargeError):
         return True
-    is_true = truth(values)
-    if part.hop.path.dimension.rows().by_key(part.hop.path).is_empty:
-        return bool(is_true[-1])
-    return bool(is_true.any())
 
 
 def _values_of_rows(part: JoinedPart) -> Vector | None:

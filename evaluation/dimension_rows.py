@@ -51,6 +51,7 @@ class DimensionRows:
         self._columns: dict[str, pa.Array] = {}
         self._keys: dict[object, RowsByKey] = {}
         self._values: dict[Expression, Vector] = {}
+        self._truths: dict[tuple[object, ...], bool] = {}
 
     @property
     def byte_count(self) -> int:
@@ -120,6 +121,19 @@ class DimensionRows:
             value = evaluate(expression, columns, self.row_count + 1)
             found = self._values[expression] = grouping_vector(value)
             self._count()
+        return found
+
+    def is_true_of_some(self, path: JoinPath, condition: Expression) -> bool:
+        """Whether a condition is true of a row that a path may reach, or where there is none.
+
+        It is over the columns of `values`, and raises what that does.
+        """
+        known = (condition, path.keys, path.condition)
+        found = self._truths.get(known)
+        if found is None:
+            is_true = filled_values(self.values(condition).to_arrow(), False)
+            met = is_true[-1:] if self.by_key(path).is_empty else is_true
+            found = self._truths[known] = bool(met.any())
         return found
 
     def _count(self) -> None:
