@@ -18,15 +18,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.count_and_sum import SumState
 from projseg.aggregation.groups import group_rows
-from projseg.aggregation.keys import (
-    Key,
-    WideKey,
-    WordValues,
-    make_key,
-    make_wide_key,
-    spread_of,
-    wide_key,
-)
+from projseg.aggregation.keys import Key, WideKey, WordValues, make_key, make_wide_key, wide_key
 from projseg.aggregation.state import Groups, both_valid, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import (
@@ -116,9 +108,7 @@ class DistinctState:
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Add values; nulls do not count."""
         vector = inputs[0]
-        wide = (
-            None if spread_of(vector) <= len(vector) // max(groups.count, 1) else wide_key(vector)
-        )
+        wide = wide_key(vector, near=len(vector) // max(groups.count, 1))
         if wide is not None:
             self._add_words(groups.ids, wide)
             return

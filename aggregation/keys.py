@@ -7,7 +7,6 @@ radix or by packed keys come out in the order of the grouping columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -76,25 +75,17 @@ class WideKey(msgspec.Struct, frozen=True):
     validity: NDArray[np.bool_] | None
 
 
-def spread_of(vector: Vector) -> float:
-    """Return how many whole numbers lie from the least value to the greatest; inf for others."""
-    is_whole = isinstance(vector, Numbers) and vector.values.dtype.kind in "iu"
-    if not isinstance(vector, Numbers) or not is_whole or not len(vector):
-        return inf
-    low, high = _bounds(vector.values, vector.validity)
-    return high - low + 1
+def wide_key(vector: Vector, *, near: int = 0) -> WideKey | None:
+    """Return the key of numbers that mostly differ, in no order; None for other vectors.
 
-
-def wide_key(vector: Vector) -> WideKey | None:
-    """Return the key of numbers that mostly differ, in no order; None for other vectors."""
+    Whole numbers in a range of at most `near` have none: they are numbered by their place.
+    """
     if not isinstance(vector, Numbers) or len(vector) < _WIDE_ROWS_MIN:
         return None
+    if not _mostly_differ(vector, near):
+        return None
     values, validity = vector.values, vector.validity
-    if values.dtype in (object, WIDE) or values.dtype.itemsize < np.dtype(np.uint32).itemsize:
-        return None
-    sample = values[:: len(values) // _SAMPLED_ROWS]
-    if len(np.unique(sample)) < _DISTINCT_SHARE_MIN * len(sample):
-        return None
+    sample = _sampled(values)
     dtype, type_ = values.dtype, vector.type
     if dtype.kind == "f":
         words = float_order_keys(values).view(np.uint64)
@@ -114,6 +105,23 @@ def wide_key(vector: Vector) -> WideKey | None:
         return Numbers(numbers, type_, 0, present)
 
     return WideKey(words, values_of, validity)
+
+
+def _mostly_differ(vector: Numbers, near: int) -> bool:
+    values = vector.values
+    if values.dtype in (object, WIDE) or values.dtype.itemsize < np.dtype(np.uint32).itemsize:
+        return False
+    sample = _sampled(values)
+    if len(np.unique(sample)) < _DISTINCT_SHARE_MIN * len(sample):
+        return False
+    if not near or values.dtype.kind == "f":
+        return True
+    low, high = _bounds(values, vector.validity)
+    return high - low >= near
+
+
+def _sampled(values: NDArray[Any]) -> NDArray[Any]:
+    return values[:: len(values) // _SAMPLED_ROWS]
 
 
 def make_wide_key(vector: Vector, *, in_order: bool) -> Key | WideKey:
